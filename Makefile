@@ -1,0 +1,47 @@
+# Everything a developer or CI runs. Each target installs what it needs into .venv and .cache; none needs root.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
+
+.PHONY: run install lint format test test-all bench vocabulary clean
+
+run: install  ## install, then talk to the built-in demo agent
+	$(BIN)/dragoman run "hello"
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Dragoman needs Python 3.11 or newer; PYTHON=/path/to/python3.11 make ... names another."; exit 1; }
+	@echo "installing into $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "This Python cannot make a virtual environment: install python3-venv first."; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: install  ## under five minutes
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-all: install  ## what `make test` leaves out: tests that take long by their nature, or install something
+	$(BIN)/pytest -n 2 -m slow
+
+bench: install  ## side by side with the official SDKs; writes docs/performance.md
+	$(BIN)/python -m bench
+
+vocabulary: install  ## generate the protocol's types anew from the pinned schema
+	$(BIN)/python scripts/generate_vocabulary.py
+
+clean:
+	rm -rf $(VENV) .cache dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,155 @@
+"""`python -m bench`: run the cases, print the table, write docs/performance.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bench import case_chunks, case_import, case_million, case_open, case_version
+from bench.measure import ROOT, Settings
+from bench.peers import Peers, cache_folder, our_versions
+from bench.table import WIDTH, Case, section, summary
+
+CASES: dict[str, Callable[[Settings, Peers], Case]] = {
+    "chunks": case_chunks.run,
+    "million": case_million.run,
+    "version": case_version.run,
+    "import": case_import.run,
+    "open": case_open.run,
+}
+
+PAGE = ROOT / "docs" / "performance.md"
+
+PREFACE = """\
+# What it costs
+
+Measured by `make bench`, which writes this page: all contenders side by side in one run, taking turns, each in
+processes of its own. Figures are medians, with the smallest and the largest in brackets. Ratios carry over from one
+machine to another, absolute values do not.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    given = _parse(argv)
+    names = given.only or list(CASES)
+    with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as workspace:
+        settings = _settings(Path(workspace), given.repetitions, given.quick)
+        peers = Peers(cache_folder(), settings.say)
+        _warn_of_load(settings.say)
+        cases = [CASES[name](settings, peers) for name in names]
+        facts = _facts(peers)
+
+    if given.json:
+        print(json.dumps(_as_json(facts, cases), indent=2))
+    else:
+        print("\n\n".join([_machine(facts), *(section(case) for case in cases), summary(cases)]), flush=True)
+    measured = not any(case.reasons() for case in cases)
+    if measured and names == list(CASES) and not given.quick:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(_page(facts, cases), encoding="utf-8")
+        settings.say(f"{PAGE.relative_to(ROOT)} is written")
+    else:
+        settings.say(f"{PAGE.relative_to(ROOT)} is left as it is: only a whole run that measured everything writes it")
+    return 0 if measured else 1
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="What Dragoman costs, side by side with the official SDKs. Ends with 0 whether bars are met or "
+        "missed, with 1 when something could not be measured.",
+    )
+    parser.add_argument("--only", type=_names, metavar="CASE,…", help=f"only these cases: {', '.join(CASES)}")
+    parser.add_argument("--repetitions", type=_positive, default=5, help="rounds of the long cases (default: 5)")
+    parser.add_argument("--quick", action="store_true", help="small numbers: does it run at all?")
+    parser.add_argument("--json", action="store_true", help="print every sample as JSON instead of the table")
+    return parser.parse_args(argv)
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if unknown := [name for name in names if name not in CASES]:
+        raise argparse.ArgumentTypeError(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
+    return [name for name in CASES if name in names]
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _settings(workspace: Path, repetitions: int, quick: bool) -> Settings:
+    settings = Settings(workspace=workspace, repetitions=repetitions, short_repetitions=repetitions * 4 + 1)
+    if quick:
+        return replace(settings, repetitions=1, short_repetitions=3, opens=3, chunks=5_000, million=50_000)
+    return settings
+
+
+def _warn_of_load(say: Callable[[str], None]) -> None:
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load > cores / 4:
+        say(f"this machine is busy (load {load:.1f} on {cores} cores): expect noise, look at the ratios")
+
+
+def _facts(peers: Peers) -> dict[str, str]:
+    return {
+        "machine": f"{os.cpu_count()} cores, {platform.machine()}, {platform.system()}",
+        **our_versions(),
+        **peers.versions(),
+    }
+
+
+def _page(facts: dict[str, str], cases: Sequence[Case]) -> str:
+    parts = [PREFACE.rstrip(), _machine(facts), summary(cases), *(section(case) for case in cases)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _machine(facts: dict[str, str]) -> str:
+    machine, *versions = (value if name == "machine" else f"{name} {value}" for name, value in facts.items())
+    return textwrap.fill(f"Measured on {machine}; {', '.join(versions)}.", WIDTH, break_on_hyphens=False)
+
+
+def _as_json(facts: dict[str, str], cases: Sequence[Case]) -> object:
+    return {
+        "facts": facts,
+        "cases": [
+            {
+                "case": case.name,
+                "rows": [
+                    {
+                        "what": row.what,
+                        "ratio": row.ratio,
+                        "ratio_of": row.ratio_of,
+                        "bar": row.bar,
+                        "verdict": row.verdict or None,
+                        **{
+                            side: {
+                                "name": figure.name,
+                                "unit": figure.unit,
+                                "median": figure.median,
+                                "samples": list(figure.samples),
+                                "reason": figure.reason or None,
+                            }
+                            for side, figure in (("ours", row.ours), ("against", row.other))
+                        },
+                    }
+                    for row in case.rows
+                ],
+                "notes": list(case.notes),
+            }
+            for case in cases
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

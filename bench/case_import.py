@@ -1,0 +1,48 @@
+"""`import`: what a program pays for having us at its top."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bench.measure import Contender, Sample, Settings, client, interleaved
+from bench.peers import Peers
+from bench.table import Case, Figure, Row
+
+BAR = 0.2
+
+# The statement is timed in a fresh interpreter; what follows it makes sure that the thing itself was imported.
+PROGRAM = """
+import time
+started = time.perf_counter()
+{statement}
+seconds = time.perf_counter() - started
+{check}
+print('{{"seconds": %r}}' % seconds)
+"""
+
+
+def run(settings: Settings, peers: Peers) -> Case:
+    ours, used, theirs = "import dragoman", "import dragoman; dragoman.open_session", "import acp"
+    check = "dragoman.AgentRuntime, dragoman.open_session"
+    contenders = [
+        Contender(theirs, lambda: _imported(peers.python, theirs, "acp.spawn_agent_process")),
+        Contender(ours, lambda: _imported(sys.executable, ours, check)),
+        Contender(used, lambda: _imported(sys.executable, used, check)),
+    ]
+    outcomes = interleaved("import", contenders, settings.short_repetitions, settings.say, warm_up=True)
+    figures = {name: Figure(name, outcome.each("seconds"), reason=outcome.reason) for name, outcome in outcomes.items()}
+    return Case(
+        "import",
+        "The import",
+        "The statement alone, timed in a fresh interpreter. `import dragoman` loads its parts when they are first "
+        "named, so the second row names one: what a program that opens a session pays in all.",
+        [
+            Row("against the Python SDK", "cost", figures[ours], figures[theirs], bar=BAR),
+            Row("with what opening a session loads", "cost", figures[used], figures[theirs]),
+        ],
+    )
+
+
+def _imported(python: Path | str, statement: str, check: str) -> Sample:
+    return client([str(python), "-c", PROGRAM.format(statement=statement, check=check)])

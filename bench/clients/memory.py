@@ -1,0 +1,32 @@
+"""How much memory this process has, and has had at most, in bytes; read from the system, nothing is traced."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from pathlib import Path
+
+STATUS = Path("/proc/self/status")
+
+
+def resident() -> int:
+    """Resident memory now; where the system does not tell, the most there has been."""
+    return _field("VmRSS") or peak()
+
+
+def peak() -> int:
+    """The most resident memory there has been.
+
+    On Linux from `VmHWM`: `ru_maxrss` starts there with the size of the parent, which is not ours to count.
+    """
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return _field("VmHWM") or (largest if sys.platform == "darwin" else largest * 1024)
+
+
+def _field(name: str) -> int:
+    if not STATUS.exists():
+        return 0
+    for line in STATUS.read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    return 0

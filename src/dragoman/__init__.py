@@ -1,0 +1,99 @@
+"""Dragoman: drive any coding agent that speaks the Agent Client Protocol.
+
+    import dragoman
+
+    result = dragoman.run_sync("claude", "Fix the failing test", cwd="repo", access="edit-inside")
+    print(result.text)
+
+Names are loaded when they are first used: importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dragoman._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from dragoman import errors as errors
+    from dragoman.host.permission import Answer as Answer
+    from dragoman.host.permission import PermissionRequest as PermissionRequest
+    from dragoman.session.capabilities import Capabilities as Capabilities
+    from dragoman.session.client import LocalClient as LocalClient
+    from dragoman.session.client import open_session as open_session
+    from dragoman.session.client import resume_session as resume_session
+    from dragoman.session.client import run as run
+    from dragoman.session.diagnostics import Diagnostic as Diagnostic
+    from dragoman.session.handle import SessionHandle as SessionHandle
+    from dragoman.session.ports import AgentClient as AgentClient
+    from dragoman.session.prompt import Attachment as Attachment
+    from dragoman.session.prompt import Audio as Audio
+    from dragoman.session.prompt import File as File
+    from dragoman.session.prompt import Image as Image
+    from dragoman.session.prompt import Link as Link
+    from dragoman.session.result import RunResult as RunResult
+    from dragoman.session.run import Run as Run
+    from dragoman.session.runtime import AgentRuntime as AgentRuntime
+    from dragoman.session.session import Session as Session
+    from dragoman.session.spec import AgentSpec as AgentSpec
+    from dragoman.session.spec import Limits as Limits
+    from dragoman.session.spec import SessionConfig as SessionConfig
+    from dragoman.session.sync import AgentRuntimeSync as AgentRuntimeSync
+    from dragoman.session.sync import SyncRun as SyncRun
+    from dragoman.session.sync import SyncSession as SyncSession
+    from dragoman.session.sync import open_session_sync as open_session_sync
+    from dragoman.session.sync import resume_session_sync as resume_session_sync
+    from dragoman.session.sync import run_sync as run_sync
+    from dragoman.views import events as events
+    from dragoman.workspace import Workspace as Workspace
+
+_HOMES = {
+    "AgentClient": "session.ports",
+    "AgentRuntime": "session.runtime",
+    "AgentRuntimeSync": "session.sync",
+    "AgentSpec": "session.spec",
+    "Answer": "host.permission",
+    "Attachment": "session.prompt",
+    "Audio": "session.prompt",
+    "Capabilities": "session.capabilities",
+    "Diagnostic": "session.diagnostics",
+    "File": "session.prompt",
+    "Image": "session.prompt",
+    "Limits": "session.spec",
+    "Link": "session.prompt",
+    "LocalClient": "session.client",
+    "PermissionRequest": "host.permission",
+    "Run": "session.run",
+    "RunResult": "session.result",
+    "Session": "session.session",
+    "SessionConfig": "session.spec",
+    "SessionHandle": "session.handle",
+    "SyncRun": "session.sync",
+    "SyncSession": "session.sync",
+    "Workspace": "workspace",
+    "open_session": "session.client",
+    "open_session_sync": "session.sync",
+    "resume_session": "session.client",
+    "resume_session_sync": "session.sync",
+    "run": "session.client",
+    "run_sync": "session.sync",
+}
+_MODULES = {"errors": "errors", "events": "views.events", "ports": "session.ports"}
+
+__all__ = ["__version__", *_HOMES, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value: Any = import_module(f"dragoman.{_MODULES[name]}")
+    elif name in _HOMES:
+        value = getattr(import_module(f"dragoman.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

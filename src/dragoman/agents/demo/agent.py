@@ -1,0 +1,420 @@
+"""The ACP side of the demo agent: its methods, its sessions, and how a turn is cancelled.
+
+It answers every method of the stable protocol for agents, and `session/fork`. What is wrong with a request is said
+with the field's name (-32602); an unknown session is -32002, a second prompt on a busy one -32600.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dragoman._version import __version__
+from dragoman.agents.demo import settings
+from dragoman.agents.demo.requests import CATALOGUE
+from dragoman.agents.demo.scenes import perform
+from dragoman.agents.demo.session import Session, timestamp
+from dragoman.agents.demo.store import BadCursor, Saved, Store, UnreadableSession, new_id
+from dragoman.agents.demo.trouble import LOGIN, login_required
+from dragoman.agents.demo.turn import BURST, Turn, World, shows_switches
+from dragoman.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    DragomanError,
+)
+from dragoman.wire import lenient
+from dragoman.wire.connection import Connection, RpcRefusal
+from dragoman.wire.messages import Message, Notification, Request
+from dragoman.wire.vocabulary import (
+    PROTOCOL_VERSION,
+    AgentAuthCapabilities,
+    AgentCapabilities,
+    AuthenticateRequest,
+    AuthenticateResponse,
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    CancelNotification,
+    ClientCapabilities,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    ConfigOptionUpdate,
+    CurrentModeUpdate,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+    ForkSessionRequest,
+    ForkSessionResponse,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    LogoutCapabilities,
+    LogoutRequest,
+    LogoutResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptCapabilities,
+    PromptRequest,
+    PromptResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionAdditionalDirectoriesCapabilities,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionDeleteCapabilities,
+    SessionForkCapabilities,
+    SessionInfo,
+    SessionInfoUpdate,
+    SessionListCapabilities,
+    SessionNotification,
+    SessionResumeCapabilities,
+    SessionUpdate,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    SetSessionModeResponse,
+    UnstructuredCommandInput,
+    UsageUpdate,
+)
+
+Act: TypeAlias = Callable[[Any], Awaitable[object]]
+Opening: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest | ForkSessionRequest
+
+# Sessions on a page of `session/list`: a screen or two.
+PAGE_SIZE = 50
+
+# At the end of stdin, how long requests under way may still take to be answered.
+LAST_ANSWERS = 2.0
+
+CAPABILITIES = AgentCapabilities(
+    load_session=True,
+    prompt_capabilities=PromptCapabilities(image=True, audio=True, embedded_context=True),
+    session_capabilities=SessionCapabilities(
+        list=SessionListCapabilities(),
+        delete=SessionDeleteCapabilities(),
+        additional_directories=SessionAdditionalDirectoriesCapabilities(),
+        fork=SessionForkCapabilities(),
+        resume=SessionResumeCapabilities(),
+        close=SessionCloseCapabilities(),
+    ),
+    auth=AgentAuthCapabilities(logout=LogoutCapabilities()),
+)
+
+# Those that misbehave are left out: nobody shall crash the agent by picking from a menu.
+COMMANDS = AvailableCommandsUpdate(
+    available_commands=tuple(
+        AvailableCommand(
+            name=ask.name, description=ask.says, input=UnstructuredCommandInput(hint=ask.hint) if ask.hint else None
+        )
+        for ask in CATALOGUE
+        if ask.group != "Break"
+    )
+)
+
+
+class DemoAgent:
+    """A connection's handler. `attach` gives it the connection, which needs its handler first."""
+
+    def __init__(self, store: Store, world: World, *, login_required: bool = False, page_size: int = PAGE_SIZE) -> None:
+        self._store = store
+        self._world = world
+        self._login_required = login_required
+        self._page_size = page_size
+        self._client: ClientCapabilities | None = None
+        self._logged_in = False
+        self._sessions: dict[str, Session] = {}
+        self._serving: set[asyncio.Task[Any]] = set()
+        self._methods: dict[str, tuple[type, Act]] = {
+            "initialize": (InitializeRequest, self._initialize),
+            "authenticate": (AuthenticateRequest, self._authenticate),
+            "logout": (LogoutRequest, self._logout),
+            "session/new": (NewSessionRequest, self._new),
+            "session/load": (LoadSessionRequest, self._load),
+            "session/resume": (ResumeSessionRequest, self._resume),
+            "session/fork": (ForkSessionRequest, self._fork),
+            "session/list": (ListSessionsRequest, self._list),
+            "session/close": (CloseSessionRequest, self._close),
+            "session/delete": (DeleteSessionRequest, self._delete),
+            "session/set_mode": (SetSessionModeRequest, self._set_mode),
+            "session/set_config_option": (SetSessionConfigOptionRequest, self._set_config_option),
+            "session/prompt": (PromptRequest, self._prompt),
+        }
+
+    def attach(self, connection: Connection) -> None:
+        self._connection = connection
+
+    # -- what the connection tells
+
+    def received(self, message: Message, at: float) -> None:
+        if isinstance(message, Notification) and message.method == "session/cancel":
+            # Later, so that a prompt that came in the same breath has begun and can be cancelled.
+            asyncio.get_running_loop().call_soon(self._cancel, message.params)
+
+    def sending(self, line: bytes, at: float) -> None:
+        pass
+
+    async def ready(self) -> None:
+        pass
+
+    async def serve(self, request: Request) -> object:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            return await self._answer(request)
+        finally:
+            self._serving.discard(task)
+
+    async def ended(self) -> DragomanError:
+        """The client is gone: turns stop, what was asked before is still answered."""
+        for session in self._sessions.values():
+            if session.turn is not None:
+                session.turn.deaf = False
+                session.turn.cancel()
+        if self._serving:
+            await asyncio.wait(self._serving, timeout=LAST_ANSWERS)
+        return DragomanError("the client has closed the connection")
+
+    async def _answer(self, request: Request) -> object:
+        if request.method not in self._methods:
+            raise RpcRefusal(METHOD_NOT_FOUND, f"{request.method} is no method of the demo agent")
+        kind, act = self._methods[request.method]
+        if self._client is None and request.method != "initialize":
+            raise RpcRefusal(INVALID_REQUEST, f"{request.method} came before initialize")
+        params = msgspec.Raw(b"{}") if bytes(request.params) == b"null" else request.params
+        try:
+            return await act(lenient.decode(params, kind))
+        except msgspec.ValidationError as problem:
+            raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
+        except (settings.NotAllowed, BadCursor) as problem:
+            raise RpcRefusal(INVALID_PARAMS, str(problem)) from None
+        except UnreadableSession as problem:
+            raise RpcRefusal(INTERNAL_ERROR, str(problem)) from None
+
+    def _cancel(self, params: msgspec.Raw) -> None:
+        try:
+            session_id = lenient.decode(params, CancelNotification).session_id
+        except msgspec.MsgspecError:
+            return  # a notification cannot be answered
+        session = self._sessions.get(session_id)
+        if session is not None and session.turn is not None:
+            session.turn.cancel()
+
+    # -- the connection itself
+
+    async def _initialize(self, params: InitializeRequest) -> InitializeResponse:
+        self._client = params.client_capabilities
+        return InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_capabilities=CAPABILITIES,
+            auth_methods=(LOGIN,),
+            agent_info=Implementation(name="dragoman-demo", title="Dragoman's demo agent", version=__version__),
+        )
+
+    async def _authenticate(self, params: AuthenticateRequest) -> AuthenticateResponse:
+        if params.method_id != LOGIN.id:
+            raise RpcRefusal(
+                INVALID_PARAMS, f"methodId: there is no {params.method_id!r}; the only one is {LOGIN.id!r}"
+            )
+        self._logged_in = True
+        return AuthenticateResponse()
+
+    async def _logout(self, params: LogoutRequest) -> LogoutResponse:
+        self._logged_in = False
+        return LogoutResponse()
+
+    # -- sessions
+
+    async def _new(self, params: NewSessionRequest) -> NewSessionResponse:
+        self._check_opening(params)
+        session = self._opened(self._fresh(params), params)
+        self._store.prune()
+        self._tell_soon(session, COMMANDS)
+        return NewSessionResponse(
+            session_id=session.id, modes=settings.mode_state(session.mode), config_options=self._options(session)
+        )
+
+    async def _load(self, params: LoadSessionRequest) -> LoadSessionResponse:
+        """Tells the whole history, then answers."""
+        session = self._reopened(params)
+        for number, update in enumerate(session.history.entries(), start=1):
+            self._connection.notify("session/update", {"sessionId": session.id, "update": update})
+            if number % BURST == 0:
+                await self._connection.drain()
+        self._tell(session, COMMANDS)
+        self._tell(session, SessionInfoUpdate(title=session.title, updated_at=session.updated_at))
+        self._tell(session, UsageUpdate(used=min(session.words, session.context_size), size=session.context_size))
+        return LoadSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
+
+    async def _resume(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
+        session = self._reopened(params)
+        self._tell_soon(session, COMMANDS)
+        return ResumeSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
+
+    async def _fork(self, params: ForkSessionRequest) -> ForkSessionResponse:
+        self._check_opening(params)
+        source = self._found(params.session_id)
+        copy = msgspec.structs.replace(source, id=new_id(), updated_at=timestamp(self._world.now()))
+        session = self._opened(copy, params)
+        self._tell_soon(session, COMMANDS)
+        return ForkSessionResponse(
+            session_id=session.id, modes=settings.mode_state(session.mode), config_options=self._options(session)
+        )
+
+    async def _list(self, params: ListSessionsRequest) -> ListSessionsResponse:
+        self._check_login()
+        if params.cwd is not None:
+            _check_absolute("cwd", params.cwd)
+        page, cursor = self._store.page(cwd=params.cwd, cursor=params.cursor, size=self._page_size)
+        infos = (
+            SessionInfo(
+                session_id=head.id,
+                cwd=head.cwd,
+                additional_directories=head.additional_directories,
+                title=head.title,
+                updated_at=head.updated_at,
+            )
+            for head in page
+        )
+        return ListSessionsResponse(sessions=tuple(infos), next_cursor=cursor)
+
+    async def _close(self, params: CloseSessionRequest) -> CloseSessionResponse:
+        self._forget(self._open(params.session_id))
+        return CloseSessionResponse()
+
+    async def _delete(self, params: DeleteSessionRequest) -> DeleteSessionResponse:
+        """Also for one that never was: what is asked for is that it be gone."""
+        self._check_login()
+        self._store.delete(params.session_id)
+        if session := self._sessions.get(params.session_id):
+            self._forget(session)
+        return DeleteSessionResponse()
+
+    async def _set_mode(self, params: SetSessionModeRequest) -> SetSessionModeResponse:
+        session = self._open(params.session_id)
+        session.mode = settings.check_mode(params.mode_id)
+        self._save(session)
+        self._tell(session, ConfigOptionUpdate(config_options=self._options(session)))
+        return SetSessionModeResponse()
+
+    async def _set_config_option(self, params: SetSessionConfigOptionRequest) -> SetSessionConfigOptionResponse:
+        session = self._open(params.session_id)
+        if params.config_id == "mode":
+            session.mode = settings.check_mode(str(params.value), field="value")
+            self._tell(session, CurrentModeUpdate(current_mode_id=session.mode))
+        else:
+            session.values[params.config_id] = settings.check_value(params.config_id, params.value)
+        self._save(session)
+        return SetSessionConfigOptionResponse(config_options=self._options(session))
+
+    # -- prompts
+
+    async def _prompt(self, params: PromptRequest) -> PromptResponse:
+        session = self._open(params.session_id)
+        if session.turn is not None:
+            raise RpcRefusal(
+                INVALID_REQUEST,
+                f"session {session.id} is busy with another prompt; wait for it, or send session/cancel",
+            )
+        turn = session.turn = Turn(session, self._connection, self._offered, self._world, self._logged_in)
+        try:
+            session.heard(params.prompt)
+            session.updated_at = timestamp(self._world.now())
+            self._save(session)
+            return await turn.play(perform(turn, params.prompt))
+        finally:
+            session.turn = None
+            session.updated_at = timestamp(self._world.now())
+            self._save(session)
+
+    # -- helpers
+
+    @property
+    def _offered(self) -> ClientCapabilities:
+        assert self._client is not None, "serve refuses everything before initialize"
+        return self._client
+
+    def _check_login(self) -> None:
+        if self._login_required and not self._logged_in:
+            raise login_required()
+
+    def _check_opening(self, params: Opening) -> None:
+        self._check_login()
+        _check_absolute("cwd", params.cwd)
+        for number, folder in enumerate(params.additional_directories):
+            _check_absolute(f"additionalDirectories[{number}]", folder)
+
+    def _fresh(self, params: NewSessionRequest) -> Saved:
+        return Saved(id=new_id(), cwd=params.cwd, updated_at=timestamp(self._world.now()), mode=settings.DEFAULT_MODE)
+
+    def _opened(self, saved: Saved, params: Opening) -> Session:
+        """Makes a new session of what is saved, and saves it."""
+        session = Session(saved, params.mcp_servers)
+        _settle(session, params)
+        self._sessions[session.id] = session
+        self._store.save(session.saved())
+        return session
+
+    def _reopened(self, params: LoadSessionRequest | ResumeSessionRequest) -> Session:
+        self._check_opening(params)
+        session = self._sessions.get(params.session_id)
+        if session is None:
+            session = Session(self._found(params.session_id), params.mcp_servers)
+            self._sessions[session.id] = session
+        elif session.turn is not None:
+            raise RpcRefusal(INVALID_REQUEST, f"session {session.id} is busy with a prompt; wait for it, or cancel it")
+        _settle(session, params)
+        return session
+
+    def _found(self, session_id: str) -> Saved:
+        if session := self._sessions.get(session_id):
+            return session.saved()
+        saved = self._store.load(session_id)
+        if saved is None:
+            raise RpcRefusal(NOT_FOUND, f"there is no session {session_id!r}; session/list tells those that there are")
+        return saved
+
+    def _open(self, session_id: str) -> Session:
+        self._check_login()
+        if session_id not in self._sessions:
+            raise RpcRefusal(NOT_FOUND, f"session {session_id!r} is not open; load or resume it first")
+        return self._sessions[session_id]
+
+    def _forget(self, session: Session) -> None:
+        if session.turn is not None:
+            session.turn.cancel()
+        del self._sessions[session.id]
+
+    def _save(self, session: Session) -> None:
+        """Unless it was deleted meanwhile: what is deleted must not come back."""
+        self._store.save_again(session.saved())
+
+    def _options(self, session: Session) -> tuple[Any, ...]:
+        return session.options(switches=shows_switches(self._offered))
+
+    def _tell(self, session: Session, update: SessionUpdate) -> None:
+        self._connection.notify("session/update", SessionNotification(session_id=session.id, update=update))
+
+    def _tell_soon(self, session: Session, update: SessionUpdate) -> None:
+        """After the answer that is about to go out: a client may not know the session before it."""
+        asyncio.get_running_loop().call_soon(self._tell, session, update)
+
+
+def _settle(session: Session, params: Opening) -> None:
+    session.cwd = os.path.normpath(params.cwd)
+    session.additional_directories = params.additional_directories
+    session.mcp_servers = params.mcp_servers
+
+
+def _check_absolute(field: str, path: str) -> None:
+    if not os.path.isabs(path):
+        raise RpcRefusal(INVALID_PARAMS, f"{field}: {path!r} is not an absolute path")

@@ -1,0 +1,151 @@
+"""Saved sessions: one JSON file each, so that another process can list, load, resume and fork them.
+
+Promised: a file is whole or not there (written beside, then renamed), for its owner alone; a name that is not one of
+our ids never becomes a path. The folder is made when something is first saved.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+# Every `dragoman run` on the demo agent leaves a session; this many are plenty to try `list` and `load` on.
+MOST_SAVED = 500
+
+_ID = re.compile(r"demo-[0-9a-f]{16}")
+
+
+class SavedHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What `session/list` needs: decoding this skips the history."""
+
+    id: str
+    cwd: str
+    additional_directories: tuple[str, ...] = ()
+    title: str | None = None
+    updated_at: str
+
+
+class Saved(SavedHead, frozen=True, kw_only=True):
+    """A session as it lies on disk. `history` are the updates that a load replays, as they were sent."""
+
+    mode: str
+    values: dict[str, str | bool] = {}
+    words: int = 0
+    history: list[msgspec.Raw] = []
+
+
+class BadCursor(ValueError):
+    """A cursor that `page` did not hand out."""
+
+
+class UnreadableSession(ValueError):
+    """A saved file that is not what we write."""
+
+
+def new_id() -> str:
+    return f"demo-{os.urandom(8).hex()}"
+
+
+def home_of(environ: Mapping[str, str]) -> Path:
+    """Where sessions are saved."""
+    if chosen := environ.get("DRAGOMAN_DEMO_HOME"):
+        return Path(chosen).absolute()
+    if chosen := environ.get("DRAGOMAN_HOME"):
+        return Path(chosen).expanduser().absolute() / "demo"
+    return Path.home() / ".dragoman" / "demo"
+
+
+class Store:
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    def save(self, session: Saved) -> None:
+        path = self._path(session.id)
+        assert path is not None, "ids come from new_id or from a saved file"
+        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The process id keeps two processes that hold the same session from writing into one draft.
+        draft = path.with_suffix(f".{os.getpid()}.new")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(session))
+        draft.replace(path)
+
+    def save_again(self, session: Saved) -> None:
+        """Saves what was saved before; one that was deleted meanwhile, here or by another process, stays deleted."""
+        path = self._path(session.id)
+        if path is not None and path.exists():
+            self.save(session)
+
+    def load(self, session_id: str) -> Saved | None:
+        """The saved session; None when there is none of that id."""
+        path = self._path(session_id)
+        try:
+            return None if path is None else msgspec.json.decode(path.read_bytes(), type=Saved)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as problem:
+            raise UnreadableSession(f"{path} cannot be read: {problem}") from None
+
+    def delete(self, session_id: str) -> bool:
+        """Whether there was one."""
+        path = self._path(session_id)
+        try:
+            if path is not None:
+                path.unlink()
+            return path is not None
+        except FileNotFoundError:
+            return False
+
+    def page(self, *, cwd: str | None, cursor: str | None, size: int) -> tuple[list[SavedHead], str | None]:
+        """One page of the saved sessions, latest first, and the cursor of the next.
+
+        A cursor says behind which session the page starts, so that sessions saved meanwhile shift nothing.
+        """
+        after = None if cursor is None else _read_cursor(cursor)
+        heads = [head for head in self._heads() if cwd is None or head.cwd == cwd]
+        heads.sort(key=_order, reverse=True)
+        if after is not None:
+            heads = [head for head in heads if _order(head) < after]
+        page = heads[:size]
+        return page, _cursor(page[-1]) if len(heads) > size else None
+
+    def prune(self) -> None:
+        """Deletes the oldest sessions beyond `MOST_SAVED`."""
+        try:
+            files = sorted(self.home.glob("demo-*.json"), key=lambda path: path.stat().st_mtime)
+        except FileNotFoundError:
+            return  # another process is deleting too
+        for path in files[:-MOST_SAVED]:
+            path.unlink(missing_ok=True)
+
+    def _heads(self) -> list[SavedHead]:
+        heads = []
+        for path in self.home.glob("demo-*.json"):
+            try:
+                heads.append(msgspec.json.decode(path.read_bytes(), type=SavedHead))
+            except (FileNotFoundError, msgspec.MsgspecError):
+                continue  # deleted meanwhile, or not ours: a list shows what can be loaded
+        return heads
+
+    def _path(self, session_id: str) -> Path | None:
+        return self.home / f"{session_id}.json" if _ID.fullmatch(session_id) else None
+
+
+def _order(head: SavedHead) -> tuple[str, str]:
+    return head.updated_at, head.id
+
+
+def _cursor(head: SavedHead) -> str:
+    return msgspec.json.encode(_order(head)).hex()
+
+
+def _read_cursor(cursor: str) -> tuple[str, str]:
+    try:
+        return msgspec.json.decode(binascii.unhexlify(cursor), type=tuple[str, str])
+    except (ValueError, msgspec.MsgspecError):
+        raise BadCursor(f"{cursor!r} is no cursor of ours; leave it out to start from the beginning") from None

@@ -1,0 +1,328 @@
+"""Presets: how to start the agents we know, as data.
+
+Each built-in preset is a file in `presets/`, named for its id. The user's tables `[agents.NAME]` in `config.toml` use
+the same fields: a table with the id of a preset changes the fields it names and leaves the others (`env` and `fs`
+variable by variable); one with another id adds an agent, and must have `command`. All fields, all optional but where
+said:
+
+    name = "My agent"                     # shown to people; default: the id
+    description = "One line about it"
+    command = "my-agent"                  # the program, a name or a path; required. "{python}" is our own interpreter
+    args = ["acp"]                        # its arguments; here too "{python}" may stand as a whole word
+    alternatives = [["npx", "-y", "my-agent", "acp"]]   # whole command lines, tried in order where `command` is missing
+    needs = ["node"]                      # other programs that must be there for it to work
+    env = { MY_AGENT_COLOR = "never" }    # variables to set for it
+    env_prefix = ["MY_AGENT_"]            # beginnings of the names of variables that are this agent's own:
+                                          #   kept when it runs isolated, and their values kept out of what we store
+    config_env_var = "MY_AGENT_CONFIG"    # the variable in which it takes a whole configuration, as JSON
+    install = "npm install -g my-agent"   # one line to paste
+    note = "Needs Node 22 or later."      # one line on what else must be so
+    version = ["{command}", "--version"]  # how to ask its version: "{command}" is the program found; empty: not asked
+    website = "https://example.com"
+    fs = { read = true, write = true }    # whether we offer it file access through us
+    terminal = true                       # whether we offer it terminals
+    auth = [{ env = "MY_AGENT_KEY", method = "api-key" }]   # log in by this method first where the variable is set
+    quirks = [{ id = "slow-exit", versions = ["1.2.0"], note = "Does not leave at the end of stdin." }]
+
+Changing `command` alone drops the preset's `alternatives`: who names a program wants that one, not a download.
+`quirks` name what was seen of an agent in a version and is not as the protocol has it; they are for people and for
+tests, which pin them by recordings.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.config import Config
+from dragoman.document import Document, Place, Table, kind, nearest, parse_document
+from dragoman.errors import ConfigError, InputError
+
+T = TypeVar("T")
+
+# Ids are typed after `-a` and stand in file names.
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Quirk(Struct, frozen=True):
+    """Something that an agent does its own way, with the versions it was seen in."""
+
+    id: str
+    versions: tuple[str, ...]
+    note: str
+
+
+class Auth(Struct, frozen=True):
+    """Where the variable `env` is set, `authenticate` with `method` comes before the first session."""
+
+    env: str
+    method: str
+
+
+class Fs(Struct, frozen=True):
+    """Which file requests we offer to answer."""
+
+    read: bool = True
+    write: bool = True
+
+
+class Preset(Struct, frozen=True, kw_only=True):
+    """One agent that can be started by its id. The fields are described at the head of this module."""
+
+    id: str
+    command: str
+    name: str = ""
+    description: str = ""
+    args: tuple[str, ...] = ()
+    alternatives: tuple[tuple[str, ...], ...] = ()
+    needs: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    env_prefix: tuple[str, ...] = ()
+    config_env_var: str = ""
+    install: str = ""
+    note: str = ""
+    version: tuple[str, ...] = ()
+    website: str = ""
+    fs: Fs = Fs()
+    terminal: bool = True
+    auth: tuple[Auth, ...] = ()
+    quirks: tuple[Quirk, ...] = ()
+
+    @property
+    def command_lines(self) -> tuple[tuple[str, ...], ...]:
+        """The ways to start it, best first."""
+        return ((self.command, *self.args), *self.alternatives)
+
+    def auth_method(self, environ: Mapping[str, str]) -> str | None:
+        """The method to log in with before the first session, where its variable is set."""
+        known = {**environ, **self.env}
+        return next((auth.method for auth in self.auth if known.get(auth.env)), None)
+
+    def owns(self, variable: str) -> bool:
+        """Whether an environment variable is this agent's own."""
+        return variable in self.env or variable == self.config_env_var or variable.startswith(self.env_prefix)
+
+
+def load_presets(config: Config) -> dict[str, Preset]:
+    """All agents by id: the built-in ones as the user has changed them, then the user's own."""
+    return {id: load_preset(id, config) for id in (*built_in(), *(id for id in config.agents if id not in built_in()))}
+
+
+def load_preset(id: str, config: Config) -> Preset:
+    """One agent, reading no more than it takes. InputError names what may have been meant."""
+    if id not in config.agents:
+        return _built_in(id) if id in built_in() else get(id, load_presets(config))
+    base = _built_in(id) if id in built_in() else None
+    return read_preset(id, config.agents[id], config.place("agents", id), base)
+
+
+def get(name: str, presets: Mapping[str, Preset]) -> Preset:
+    """The agent of that name. InputError says which may have been meant, and how to see them all."""
+    if preset := presets.get(name) or presets.get(name.lower()):
+        return preset
+    near = nearest(name, presets)
+    raise InputError(
+        f'there is no agent "{name}"' + (f'; did you mean "{near}"?' if near else ""),
+        guidance=f"`dragoman agents` lists them. A table [agents.{name}] in config.toml adds one; "
+        "--agent-command runs any command line.",
+    )
+
+
+@cache
+def built_in() -> tuple[str, ...]:
+    """The ids of the built-in presets, in order of the alphabet."""
+    folder = resources.files("dragoman.agents") / "presets"
+    return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
+
+
+@cache
+def _built_in(id: str) -> Preset:
+    file = resources.files("dragoman.agents") / "presets" / f"{id}.toml"
+    document = parse_document(str(file), file.read_bytes())
+    return read_preset(id, document.table, Place(document))
+
+
+def read_preset(id: str, table: Table, place: Place, base: Preset | None = None) -> Preset:
+    """The preset that a table describes, on top of `base` where there is one. ConfigError with file and line."""
+    if not _ID.fullmatch(id):
+        raise ConfigError(
+            f'"{id}" cannot be the name of an agent; expected letters, digits, ".", "_" and "-"', where=place.where
+        )
+    fields: dict[str, object] = {}
+    for key, value in table.items():
+        if key not in _FIELDS:
+            raise (place / key).unknown(key, tuple(_FIELDS))
+        fields[key] = _FIELDS[key](place / key, value)
+    if base is None:
+        if "command" not in fields:
+            raise ConfigError(
+                f'the agent "{id}" has no command', where=place.where, guidance='Add command = "…" to its table.'
+            )
+        return msgspec.structs.replace(Preset(id=id, name=id, command=""), **fields)
+    if "command" in fields:
+        fields.setdefault("alternatives", ())
+    if isinstance(env := fields.get("env"), dict):
+        fields["env"] = {**base.env, **env}
+    if "fs" in table:
+        fields["fs"] = _fs(place / "fs", table["fs"], base.fs)
+    return msgspec.structs.replace(base, **fields)
+
+
+def import_agent_servers(text: str | bytes, name: str = "agent_servers") -> dict[str, Preset]:
+    """Agents as editors keep them: `{"agent_servers": {NAME: {command, args, env}}}`, or what is inside of it.
+
+    Other keys are the editor's own. Entries of a `type` that have no command (an editor's registry or extensions) are
+    left out: only that editor can start them. `name` says in errors where the text is from.
+    """
+    try:
+        servers = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"this is not JSON: {error}", where=name, guidance="Comments are not allowed in it."
+        ) from None
+    place = Place(Document(name))
+    if isinstance(servers, dict) and "agent_servers" in servers:
+        servers = servers["agent_servers"]
+    presets: dict[str, Preset] = {}
+    for title, server in _table(place, servers).items():
+        entry = _table(place / title, server)
+        if "command" not in entry and "type" in entry:
+            continue
+        id = re.sub(r"[^a-z0-9._-]+", "-", title.lower()).strip("-._")
+        if id in presets:
+            raise ConfigError(f'"{title}" and "{presets[id].name}" would both be the agent "{id}"', where=name)
+        table = {key: entry[key] for key in ("command", "args", "env") if entry.get(key) is not None}
+        presets[id] = read_preset(id, {"name": title, **table}, place / title)
+    return presets
+
+
+# Readers of fields. Errors name a value's kind and never the value: keys and tokens stand in env and in arguments.
+
+
+def _wrong(place: Place, value: object, expected: str) -> ConfigError:
+    path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place.keys).lstrip(".")
+    return place.wrong(path or "the whole", kind(value), expected)
+
+
+def _text(place: Place, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(place, value, "a string")
+    return value
+
+
+def _command(place: Place, value: object) -> str:
+    if not isinstance(value, str):
+        raise _wrong(place, value, "a string, the program alone; its arguments go into args")
+    if not value.strip():
+        raise place.wrong("command", "empty", "the name or path of a program")
+    return _expanded(value)
+
+
+def _texts(place: Place, value: object) -> tuple[str, ...]:
+    return _each(place, value, _text, "an array of strings")
+
+
+def _words(place: Place, value: object) -> tuple[str, ...]:
+    return tuple(_expanded(word) for word in _texts(place, value))
+
+
+def _prefixes(place: Place, value: object) -> tuple[str, ...]:
+    prefixes = (value,) if isinstance(value, str) else _texts(place, value)
+    if not all(prefixes):  # an empty one would make every variable the agent's own
+        raise place.wrong("env_prefix", "empty", "the beginning of a variable's name")
+    return prefixes
+
+
+def _command_line(place: Place, value: object) -> tuple[str, ...]:
+    words = _words(place, value)
+    if not words or not words[0].strip():
+        raise _wrong(place, value, "a command line, with the program first")
+    return words
+
+
+def _alternatives(place: Place, value: object) -> tuple[tuple[str, ...], ...]:
+    return _each(place, value, _command_line, "an array of command lines, each an array of strings")
+
+
+def _env(place: Place, value: object) -> dict[str, str]:
+    env = {}
+    for variable, text in _table(place, value).items():
+        if not variable or "=" in variable or "\0" in variable:
+            raise ConfigError(f'"{variable}" cannot be the name of a variable', where=(place / variable).where)
+        env[variable] = _text(place / variable, text)
+    return env
+
+
+def _flag(place: Place, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(place, value, "true or false")
+    return value
+
+
+def _fs(place: Place, value: object, base: Fs | None = None) -> Fs:
+    fields = {key: _flag(place / key, flag) for key, flag in _table(place, value, ("read", "write")).items()}
+    return msgspec.structs.replace(base or Fs(), **fields)
+
+
+def _auth(place: Place, value: object) -> Auth:
+    table = _table(place, value, ("env", "method"), required=True)
+    return Auth(_text(place / "env", table["env"]), _text(place / "method", table["method"]))
+
+
+def _quirk(place: Place, value: object) -> Quirk:
+    table = _table(place, value, ("id", "versions", "note"), required=True)
+    return Quirk(
+        _text(place / "id", table["id"]),
+        _texts(place / "versions", table["versions"]),
+        _text(place / "note", table["note"]),
+    )
+
+
+def _each(place: Place, value: object, read: Callable[[Place, object], T], expected: str) -> tuple[T, ...]:
+    if not isinstance(value, list):
+        raise _wrong(place, value, expected)
+    return tuple(read(place / index, item) for index, item in enumerate(value))
+
+
+def _table(place: Place, value: object, known: tuple[str, ...] = (), *, required: bool = False) -> Table:
+    if not isinstance(value, dict):
+        raise _wrong(place, value, f"a table with {' and '.join(known)}" if known else "a table")
+    for key in value:
+        if known and key not in known:
+            raise (place / key).unknown(key, known)
+    if required and (missing := [key for key in known if key not in value]):
+        raise ConfigError(f"{' and '.join(missing)} missing here", where=place.where)
+    return value
+
+
+def _expanded(word: str) -> str:
+    # Only as a whole word: braces are common in arguments that carry JSON.
+    return (sys.executable or "python3") if word == "{python}" else word
+
+
+_FIELDS: Final[dict[str, Callable[[Place, object], object]]] = {
+    "name": _text,
+    "description": _text,
+    "command": _command,
+    "args": _words,
+    "alternatives": _alternatives,
+    "needs": _texts,
+    "env": _env,
+    "env_prefix": _prefixes,
+    "config_env_var": _text,
+    "install": _text,
+    "note": _text,
+    "version": _words,
+    "website": _text,
+    "fs": _fs,
+    "terminal": _flag,
+    "auth": lambda place, value: _each(place, value, _auth, "an array of tables with env and method"),
+    "quirks": lambda place, value: _each(place, value, _quirk, "an array of tables with id, versions and note"),
+}

@@ -1,0 +1,60 @@
+"""Diffs for people: how many lines came and went, and the lines themselves, in short."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from dragoman.wire.vocabulary import Diff
+
+# `difflib` compares every line with every other at worst. Past this many comparisons the counts are those of the
+# changed region as a whole: a figure in a line of text is not worth a second of silence.
+COMPARISONS = 1_000_000
+
+
+def changes(diffs: Iterable[Diff]) -> tuple[int, int]:
+    """Lines added and lines removed, over all of them."""
+    added = removed = 0
+    for diff in diffs:
+        for mark, _ in lines_of(diff, context=0):
+            added += mark == "+"
+            removed += mark == "-"
+    return added, removed
+
+
+def stat(diffs: Iterable[Diff]) -> str:
+    """`+3 −1`; empty when nothing changed."""
+    added, removed = changes(diffs)
+    parts = [f"+{added}"] if added or removed else []
+    return " ".join([*parts, f"−{removed}"] if removed else parts)  # noqa: RUF001 (a minus, as wide as the plus)
+
+
+def lines_of(diff: Diff, context: int) -> list[tuple[str, str]]:
+    """The changed lines as ("+" or "-", line), with so many unchanged lines (" ") around each change."""
+    old, new = (diff.old_text or "").splitlines(), diff.new_text.splitlines()
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
+    before, after = old[max(0, start - context) : start], old[len(old) - end :][:context] if end else []
+    if not middle_old and not middle_new:
+        return []
+    if len(middle_old) * len(middle_new) > COMPARISONS:
+        changed = [*(("-", line) for line in middle_old), *(("+", line) for line in middle_new)]
+    else:
+        changed = list(_compared(middle_old, middle_new, context))
+    return [*((" ", line) for line in before), *changed, *((" ", line) for line in after)]
+
+
+def _compared(old: Sequence[str], new: Sequence[str], context: int) -> Iterable[tuple[str, str]]:
+    for line in list(difflib.unified_diff(old, new, n=context, lineterm=""))[2:]:
+        if not line.startswith("@@"):
+            yield line[0], line[1:]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    count = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        count += 1
+    return count

@@ -1,0 +1,63 @@
+"""`dragoman`: the commands, and how each of them ends.
+
+Only click is loaded here, so that `--help` stays fast; a command loads the rest when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from dragoman._version import __version__
+from dragoman.cli.agents import agents
+from dragoman.cli.run import run as run_command
+
+# As a shell reports a program that a signal ended: 128 and the signal's number.
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+EXAMPLES = """\b
+Examples:
+  dragoman run "hello"                         try it on the built-in demo agent
+  dragoman agents                              which agents are installed here
+  dragoman run -a claude "Fix the failing test"
+  git diff | dragoman run -a codex "Review this" > review.md
+  dragoman run -a gemini --json "Explain main.py" | jq -r .type
+
+`dragoman COMMAND --help` tells more about each command."""
+
+
+@click.group(
+    invoke_without_command=True, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, "-V", "--version", prog_name="dragoman", message="%(prog)s %(version)s")
+@click.pass_context
+def dragoman(context: click.Context) -> None:
+    """Drive any coding agent that speaks the Agent Client Protocol."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        click.echo('\nNew here? Try: dragoman run "hello"')
+
+
+dragoman.add_command(run_command)
+dragoman.add_command(agents)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs a command line and returns its exit code. Nothing that a user can cause ends in a traceback."""
+    try:
+        code = dragoman.main(list(arguments), prog_name="dragoman", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as problem:
+        problem.show()
+        return problem.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered has nowhere to go; the interpreter would complain about it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,48 @@
+"""Pieces: what there is to show, before anyone knows where and in which colours.
+
+`render` makes them of events, `screen` puts them somewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+# Names of what a span means; `screen` knows how each looks.
+Style: TypeAlias = Literal["", "bold", "dim", "good", "bad", "tool", "question", "thought"]
+
+
+class Span(msgspec.Struct, frozen=True):
+    text: str
+    style: Style = ""
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A part of the agent's words, for stdout, and the message it belongs to."""
+
+    text: str
+    message_id: str
+
+
+class Thought(msgspec.Struct, frozen=True):
+    text: str
+    message_id: str
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line beside the text. With a `key` it stays open for its `Ending`, as long as nothing else comes."""
+
+    spans: tuple[Span, ...]
+    key: str | None = None
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """What became of the line with this key: `short` completes it, `whole` stands alone where it is too late."""
+
+    key: str
+    short: tuple[Span, ...]
+    whole: tuple[Span, ...]
+
+
+Piece: TypeAlias = Text | Thought | Line | Ending

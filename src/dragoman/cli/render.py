@@ -1,0 +1,250 @@
+"""From events to what a person sees. Pure: events in, pieces out.
+
+The agent's words become `Text` and go to stdout; everything else stands beside them, on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dragoman.cli.diffs import stat
+from dragoman.cli.pieces import Ending, Line, Piece, Span, Style, Text, Thought
+from dragoman.cli.text import columns, one_line, plain
+from dragoman.config import format_duration
+from dragoman.record import rows
+from dragoman.views import events
+from dragoman.wire.vocabulary import Content, Diff, TextContent
+
+BULLET, YES, NO = "●", "✓", "✗"
+
+# What stands before a title that does not say it itself; kinds that are not here say nothing to people.
+_VERBS = {
+    "read": "read",
+    "edit": "edit",
+    "delete": "delete",
+    "move": "move",
+    "search": "search",
+    "execute": "run",
+    "fetch": "fetch",
+    "think": "think",
+}
+_STEPS: dict[str, tuple[str, Style]] = {
+    "completed": (YES, "good"),
+    "in_progress": ("▸", "bold"),
+    "pending": ("○", "dim"),
+}
+_INDENT = "  "
+
+
+class Renderer:
+    """Remembers what was shown, so that a plan is told anew only where it changed."""
+
+    def __init__(self, *, cwd: Path, width: int, thoughts: bool, verbose: bool) -> None:
+        self._cwd = cwd
+        self._width = width
+        self._thoughts = thoughts
+        self._verbose = verbose
+        self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
+        self._asked: dict[str, str] = {}  # titles of permission requests
+
+    def show(self, event: events.Event) -> Iterable[Piece]:
+        match event:
+            case events.AssistantDelta(text=text, message_id=message_id):
+                yield Text(text, message_id)
+            case events.ReasoningDelta(text=text, message_id=message_id):
+                if self._thoughts:
+                    yield Thought(text, message_id)
+            case events.ToolCall():
+                # Some agents tell of a tool only when it is done.
+                yield self._tool_result(event) if event.status in ("completed", "failed") else self._tool_call(event)
+            case events.ToolResult():
+                yield self._tool_result(event)
+            case events.PlanUpdated():
+                yield from self._plan(event)
+            case events.PermissionRequested(permission_id=permission_id, title=title):
+                self._asked[permission_id] = title
+            case events.PermissionResolved():
+                yield from self._resolved(event)
+            case events.ProviderEvent():
+                yield from self._provider(event)
+            case events.RunCompleted():
+                yield self._completed(event)
+            case _:
+                # Whole messages were shown as they came; errors are told once, at the end.
+                return
+
+    # -- tools
+
+    def _tool_call(self, call: events.ToolCall) -> Line:
+        return Line((*_indent(call), Span(BULLET, "tool"), Span(f" {self._named(call)}")), key=call.tool_call_id)
+
+    def _tool_result(self, result: events.ToolCall | events.ToolResult) -> Ending:
+        failed = result.status == "failed"
+        mark = Span(NO, "bad") if failed else Span(YES, "good")
+        what = self._named(result)
+        known = _outcome(result)
+        room = max(20, self._width - columns(what) - 8)
+        outcome = (Span(f"  {one_line(known, room)}", "bad" if failed else "dim"),) if known else ()
+        return Ending(
+            result.tool_call_id,
+            short=(Span(" "), mark, *outcome),
+            whole=(*_indent(result), mark, Span(f" {what}"), *outcome),
+        )
+
+    def _named(self, call: events.ToolCall | events.ToolResult) -> str:
+        """Title, with the verb of its kind and the first location where it does not name them itself."""
+        title = one_line(call.title or call.name or "", self._width)
+        verb = _VERBS.get(call.kind, "")
+        if not title:
+            title = verb or call.kind
+        elif verb and call.kind == "execute" and not title.lower().startswith(verb):
+            title = f"{verb} {title}"
+        elif verb and not any(character.isspace() for character in title):
+            title = f"{verb} {title}"  # a bare path or a tool's name says too little
+        place = self._place(call)
+        if place and os.path.basename(place.partition(":")[0]) not in title:
+            title = f"{title} {place}"
+        # Room for the bullet, the mark and a short outcome on the same line.
+        return one_line(title, max(20, self._width - 14))
+
+    def _place(self, call: events.ToolCall | events.ToolResult) -> str:
+        if not call.locations:
+            return ""
+        first = call.locations[0]
+        path = Path(first.path)
+        shown = path.relative_to(self._cwd) if path.is_relative_to(self._cwd) else path
+        return plain(f"{shown}:{first.line}" if first.line else str(shown))
+
+    # -- plan
+
+    def _plan(self, plan: events.PlanUpdated) -> Iterable[Piece]:
+        before = self._plans.get(plan.plan_id)
+        self._plans[plan.plan_id] = plan.entries
+        if plan.removed or before == plan.entries:
+            if not plan.removed and before is None and plan.markdown:
+                yield from (Line((Span(plain(line)),)) for line in plan.markdown.splitlines())
+            return
+        same_steps = before is not None and [entry.content for entry in before] == [e.content for e in plan.entries]
+        if same_steps and before is not None:
+            changed = [entry for entry, old in zip(plan.entries, before, strict=True) if entry.status != old.status]
+        else:
+            done = sum(entry.status == "completed" for entry in plan.entries)
+            yield Line((Span("plan", "bold"), Span(f" {done}/{len(plan.entries)}", "dim")))
+            changed = list(plan.entries)
+        for entry in changed:
+            mark, style = _STEPS.get(entry.status, ("○", "dim"))
+            text = one_line(entry.content, self._width - 4)
+            yield Line((Span(f"{_INDENT}{mark}", style), Span(f" {text}", "dim" if entry.status == "completed" else "")))
+
+    # -- permissions
+
+    def _resolved(self, answer: events.PermissionResolved) -> Iterable[Piece]:
+        """What a person answered was on the screen already; what was decided for them is told."""
+        title = self._asked.pop(answer.permission_id, "")
+        allowed = (answer.option_kind or "").startswith("allow")
+        if answer.decided_by not in ("access", "default") or (allowed and not self._verbose):
+            return
+        reason = "nobody to ask" if answer.decided_by == "default" else answer.reason or "no reason given"
+        word = "allowed" if allowed else "not allowed"
+        mark = Span(YES, "good") if allowed else Span(NO, "bad")
+        shown = one_line(f"{word}: {title} ({reason})", self._width - 2)
+        yield Line((mark, Span(f" {shown}", "dim" if allowed else "")))
+
+    # -- the rest
+
+    def _provider(self, event: events.ProviderEvent) -> Iterable[Piece]:
+        raw = event.raw
+        said = raw if isinstance(raw, dict) else {}
+        match event.kind:
+            case "agent_message_chunk":
+                yield Line((Span(_attachment(said.get("content")), "dim"),))
+            case "notice":
+                text = " – ".join(str(said[key]) for key in ("title", "description") if said.get(key))
+                bad = said.get("severity") in ("error", "warning")
+                yield Line((Span(f"! {one_line(text, self._width - 2)}", "bad" if bad else "dim"),))
+            case "current_mode_update" if said.get("currentModeId"):
+                yield Line((Span(f"mode: {one_line(str(said['currentModeId']), 60)}", "dim"),))
+            case "compaction_update" if said.get("status") == "completed":
+                yield Line((Span("the agent compacted its context", "dim"),))
+            case _:
+                return
+
+    def _completed(self, end: events.RunCompleted) -> Line:
+        words = {"success": "done in", "cancelled": "cancelled after", "error": "failed after"}
+        parts = [f"{words[end.status]} {duration(end.duration)}", *(usage_parts(end.usage) if end.usage else ())]
+        return Line((Span(one_line(" · ".join(parts), self._width), "dim"),))
+
+
+def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
+    # The tools of a sub-agent stand under the tool that started it.
+    return (Span(_INDENT),) if call.parent_id else ()
+
+
+def _outcome(result: events.ToolCall | events.ToolResult) -> str:
+    """In a word or two, how it went: lines changed, exit code, or why it failed."""
+    texts = [
+        item.content.text
+        for item in result.content
+        if isinstance(item, Content) and isinstance(item.content, TextContent)
+    ]
+    if result.status == "failed":
+        error = result.output.get("error") if isinstance(result.output, dict) else None
+        return error if isinstance(error, str) else next((text for text in texts if text.strip()), "")
+    if diffs := [item for item in result.content if isinstance(item, Diff)]:
+        return stat(diffs)
+    if isinstance(result.output, dict):
+        for key in ("exitCode", "exit_code"):
+            if isinstance(code := result.output.get(key), int):
+                return f"exit {code}"
+    return ""
+
+
+def _attachment(block: object) -> str:
+    """A part of a message that is no text, in a few words."""
+    said = block if isinstance(block, dict) else {}
+    kind = one_line(str(said.get("type", "attachment")), 20)
+    if isinstance(data := said.get("data"), str):
+        # Base64 has four characters for three bytes.
+        return f"[{kind}: {one_line(str(said.get('mimeType', '')), 40)}, {size(len(data) * 3 // 4)}]"
+    inner = said.get("resource")
+    uri = said.get("uri") or (inner.get("uri") if isinstance(inner, dict) else None) or ""
+    return f"[{kind.removeprefix('resource_') or kind}: {one_line(str(uri), 70)}]"
+
+
+def size(count: int) -> str:
+    for unit, scale in (("MB", 1_000_000), ("kB", 1_000)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.1f}s" if seconds < 60 else format_duration(round(seconds))
+
+
+def usage_parts(usage: rows.Usage) -> Sequence[str]:
+    """The figures that were reported, and no others."""
+    parts = []
+    tokens = [(usage.input_tokens, "in"), (usage.output_tokens, "out")]
+    if known := [f"{_short(count)} {word}" for count, word in tokens if count is not None]:
+        parts.append(f"tokens: {', '.join(known)}")
+    elif usage.total_tokens is not None:
+        parts.append(f"tokens: {_short(usage.total_tokens)}")
+    if usage.context_used is not None:
+        of = f" of {_short(usage.context_size)}" if usage.context_size is not None else ""
+        parts.append(f"context: {_short(usage.context_used)}{of}")
+    if usage.cost is not None:
+        amount = f"{usage.cost.amount:.2f}" if usage.cost.amount >= 1 or not usage.cost.amount else None
+        parts.append(f"{amount or f'{usage.cost.amount:.4f}'} {one_line(usage.cost.currency, 8)}")
+    return parts
+
+
+def _short(count: int) -> str:
+    for unit, scale in (("M", 1_000_000), ("k", 1_000)):
+        if count >= 10 * scale:
+            return f"{count / scale:.0f}{unit}"
+        if count >= scale:
+            return f"{count / scale:.1f}".removesuffix(".0") + unit
+    return str(count)

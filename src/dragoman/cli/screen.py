@@ -1,0 +1,152 @@
+"""`Screen`: where pieces go, and what stands between them.
+
+stdout gets the agent's words and nothing else: what lies in `out.md` after `dragoman run … > out.md` is the result's
+text and a newline. Where stdout and stderr are the same terminal they share one layout: a blank line parts words from
+what stands beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, TypeAlias
+
+from dragoman.cli.output import STDERR, STDOUT, Outbox
+from dragoman.cli.pieces import Ending, Line, Piece, Span, Style, Text, Thought
+from dragoman.cli.text import clean
+
+Paint: TypeAlias = Callable[[Iterable[Span]], str]
+
+
+def without_colours(spans: Iterable[Span]) -> str:
+    return "".join(span.text for span in spans)
+
+
+_LOOKS: dict[Style, str] = {
+    "bold": "bold",
+    "dim": "dim",
+    "good": "green",
+    "bad": "red",
+    "tool": "cyan",
+    "question": "bold yellow",
+    "thought": "dim italic",
+}
+
+
+def colours() -> Paint:
+    """How this terminal shows styles; plain where it or the user (NO_COLOR) wants no colours."""
+    from rich.color import ColorSystem
+    from rich.console import Console
+    from rich.style import Style as Look
+
+    console = Console(stderr=True)
+    if console.no_color or console.is_dumb_terminal or console.color_system is None:
+        return without_colours
+    looks = {style: Look.parse(look) for style, look in _LOOKS.items()}
+
+    def paint(spans: Iterable[Span]) -> str:
+        # The sixteen colours of the terminal's own theme, which fit its background.
+        return "".join(
+            looks[span.style].render(span.text, color_system=ColorSystem.STANDARD) if span.style else span.text
+            for span in spans
+        )
+
+    return paint
+
+
+class _Lane:
+    """One stream as the reader sees it: what was last on it, and whether its line is still open."""
+
+    def __init__(self) -> None:
+        self.last: Literal["", "text", "thought", "line"] = ""
+        self.message_id: str | None = None
+        self.newlines = 0  # held back at the end of a message: they count only if it goes on
+        self.mid_line = False
+        self.open_key: str | None = None
+
+    def begin(self, kind: Literal["text", "thought", "line"]) -> str:
+        """What has to be written before something of this kind."""
+        gap = "\n" if self.mid_line else ""
+        if self.last and self.last != kind:
+            gap += "\n"
+        self.last, self.mid_line, self.newlines, self.open_key = kind, False, 0, None
+        return gap
+
+    def stream(self, kind: Literal["text", "thought"], text: str, message_id: str) -> tuple[str, str]:
+        """The gap and the text to write for the next part of a message."""
+        gap = ""
+        if self.last != kind or self.message_id != message_id:
+            goes_on = self.message_id == message_id
+            text = text.lstrip("\n")
+            if not text:
+                return "", ""
+            gap = "\n\n" if self.last == kind and not goes_on else self.begin(kind)
+            self.newlines = 0
+            self.message_id = message_id
+        body = text.rstrip("\n")
+        held = "\n" * self.newlines if body else ""
+        self.newlines = len(text) - len(body) + (0 if body else self.newlines)
+        self.mid_line = self.mid_line or bool(body)
+        return gap, held + body
+
+
+class Screen:
+    def __init__(
+        self, outbox: Outbox, *, text_tty: bool, notes_tty: bool, quiet: bool = False, paint: Paint | None = None
+    ) -> None:
+        self._outbox = outbox
+        self._quiet = quiet
+        self._clean_text = text_tty
+        self._text = _Lane()
+        self._notes = self._text if text_tty and notes_tty else _Lane()
+        self._joins = notes_tty  # logs get whole lines: a half one would wait for its end to be seen
+        self._paint = paint or (colours() if notes_tty else without_colours)
+
+    async def show(self, pieces: Iterable[Piece]) -> None:
+        """Returns when it is written."""
+        for piece in pieces:
+            self.put(piece)
+        await self._outbox.flush()
+
+    def put(self, piece: Piece) -> None:
+        match piece:
+            case Text(text, message_id):
+                gap, body = self._text.stream("text", clean(text) if self._clean_text else text, message_id)
+                self._outbox.put(STDOUT, gap + body)
+            case _ if self._quiet:
+                return
+            case Thought(text, message_id):
+                gap, body = self._notes.stream("thought", clean(text), message_id)
+                self._outbox.put(STDERR, gap + (self._paint([Span(body, "thought")]) if body else ""))
+            case Line(spans, key):
+                self.line(spans, key)
+            case Ending(key, short, whole):
+                if self._notes.open_key == key and self._notes.mid_line:
+                    self._outbox.put(STDERR, self._paint(short) + "\n")
+                    self._notes.mid_line, self._notes.open_key = False, None
+                else:
+                    self.line(whole)
+
+    def line(self, spans: Iterable[Span], key: str | None = None) -> None:
+        """A line of its own on stderr, also when quiet."""
+        gap = self._notes.begin("line")
+        stays_open = key is not None and self._joins
+        self._outbox.put(STDERR, gap + self._paint(spans) + ("" if stays_open else "\n"))
+        self._notes.mid_line, self._notes.open_key = stays_open, key if stays_open else None
+
+    def line_soon(self, spans: Iterable[Span]) -> None:
+        """The same for callers that cannot wait."""
+        self.line(spans)
+        self._outbox.put_soon(STDERR, "")
+
+    async def ask(self, spans: Iterable[Span]) -> None:
+        """A line that is left open for the user to type on; what they type ends it."""
+        self._outbox.put(STDERR, self._notes.begin("line") + self._paint(spans))
+        await self._outbox.flush()
+
+    async def end(self) -> None:
+        """Ends the lines that are still open."""
+        for fd, lane in ((STDOUT, self._text), (STDERR, self._notes)):
+            if lane.mid_line:
+                self._outbox.put(fd, "\n")
+                lane.mid_line = False
+        await self._outbox.flush()

@@ -1,0 +1,69 @@
+"""Text of agents, made fit to be shown: nothing in it may act on a terminal.
+
+An agent's words and titles are whatever a model or a web page made them. On a terminal, control characters could
+rewrite what was said before, hide a part of a command, or answer a question in the user's place.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Whole sequences go first, so that "\x1b[31m" leaves no "[31m" behind. Strings for the terminal (titles, links) only
+# when they end on the same line: one that never ends must not swallow the rest of what is said.
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"
+    r"|\x1b[ -/]*[0-~]"
+)
+# All others, but newline and tab. A carriage return would write over the line that it stands in.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Characters that turn the direction of writing: what is read would not be what is run.
+_DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
+
+ELLIPSIS = "…"
+
+
+def clean(text: str) -> str:
+    """The text without anything that acts on a terminal; line ends and tabs stay."""
+    if text.isprintable():
+        return text
+    # Also what is split over two chunks is harmless: the escape character itself never passes.
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text))
+
+
+def plain(text: str) -> str:
+    """The same for what a person has to judge: characters that turn the direction of writing are gone as well."""
+    return _DIRECTIONS.sub("", clean(text))
+
+
+def one_line(text: str, width: int) -> str:
+    """The text on a single line of at most so many columns."""
+    line = " ".join(plain(text).split())
+    return cut(line, width)
+
+
+def cut(line: str, width: int) -> str:
+    """The beginning of a line that fits into so many columns."""
+    if columns(line) <= width:
+        return line
+    taken, used = [], 0
+    for character in line:
+        used += columns(character)
+        if used > width - 1:
+            break
+        taken.append(character)
+    return "".join(taken).rstrip() + ELLIPSIS
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns_of(character) for character in text)
+
+
+def _columns_of(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

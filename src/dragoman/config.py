@@ -1,0 +1,287 @@
+"""Settings: what the user chose, read once, checked whole.
+
+Four layers, of which the later wins: the built-in defaults, `config.toml` in the home folder, environment variables
+(`DRAGOMAN_` and the setting's name in capitals), flags of the command line. The home folder is `DRAGOMAN_HOME`, else
+`~/.dragoman`: one folder for everything of ours, so that it can be looked into, moved and deleted as one. It is made
+when something is first written to it (`make_home`), never by reading.
+
+A setting that cannot be used is a `ConfigError` that says where it stands (file and line, variable or option), what
+was found there and what is expected. An unknown key is an error too: a misspelt `acces = "read-only"` that went
+unnoticed would be a promise broken in silence. Tables `[agents.NAME]` are only carried here, as they stand; what they
+may contain is `agents/preset.py`'s to know.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.document import Document, Place, Table, kind, nearest, read_document, show
+from dragoman.errors import ConfigError
+
+Access: TypeAlias = Literal["read-only", "ask", "edit-inside", "full"]
+LoginShell: TypeAlias = Literal["auto", "always", "never"]
+
+ACCESS: Final = ("read-only", "ask", "edit-inside", "full")
+ACCESS_ALIASES: Final = {"low": "read-only", "medium": "edit-inside", "high": "full"}
+LOGIN_SHELL: Final = ("auto", "always", "never")
+PREFIX: Final = "DRAGOMAN_"
+HOME_VARIABLE: Final = "DRAGOMAN_HOME"
+FILE_NAME: Final = "config.toml"
+
+# The journal keeps the first 64 KiB of a line over the limit; a lower limit would cut below that.
+LEAST_LINE_LIMIT: Final = 64 * 1024
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force. Times are seconds; None is "no limit"."""
+
+    home: Path
+    # Works with nothing installed, no network and no account.
+    agent: str = "demo"
+    access: Access = "ask"
+    # Until `initialize` is answered. Installed agents need up to 2 s; the first start by `npx` downloads.
+    start_timeout: float = 60.0
+    # For each ordinary request. Twice the start's: `session/new` starts the session's MCP servers, which may download
+    # in their turn, and `session/load` replays a whole history before it answers.
+    request_timeout: float = 120.0
+    # From `session/cancel` to the first signal: time to stop tools and answer, yet a person is waiting.
+    cancel_grace: float = 10.0
+    # From the end of stdin to SIGTERM, and from there to SIGKILL: agents that heed it are gone within a few hundred
+    # milliseconds; those that do not were seen to stay for longer than 4 s, so that patience would gain nothing.
+    close_grace: float = 1.0
+    # A run has no limit unless someone sets one: a fixed one would end live work.
+    deadline: float | None = None
+    idle_limit: float | None = None
+    # Agents have been seen to write lines of tens of MB (images, whole files).
+    line_limit: int = 64 * 1024 * 1024
+    login_shell: LoginShell = "auto"
+    agents: dict[str, Table] = {}
+    document: Document | None = None
+    given: dict[str, str] = {}
+
+    def where(self, setting: str) -> str | None:
+        """Where a setting was given: `file:line`, a variable or an option; None when it is the default."""
+        if setting in self.given:
+            return self.given[setting]
+        return self.place(setting).where if self.document and setting in self.document.table else None
+
+    def place(self, *keys: str | int) -> Place:
+        """The place of a value in `config.toml`, for errors about it."""
+        return Place(self.document or Document(str(self.home / FILE_NAME)), keys)
+
+
+def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the home folder is; it need not be there yet."""
+    if chosen := environ.get(HOME_VARIABLE):
+        folder = Path(environ["HOME"], chosen[2:]) if chosen.startswith("~/") and "HOME" in environ else Path(chosen)
+        if not folder.is_absolute():
+            raise ConfigError(
+                f'"{chosen}" is not an absolute path',
+                where=HOME_VARIABLE,
+                guidance="Name the whole path: a relative one would mean another folder in each working directory.",
+            )
+        return folder
+    try:
+        return Path(environ["HOME"] if environ.get("HOME") else Path.home()) / ".dragoman"
+    except RuntimeError:
+        raise ConfigError(
+            "the user has no home folder", where="HOME", guidance=f"Set {HOME_VARIABLE} to a folder of your own."
+        ) from None
+
+
+def make_home(folder: Path) -> Path:
+    """Make the home folder where it is missing, for its user alone: what was said to agents will lie in it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the home folder cannot be made: {error.strerror}",
+            where=str(folder),
+            guidance=f"Make it yourself, or set {HOME_VARIABLE} to a folder that you may write to.",
+        ) from None
+    return folder
+
+
+def load(
+    home: Path | None = None, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] | None = None
+) -> Config:
+    """Read all layers. `flags` are named as the settings are; a flag that is None was not given."""
+    folder = home_folder(environ) if home is None else Path(home).absolute()
+    document = read_document(folder / FILE_NAME)
+    values: dict[str, object] = {}
+    given: dict[str, str] = {}
+    agents: dict[str, Table] = {}
+    if document is not None:
+        top = Place(document)
+        for key, value in document.table.items():
+            if key == "agents":
+                agents = _agent_tables(top / key, value)
+            elif key in SETTINGS:
+                values[key] = _read_setting(top / key, key, value)
+            else:
+                raise (top / key).unknown(key, (*SETTINGS, "agents"))
+    for variable, text in environ.items():
+        if setting := _setting_of_variable(variable, text):
+            values[setting] = _read_setting(Place(Document(variable)), setting, text)
+            given[setting] = variable
+    for key, value in (flags or {}).items():
+        if value is None:
+            continue
+        option = "--" + key.replace("_", "-")
+        if key not in SETTINGS:
+            raise Place(Document(option)).unknown(key, tuple(SETTINGS))
+        values[key] = _read_setting(Place(Document(option)), key, value)
+        given[key] = option
+    return msgspec.structs.replace(Config(home=folder, agents=agents, document=document, given=given), **values)
+
+
+def _agent_tables(place: Place, value: object) -> dict[str, Table]:
+    if not isinstance(value, dict):
+        raise place.wrong("agents", kind(value), "tables, each written as [agents.NAME]")
+    for name, table in value.items():
+        if not isinstance(table, dict):
+            raise (place / name).wrong(f"agents.{name}", kind(table), f"a table, written as [agents.{name}]")
+    return value
+
+
+def _setting_of_variable(variable: str, text: str) -> str | None:
+    """The setting that a variable sets. An empty variable sets nothing, as is the custom.
+
+    Only what looks like a slip is refused: other variables with our prefix are other parts' (markers for processes).
+    """
+    if not variable.startswith(PREFIX) or variable == HOME_VARIABLE or not text:
+        return None
+    key = variable.removeprefix(PREFIX).lower()
+    if key in SETTINGS:
+        return key
+    if near := nearest(key, (*SETTINGS, "home"), likeness=0.8):
+        raise ConfigError(f"no such setting; did you mean {PREFIX}{near.upper()}?", where=variable)
+    return None
+
+
+# What a single setting may be.
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """`read` turns what was written into the value, and raises ValueError when it does not fit."""
+
+    read: Callable[[object], object]
+    expected: str
+    choices: tuple[str, ...] = ()
+
+
+def _read_setting(place: Place, key: str, value: object) -> object:
+    setting = SETTINGS[key]
+    try:
+        return setting.read(value)
+    except ValueError:
+        near = nearest(value, setting.choices) if isinstance(value, str) else None
+        hint = f' (did you mean "{near}"?)' if near else ""
+        raise place.wrong(key, show(value), setting.expected + hint) from None
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError
+    return value.strip()
+
+
+def read_access(value: object) -> Access:
+    """One of `ACCESS`, by its name or its alias; ValueError for all else."""
+    name = ACCESS_ALIASES.get(value, value) if isinstance(value, str) else value
+    if name not in ACCESS:
+        raise ValueError(f"not an access: {value}")
+    return name
+
+
+def _login_shell(value: object) -> object:
+    if value not in LOGIN_SHELL:
+        raise ValueError
+    return value
+
+
+def _limit(value: object) -> float:
+    seconds = parse_duration(value)
+    if seconds <= 0:
+        raise ValueError
+    return seconds
+
+
+def _optional_limit(value: object) -> float | None:
+    return None if value in ("none", "off") else _limit(value)
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str) and (match := re.fullmatch(r"(\d+) ?(|KiB|MiB|GiB)", value.strip())):
+        value = int(match[1]) * 1024 ** ("", "KiB", "MiB", "GiB").index(match[2])
+    if isinstance(value, bool) or not isinstance(value, int) or value < LEAST_LINE_LIMIT:
+        raise ValueError
+    return value
+
+
+_DURATION: Final = 'a duration: seconds, or a text such as "90s", "5m" or "1h30m"'
+_LIMIT: Final = Setting(_limit, _DURATION + ", more than zero")
+_GRACE: Final = Setting(lambda value: parse_duration(value), _DURATION)
+_OPTIONAL_LIMIT: Final = Setting(_optional_limit, _DURATION + ', more than zero, or "none"')
+
+SETTINGS: Final[dict[str, Setting]] = {
+    "agent": Setting(_name, "the name of an agent, as `dragoman agents` lists them"),
+    "access": Setting(
+        read_access, "read-only (low), ask, edit-inside (medium) or full (high)", (*ACCESS, *ACCESS_ALIASES)
+    ),
+    "start_timeout": _LIMIT,
+    "request_timeout": _LIMIT,
+    "cancel_grace": _GRACE,
+    "close_grace": _GRACE,
+    "deadline": _OPTIONAL_LIMIT,
+    "idle_limit": _OPTIONAL_LIMIT,
+    "line_limit": Setting(_size, 'a number of bytes, or a text such as "64MiB", of at least 64 KiB'),
+    "login_shell": Setting(_login_shell, "auto, always or never", LOGIN_SHELL),
+}
+
+
+_UNITS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_PARTS: Final = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS))
+
+
+def parse_duration(value: object) -> float:
+    """Seconds, from a number or from a text ("90", "90s", "5m", "1h30m", "250ms"). ValueError for all else."""
+    try:
+        if isinstance(value, str):
+            seconds = _seconds_of(value.strip().lower().replace(" ", ""))
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            seconds = float(value)
+        else:
+            seconds = math.nan
+    except OverflowError:
+        seconds = math.inf
+    if not math.isfinite(seconds) or seconds < 0:
+        raise ValueError(f"not a duration: {value}")
+    return seconds
+
+
+def _seconds_of(text: str) -> float:
+    from decimal import Decimal  # exact: 0.029 s must not become 0.029000000000000001; few configs need it
+
+    match = _PARTS.fullmatch(f"{text}s" if text[-1:].isdigit() else text)
+    if not text or not match:
+        return math.nan
+    parts = zip(match.groups(), _UNITS.values(), strict=True)
+    return float(sum(Decimal(number) * unit for number, unit in parts if number) / 1000)
+
+
+def format_duration(seconds: float) -> str:
+    """The same, for people, to the millisecond: 5400.0 is "1h30m"."""
+    rest = round(seconds * 1000)
+    text = ""
+    for unit, size in _UNITS.items():
+        count, rest = divmod(rest, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"

@@ -1,0 +1,252 @@
+"""TOML files whose values know their line: `Document` (what was read) and `Place` (where in it a value stands).
+
+The standard parser tells no line numbers. `key_lines` finds them afterwards, in text that the parser has accepted, and
+only on the way to an error message; what it cannot make out falls back to the file alone. Errors name a value by its
+kind where secrets may stand (`kind`), and as it was written elsewhere (`show`).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.errors import ConfigError
+
+Keys: TypeAlias = tuple[str | int, ...]
+Table: TypeAlias = dict[str, object]
+
+
+class Document(Struct, frozen=True):
+    """A file that was read: its name as shown in messages, its text, and what the text says.
+
+    What is no file (a variable, an option) is a document with a name alone.
+    """
+
+    name: str
+    text: str = ""
+    table: Table = {}
+
+
+class Place(Struct, frozen=True):
+    """Where a value stands in a document, to say so when it is wrong. `place / "env"` is one step down."""
+
+    document: Document
+    keys: Keys = ()
+
+    def __truediv__(self, key: str | int) -> Place:
+        return Place(self.document, (*self.keys, key))
+
+    @property
+    def where(self) -> str:
+        """`file:line`; the line of what contains it, when the value itself is not there; else the file."""
+        lines = key_lines(self.document.text)
+        for end in range(len(self.keys), 0, -1):
+            if line := lines.get(self.keys[:end]):
+                return f"{self.document.name}:{line}"
+        return self.document.name
+
+    def wrong(self, key: str, found: str, expected: str) -> ConfigError:
+        return ConfigError(f"{key} is {found}; expected {expected}", where=self.where)
+
+    def unknown(self, key: str, known: tuple[str, ...]) -> ConfigError:
+        near = nearest(key, known)
+        return ConfigError(
+            f'there is no setting "{key}"' + (f'; did you mean "{near}"?' if near else ""),
+            where=self.where,
+            guidance=f"Known here: {', '.join(sorted(known))}.",
+        )
+
+
+def read_document(path: Path) -> Document | None:
+    """A TOML file, parsed; None when there is no such file. ConfigError with line and column where it is no TOML."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"the file cannot be read: {error.strerror}", where=str(path)) from None
+    return parse_document(str(path), data)
+
+
+def parse_document(name: str, data: bytes) -> Document:
+    try:
+        text = data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+        return Document(name, text, tomllib.loads(text))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError("the file is not UTF-8 text", where=f"{name}:{line}") from None
+    except tomllib.TOMLDecodeError as error:
+        message, _, position = str(error).rpartition(" (at ")
+        if match := re.fullmatch(r"line (\d+), column (\d+)\)", position):
+            where = f"{name}:{match[1]}:{match[2]}"
+        else:  # "(at end of document)"
+            lines = data.decode("utf-8-sig").split("\n")
+            where = f"{name}:{len(lines)}:{len(lines[-1]) + 1}"
+        raise ConfigError(f"this is not TOML: {message or error}", where=where) from None
+    except ValueError as error:  # the parser lets it through from an integer of thousands of digits
+        raise ConfigError(f"a value cannot be used: {error}", where=name) from None
+    except RecursionError:
+        raise ConfigError("values are nested too deeply", where=name) from None
+
+
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known word that was most likely meant."""
+    import difflib  # only on the way to an error message
+
+    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=likeness)
+    return found[0] if found else None
+
+
+def kind(value: object) -> str:
+    """What kind of value it is, without the value: for places where secrets may stand."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int():
+            return "an integer"
+        case float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+def show(value: object) -> str:
+    """The value as it was written, for messages."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return str(value)
+        case str():
+            return f'"{value[:60]}{"…" if len(value) > 60 else ""}"'
+        case _:
+            return kind(value)
+
+
+# The walk below needs to know only where keys and values begin and end: the parser has accepted the text.
+
+_BLANK: Final = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
+_HEADER: Final = re.compile(r"\[\[?[ \t]*")
+_HEADER_END: Final = re.compile(r"[ \t]*\]\]?")
+_KEY: Final = re.compile(r"""[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
+_DOT: Final = re.compile(r"[ \t]*\.[ \t]*")
+_EQUALS: Final = re.compile(r"[ \t]*=[ \t]*")
+_ARRAY, _ARRAY_END = re.compile(r"\["), re.compile(r"\]")
+_INLINE, _INLINE_END = re.compile(r"\{"), re.compile(r"\}")
+_COMMA: Final = re.compile(r",?")
+_SCALAR: Final = re.compile(
+    r'''"""(?:\\.|(?!""")[^\\])*""""{0,2}'''
+    r"""|\'\'\'(?:(?!\'\'\').)*\'\'\'\'{0,2}"""
+    r"""|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'"""
+    r"""|[^\s,\[\]{}#"'=]+(?:[ ][^\s,\[\]{}#"'=]+)?""",  # a date and its time may be parted by a space
+    re.DOTALL,
+)
+
+
+def key_lines(text: str) -> dict[Keys, int]:
+    """The line, from 1, of each key and each array item. What it cannot make out it leaves out; it never raises."""
+    walk = _Walk(text.replace("\r\n", "\n"))
+    try:
+        walk.document()
+    except RecursionError:
+        pass  # what was found so far is still right
+    return walk.lines
+
+
+class _Walk:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.lines: dict[Keys, int] = {}
+        self._rows: dict[Keys, int] = {}  # of each array of tables, the index of its newest row
+        self._counted, self._line = 0, 1
+
+    def document(self) -> None:
+        table: Keys = ()
+        while self._take(_BLANK) is not None and self.at < len(self.text):
+            line = self._line_here()
+            if opening := self._take(_HEADER):
+                table = self._enter(self._keys(), line, is_row=opening.startswith("[["))
+                if self._take(_HEADER_END) is None:
+                    return
+            elif not self._pair(table):
+                return
+
+    def _enter(self, keys: list[str], line: int, *, is_row: bool) -> Keys:
+        path: Keys = ()
+        for position, key in enumerate(keys, start=1):
+            path = (*path, key)
+            self.lines.setdefault(path, line)
+            if is_row and position == len(keys):
+                self._rows[path] = self._rows.get(path, -1) + 1
+            if path in self._rows:
+                path = (*path, self._rows[path])
+                self.lines.setdefault(path, line)
+        return path
+
+    def _keys(self) -> list[str]:
+        keys = []
+        while (raw := self._take(_KEY)) is not None:
+            keys.append(_unquoted(raw))
+            if self._take(_DOT) is None:
+                break
+        return keys
+
+    def _pair(self, path: Keys) -> bool:
+        line = self._line_here()
+        keys = self._keys()
+        for key in keys:
+            path = (*path, key)
+            self.lines.setdefault(path, line)
+        return bool(keys) and self._take(_EQUALS) is not None and self._value(path)
+
+    def _value(self, path: Keys) -> bool:
+        if self._take(_ARRAY):
+            index = 0
+            while self._take(_BLANK) is not None and not self._take(_ARRAY_END):
+                self.lines.setdefault((*path, index), self._line_here())
+                if not self._value((*path, index)):
+                    return False
+                index += 1
+                self._take(_BLANK), self._take(_COMMA)
+            return True
+        if self._take(_INLINE):
+            while self._take(_BLANK) is not None and not self._take(_INLINE_END):
+                if not self._pair(path):
+                    return False
+                self._take(_BLANK), self._take(_COMMA)
+            return True
+        return self._take(_SCALAR) is not None
+
+    def _take(self, pattern: re.Pattern[str]) -> str | None:
+        if match := pattern.match(self.text, self.at):
+            self.at = match.end()
+            return match.group()
+        return None
+
+    def _line_here(self) -> int:
+        self._line += self.text.count("\n", self._counted, self.at)
+        self._counted = self.at
+        return self._line
+
+
+def _unquoted(key: str) -> str:
+    if key[0] not in "\"'":
+        return key
+    try:
+        return str(tomllib.loads(f"key = {key}")["key"])
+    except tomllib.TOMLDecodeError:
+        return key[1:-1]

@@ -1,0 +1,66 @@
+"""`Approvals`: what a person allowed with its content shown, and that the agent then asks us to carry out.
+
+Several agents ask for permission first and write the file, or run the command, through us afterwards. Asking about the
+very same thing again would only teach people to say yes. An approval covers exactly what was shown, is used once, and
+ends with the run that it was given in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+
+from dragoman.host.permission import PermissionRequest
+from dragoman.workspace import OutsideWorkspace, Workspace
+
+# Agents carry out at once what was allowed; those who do it by themselves leave theirs unused.
+KEEP = 64
+
+
+class Approvals:
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._keys: dict[bytes, None] = {}
+
+    def add(self, request: PermissionRequest) -> None:
+        """The agent's request was allowed by a person."""
+        for key in self._shown(request):
+            self._keys.pop(key, None)
+            self._keys[key] = None
+        while len(self._keys) > KEEP:
+            del self._keys[next(iter(self._keys))]
+
+    def take(self, request: PermissionRequest) -> bool:
+        """Whether our own question, about a file or a command, was answered before; it is used up by this."""
+        keys = list(self._shown(request))
+        # Also with a variable set the command is another one: the person saw none.
+        if len(keys) != 1 or (request.origin == "terminals" and request.raw_input["env"]):
+            return False
+        return self._keys.pop(keys[0], self) is None
+
+    def clear(self) -> None:
+        self._keys.clear()
+
+    def _shown(self, request: PermissionRequest) -> Iterator[bytes]:
+        if request.command is not None:
+            where = request.raw_input.get("cwd") if isinstance(request.raw_input, dict) else None
+            yield _key("run", self._real(where if isinstance(where, str) else ""), request.command)
+            return
+        for diff in request.diffs:
+            yield _key("write", self._real(diff.path), diff.new_text)
+
+    def _real(self, path: str) -> str:
+        try:
+            return str(self._workspace.resolve(os.path.join(self._workspace.cwd, path)))
+        except OutsideWorkspace:
+            return path
+
+
+def _key(*parts: str) -> bytes:
+    """A digest, since the texts may be large."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%b" % (len(data), data))
+    return digest.digest()

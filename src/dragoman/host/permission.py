@@ -1,0 +1,133 @@
+"""What is asked when an agent wants to do something, and the answers to it.
+
+`on_permission` gets a `PermissionRequest` and returns one of its answers (`request.allow()`), or in short: True allows
+once, False refuses once, a string is the id of the option to take, None cancels. It may be a coroutine function; a
+plain function is run in a thread, so that it may wait for a person without stopping anything else.
+
+Options are chosen by their kind, never by their position: agents list them in every order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.errors import InputError
+from dragoman.wire.vocabulary import Diff
+
+Origin: TypeAlias = Literal["agent", "files", "terminals"]
+
+_ALLOWING = ("allow_once", "allow_always")
+_REJECTING = ("reject_once", "reject_always")
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One of the agent's own answers. `kind`: allow_once, allow_always, reject_once, reject_always, or its own word."""
+
+    id: str
+    name: str
+    kind: str
+
+    @property
+    def allows(self) -> bool:
+        return self.kind in _ALLOWING
+
+    @property
+    def rejects(self) -> bool:
+        return self.kind in _REJECTING
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`selected` with the option taken, or `cancelled`. A cancelled request makes most agents end their turn."""
+
+    outcome: Literal["selected", "cancelled"]
+    option_id: str | None = None
+    allowed: bool = False
+
+
+CANCELLED = Answer("cancelled")
+
+
+class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent wants to do, as far as it says so.
+
+    `origin` tells who asks: the `agent` itself, or we, about a file it wants us to write (`files`) or a command it
+    wants us to run (`terminals`); then there is no tool call, and paths and command are facts. All else is the agent's
+    word. `paths` are absolute: the locations and the diffs' paths.
+    """
+
+    session_id: str
+    tool_call_id: str | None
+    title: str
+    kind: str
+    options: tuple[Option, ...]
+    origin: Origin = "agent"
+    name: str | None = None
+    paths: tuple[str, ...] = ()
+    diffs: tuple[Diff, ...] = ()
+    command: str | None = None
+    raw_input: Any = None
+
+    def allow(self, *, always: bool = False) -> Answer:
+        """Allow it once, or from now on; the other of the two where the agent offers only that."""
+        for kind in reversed(_ALLOWING) if always else _ALLOWING:
+            for option in self.options:
+                if option.kind == kind:
+                    return Answer("selected", option.id, allowed=True)
+        raise InputError(
+            f"the agent offers no option that allows {self.title!r}: {_listed(self.options)}",
+            guidance="Choose one of its options by id with select(), or refuse.",
+        )
+
+    def reject(self, *, always: bool = False) -> Answer:
+        """Refuse it once, or from now on; the other where there is only that; where there is neither, cancel."""
+        # An id that also stands for something else could be read as that by the agent.
+        ambiguous = {option.id for option in self.options if not option.rejects}
+        for kind in reversed(_REJECTING) if always else _REJECTING:
+            for option in self.options:
+                if option.kind == kind and option.id not in ambiguous:
+                    return Answer("selected", option.id)
+        return CANCELLED
+
+    def select(self, option_id: str) -> Answer:
+        """Take this option of the agent's."""
+        kinds = [option for option in self.options if option.id == option_id]
+        if not kinds:
+            raise InputError(f"there is no option {option_id!r}: {_listed(self.options)}")
+        return Answer("selected", option_id, allowed=any(option.allows for option in kinds))
+
+    def cancel(self) -> Answer:
+        return CANCELLED
+
+
+Reply: TypeAlias = Answer | bool | str | None
+OnPermission: TypeAlias = Callable[[PermissionRequest], Reply | Awaitable[Reply]]
+
+
+def answer_of(request: PermissionRequest, reply: object) -> Answer:
+    """What the callback meant. Raises `InputError` where it is no answer to this request."""
+    match reply:
+        case None | Answer(outcome="cancelled"):
+            return CANCELLED
+        case True:
+            return request.allow()
+        case False:
+            return request.reject()
+        case str():
+            return request.select(reply)
+        case Answer(outcome="selected", option_id=str(option_id)):
+            # Looked up again: it may have been made by hand, or for another request.
+            return request.select(option_id)
+        case _:
+            raise InputError(
+                f"{reply!r} is no answer to a permission request",
+                guidance="Return request.allow(), .reject(), .select(id) or .cancel(); or True, False, an id, None.",
+            )
+
+
+def _listed(options: tuple[Option, ...]) -> str:
+    if not options:
+        return "it offers none at all"
+    return "it offers " + ", ".join(f"{option.id!r} ({option.kind})" for option in options)

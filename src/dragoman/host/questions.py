@@ -1,0 +1,125 @@
+"""The agent's requests as questions: what each of them wants, made into a `PermissionRequest`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from dragoman.host.permission import Option, PermissionRequest
+from dragoman.record import rows
+from dragoman.wire import lenient
+from dragoman.wire import vocabulary as acp
+from dragoman.workspace import Workspace
+
+# What the session knows of a tool call, by the agent's id.
+Known: TypeAlias = Callable[[str], rows.ToolCall | None]
+
+# Ours, for what the agent asks of us without asking a person first. "Always" needs a memory, which is the policy's.
+_OURS = (Option("allow", "Allow", "allow_once"), Option("reject", "Reject", "reject_once"))
+
+
+class _WireOption(msgspec.Struct, frozen=True, rename="camel"):
+    # More open than the vocabulary: one option of a kind we do not know must not cost the others.
+    option_id: str
+    kind: str
+    name: str = ""
+
+
+class _WireParams(msgspec.Struct, frozen=True, rename="camel"):
+    tool_call: acp.ToolCallUpdate
+    options: tuple[_WireOption, ...]
+
+
+def of_tool_call(
+    params: msgspec.Raw, known_call: Known | None, *, session_id: str, workspace: Workspace
+) -> PermissionRequest:
+    """`session/request_permission`. What it leaves out is taken from what is known of the tool call.
+
+    Raises `msgspec.MsgspecError` where it cannot be read.
+    """
+    asked = lenient.decode(params, _WireParams)
+    call = asked.tool_call
+    known = known_call(call.tool_call_id) if known_call is not None else None
+    content: list[acp.ToolCallContent] = [*(call.content or ())]
+    locations: list[acp.ToolCallLocation] = [*(call.locations or ())]
+    raw_input = call.raw_input
+    if known is not None:
+        # Added, never replaced: what it was said to touch before, it may still touch.
+        content += (item for item in known.content if item not in content)
+        locations += (item for item in known.locations if item not in locations)
+        raw_input = raw_input if raw_input not in (None, {}) else known.raw_input
+    diffs = tuple(item for item in content if isinstance(item, acp.Diff))
+    paths = [*(location.path for location in locations), *(diff.path for diff in diffs)]
+    return PermissionRequest(
+        session_id=session_id,
+        tool_call_id=call.tool_call_id,
+        title=call.title or (known.title if known else "") or call.name or call.tool_call_id,
+        kind=call.kind or (known.kind if known else "other"),
+        name=call.name or (known.name if known else None),
+        paths=_absolute(workspace, paths),
+        diffs=diffs,
+        command=command_of(raw_input) or (command_of(known.raw_input) if known else None),
+        raw_input=raw_input,
+        options=tuple(
+            Option(option.option_id, option.name or option.option_id, option.kind) for option in asked.options
+        ),
+    )
+
+
+def of_write(
+    path: Path, old_text: str | None, new_text: str, *, session_id: str, workspace: Workspace
+) -> PermissionRequest:
+    """`fs/write_text_file`, with the path as it resolved."""
+    return PermissionRequest(
+        session_id=session_id,
+        tool_call_id=None,
+        origin="files",
+        title=f"Write {workspace.within(path)}",
+        kind="edit",
+        paths=(str(path),),
+        diffs=(acp.Diff(path=str(path), old_text=old_text, new_text=new_text),),
+        options=_OURS,
+    )
+
+
+def of_command(
+    command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path, *, session_id: str
+) -> PermissionRequest:
+    """`terminal/create`. The environment is part of the question: it can change what a command does."""
+    line = shlex.join([command, *args]) if args else command
+    return PermissionRequest(
+        session_id=session_id,
+        tool_call_id=None,
+        origin="terminals",
+        title=line,
+        kind="execute",
+        command=line,
+        raw_input={"command": command, "args": list(args), "env": dict(env), "cwd": str(cwd)},
+        options=_OURS,
+    )
+
+
+def command_of(raw_input: Any) -> str | None:
+    """The command in a tool's input, as one would type it; None where there is none."""
+    if not isinstance(raw_input, dict):
+        return None
+    for key in ("command", "cmd"):
+        match raw_input.get(key):
+            case None | "" | []:
+                continue
+            case str(line):
+                return line
+            case list(words) if all(isinstance(word, str) for word in words):
+                return shlex.join(words)
+            case other:  # not readable as a command, but there is one: it must not pass for something else
+                return msgspec.json.encode(other).decode()
+    return None
+
+
+def _absolute(workspace: Workspace, paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(os.path.join(workspace.cwd, path) for path in paths))

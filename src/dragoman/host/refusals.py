@@ -1,0 +1,43 @@
+"""How a request is refused: the JSON-RPC errors that the host answers with, each made in one place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, REQUEST_CANCELLED
+from dragoman.wire.connection import RpcRefusal
+
+# Of the range that JSON-RPC leaves to applications. Not -32000, which in ACP means "log in first", and not -32603,
+# which says that trying again may help.
+DENIED: Final = -32001
+
+
+def denied(what: str, reason: str) -> RpcRefusal:
+    return RpcRefusal(DENIED, f"{what} was not allowed: {reason}")
+
+
+def withdrawn(what: str) -> RpcRefusal:
+    return RpcRefusal(REQUEST_CANCELLED, f"{what} was cancelled before it was allowed")
+
+
+def invalid(field: str, problem: str) -> RpcRefusal:
+    """`field` is the parameter's name on the wire."""
+    return RpcRefusal(INVALID_PARAMS, f"{field}: {problem}")
+
+
+def not_found(uri: str, what: str = "Resource") -> RpcRefusal:
+    # With `data.uri`, as agents built on the protocol's own libraries expect it.
+    return RpcRefusal(NOT_FOUND, f"{what} not found: {uri}", {"uri": uri})
+
+
+def not_offered(method: str, hint: str = "") -> RpcRefusal:
+    return RpcRefusal(METHOD_NOT_FOUND, f"{method} is not offered by this client{hint}", {"method": method})
+
+
+def failed(path: str, problem: OSError) -> RpcRefusal:
+    """A file operation that the system refused."""
+    if isinstance(problem, FileNotFoundError):
+        return not_found(path)
+    if isinstance(problem, PermissionError | NotADirectoryError | IsADirectoryError | FileExistsError):
+        return invalid("path", f"{path}: {problem.strerror}")
+    return RpcRefusal(INTERNAL_ERROR, f"{path}: {problem.strerror or problem}")

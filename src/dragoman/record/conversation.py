@@ -1,0 +1,93 @@
+"""Which session a frame belongs to: one connection carries many, and answers name none.
+
+Pure. Used on the living connection and on recordings alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from dragoman.record.fold import SessionFold
+from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Update
+from dragoman.wire.peer import Peer
+
+
+class _Params(msgspec.Struct, frozen=True):
+    session_id: str | None = msgspec.field(name="sessionId", default=None)
+
+
+class Heard(msgspec.Struct, frozen=True):
+    message: Message
+    session_id: str | None  # the agent's id; None for what concerns the connection as a whole
+
+
+class Conversation:
+    """Follows both directions of one connection."""
+
+    def __init__(self) -> None:
+        self._readers = {"in": Peer(), "out": Peer()}
+        self._sessions: dict[tuple[str, RequestId], str | None] = {}  # of requests without an answer
+
+    def read(self, direction: Literal["in", "out"], line: bytes) -> list[Heard]:
+        """A line that was sent or received, newline or not."""
+        messages = self._readers[direction].feed(line if line.endswith(b"\n") else line + b"\n")
+        return [Heard(message, self.session_of(direction, message)) for message in messages]
+
+    def session_of(self, direction: Literal["in", "out"], message: Message) -> str | None:
+        """Each message is to be shown once, in order: requests are remembered, so that their answers are known."""
+        match message:
+            case Update():
+                return message.session_id
+            case Notification(params=params):
+                return session_in(params)
+            case Request(id=request_id, params=params, method=method):
+                session_id = session_in(params)
+                self._sessions[direction, request_id] = session_id
+                self._readers["out" if direction == "in" else "in"].expect(request_id, method)
+                return session_id
+            case Reply(id=request_id, result=result):
+                asked: Literal["in", "out"] = "out" if direction == "in" else "in"
+                self._readers[asked].settled(request_id)
+                # `session/new` and `session/fork` learn the id from the answer itself.
+                known = self._sessions.pop((asked, request_id), None)
+                return known or session_in(result)
+            case _:
+                return None
+
+
+def session_in(raw: msgspec.Raw) -> str | None:
+    """The session that params or a result name."""
+    try:
+        return msgspec.json.decode(raw, type=_Params).session_id
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class _Recorded(msgspec.Struct, frozen=True):
+    dir: str
+    frame: msgspec.Raw = msgspec.Raw(b"null")
+    ts: float = 0.0
+
+
+def fold_recording(lines: Iterable[bytes]) -> dict[str, SessionFold]:
+    """The sessions of a recorded connection: lines `{dir, ts, frame}`, as `dragoman` records them."""
+    conversation = Conversation()
+    folds: dict[str, SessionFold] = {}
+    for position, line in enumerate(lines):
+        recorded = msgspec.json.decode(line, type=_Recorded)
+        direction: Literal["in", "out"]
+        match recorded.dir:
+            case "in":
+                direction = "in"
+            case "out":
+                direction = "out"
+            case _:
+                continue  # how the recording itself began or ended
+        for heard in conversation.read(direction, bytes(recorded.frame)):
+            if heard.session_id is not None:
+                fold = folds.setdefault(heard.session_id, SessionFold())
+                fold.apply(position, recorded.ts, direction, heard.message)
+    return folds

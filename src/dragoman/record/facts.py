@@ -1,0 +1,98 @@
+"""Facts: what a frame changed, as the fold saw it. Views turn them into events, messages, pages.
+
+A fact carries the row it speaks of, as it is after the change.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from dragoman.record import rows
+
+
+class RunStarted(msgspec.Struct, frozen=True, gc=False):
+    run: rows.Run
+
+
+class TextAdded(msgspec.Struct, frozen=True, gc=False):
+    message: rows.Message
+    text: str
+
+
+class BlockAdded(msgspec.Struct, frozen=True, gc=False):
+    """A message got something that is not text."""
+
+    message: rows.Message
+
+
+class MessageEnded(msgspec.Struct, frozen=True, gc=False):
+    message: rows.Message
+
+
+class ToolCallSeen(msgspec.Struct, frozen=True, gc=False):
+    """The first sight of a tool call, in whatever frame that was."""
+
+    tool_call: rows.ToolCall
+
+
+class ToolCallChanged(msgspec.Struct, frozen=True, gc=False):
+    tool_call: rows.ToolCall
+
+
+class ToolCallEnded(msgspec.Struct, frozen=True, gc=False):
+    """It completed or failed; said once a tool call."""
+
+    tool_call: rows.ToolCall
+
+
+class PlanChanged(msgspec.Struct, frozen=True, gc=False):
+    plan: rows.Plan
+    removed: bool = False
+
+
+class UsageChanged(msgspec.Struct, frozen=True, gc=False):
+    usage: rows.Usage
+
+
+class PermissionRequested(msgspec.Struct, frozen=True, gc=False):
+    permission: rows.Permission
+
+
+class PermissionResolved(msgspec.Struct, frozen=True, gc=False):
+    permission: rows.Permission
+
+
+class SettingsChanged(msgspec.Struct, frozen=True, gc=False):
+    """Commands, modes, options, the title or sub-agents are now others. `kind` is the update that said so."""
+
+    kind: str
+
+
+class OtherUpdate(msgspec.Struct, frozen=True, gc=False):
+    """Something that is kept and passed on, and changes no row."""
+
+    kind: str
+
+
+class RunEnded(msgspec.Struct, frozen=True, gc=False):
+    run: rows.Run
+
+
+Fact: TypeAlias = (
+    RunStarted
+    | TextAdded
+    | BlockAdded
+    | MessageEnded
+    | ToolCallSeen
+    | ToolCallChanged
+    | ToolCallEnded
+    | PlanChanged
+    | UsageChanged
+    | PermissionRequested
+    | PermissionResolved
+    | SettingsChanged
+    | OtherUpdate
+    | RunEnded
+)

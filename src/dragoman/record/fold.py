@@ -1,0 +1,508 @@
+"""The fold: frames of one session in, rows and facts out. Pure: no I/O, no clock, nothing random.
+
+It never raises, whatever the agent sends and in whatever order. A chunk costs the same whether it is
+the first or the millionth. Live, recorded and imported conversations all go through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from dragoman.record import notes, rows, settings
+from dragoman.record.facts import (
+    BlockAdded,
+    Fact,
+    MessageEnded,
+    OtherUpdate,
+    PermissionRequested,
+    PermissionResolved,
+    PlanChanged,
+    RunEnded,
+    RunStarted,
+    SettingsChanged,
+    TextAdded,
+    UsageChanged,
+)
+from dragoman.record.text import GrowingText
+from dragoman.record.tool_calls import ToolCalls
+from dragoman.wire import lenient
+from dragoman.wire import vocabulary as acp
+from dragoman.wire.dialect import LATEST_VERSION, RunEnd, dialect_for
+from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Unknown, Update
+
+Direction: TypeAlias = Literal["in", "out", "host"]
+
+_T = TypeVar("_T")
+_NOTHING: tuple[Fact, ...] = ()
+
+
+class SessionFold:
+    """What is known of a session. Read its attributes freely; only `apply` and `update` change them."""
+
+    def __init__(self) -> None:
+        self.messages: list[rows.Message] = []
+        self.tool_calls = ToolCalls()
+        self.plans: dict[str | None, rows.Plan] = {}
+        self.commands: tuple[rows.Command, ...] = ()
+        self.settings: dict[str, rows.Setting] = {}
+        self.usage = rows.Usage()
+        self.title: str | None = None
+        self.permissions: dict[str, rows.Permission] = {}
+        self.runs: dict[str, rows.Run] = {}
+        self.sub_agents: dict[str, rows.SubAgent] = {}
+        self._dialect = dialect_for(LATEST_VERSION)
+        self._open: rows.Message | None = None
+        self._run_id: str | None = None
+        self._run_spoke = False  # whether the run brought a word, thought, tool call or plan
+        self._prompts: dict[RequestId, str] = {}  # prompts without an answer: request id to run id
+        self._announced: notes.Prompt | None = None
+        self._asked: dict[RequestId, Request] = {}  # requests of ours whose answers change rows
+        self._permission_requests: dict[RequestId, str] = {}
+        self._verdicts: dict[RequestId, notes.Decision] = {}
+        self._replaying = False
+        self._update_handlers: dict[type, Callable[[int, float, Any], Sequence[Fact]]] = {
+            acp.AgentMessageChunk: self._assistant_chunk,
+            acp.AgentThoughtChunk: self._thought_chunk,
+            acp.UserMessageChunk: self._user_chunk,
+            acp.ToolCall: self._tool_call,
+            acp.SessionToolCallUpdate: self._tool_call_update,
+            acp.Plan: self._plan,
+            acp.PlanUpdate: self._plan_update,
+            acp.PlanRemoved: self._plan_removed,
+            acp.AvailableCommandsUpdate: self._commands,
+            acp.CurrentModeUpdate: self._mode,
+            acp.ConfigOptionUpdate: self._options,
+            acp.SessionInfoUpdate: self._info,
+            acp.UsageUpdate: self._usage,
+            acp.SubagentUpdate: self._sub_agent,
+        }
+
+    @property
+    def run(self) -> rows.Run | None:
+        """The run that is going on."""
+        return self.runs[self._run_id] if self._run_id is not None else None
+
+    def setting(self, category: str) -> rows.Setting | None:
+        """The mode, the model, or another setting by its category."""
+        return next((found for found in self.settings.values() if found.category == category), None)
+
+    # -- frames
+
+    def apply(self, position: int, time: float, direction: Direction, message: Message) -> Sequence[Fact]:
+        """Takes one frame; returns what it changed, in order."""
+        match message:
+            case Update():
+                return self.update(position, time, message.update)
+            case Reply() if direction == "in":
+                return self._answered(time, message)
+            case Reply():
+                return self._we_answered(time, message)
+            case Request() if direction == "out":
+                return self._we_asked(position, time, message)
+            case Request(method="session/request_permission"):
+                return self._permission_requested(position, time, message)
+            case Notification() if direction == "host":
+                return self._noted(time, message)
+            case Notification(method="session/cancel") if direction == "out":
+                return self._cancelling()
+            case Notification() if direction == "in":
+                return (OtherUpdate(message.method),)
+            case _:
+                return _NOTHING
+
+    def update(self, position: int, time: float, update: acp.SessionUpdate | Unknown) -> Sequence[Fact]:
+        message = self._open
+        if (
+            type(update) is acp.AgentMessageChunk
+            and message is not None
+            and message.kind == "assistant"
+            and (update.message_id is None or update.message_id == message.message_id)
+            and type(content := update.content) is acp.TextContent
+        ):
+            # Nearly all frames are more words of the message at hand.
+            message.body.add(content.text)
+            return (TextAdded(message, content.text),)
+        handler = self._update_handlers.get(type(update))
+        if handler is not None:
+            return handler(position, time, update)
+        kind = update.kind if isinstance(update, Unknown) else _kind_of(update)
+        return (OtherUpdate(kind),)
+
+    # -- messages
+
+    def _assistant_chunk(self, position: int, time: float, update: acp.AgentMessageChunk) -> Sequence[Fact]:
+        return self._chunk(position, time, "assistant", update)
+
+    def _thought_chunk(self, position: int, time: float, update: acp.AgentThoughtChunk) -> Sequence[Fact]:
+        return self._chunk(position, time, "thought", update)
+
+    def _user_chunk(self, position: int, time: float, update: acp.UserMessageChunk) -> Sequence[Fact]:
+        facts = self._chunk(position, time, "user", update)
+        if self._replaying and self._open is not None and self._open.id == _row_id("message", position):
+            # A replay has no prompts; the user's words are what separates its turns.
+            self.tool_calls.next_turn()
+        return facts
+
+    def _chunk(self, position: int, time: float, kind: rows.MessageKind, update: acp.ContentChunk) -> Sequence[Fact]:
+        message = self._open
+        content = update.content
+        message_id = update.message_id
+        if message is not None and message.kind == kind and (message_id is None or message_id == message.message_id):
+            if type(content) is acp.TextContent:
+                message.body.add(content.text)
+                return (TextAdded(message, content.text),)
+            message.blocks += (content,)
+            return (BlockAdded(message),)
+        facts = self._end_message()
+        message = rows.Message(
+            id=_row_id("message", position),
+            kind=kind,
+            run_id=self._run_id,
+            message_id=message_id,
+            time=time,
+            replayed=self._replaying,
+            body=GrowingText(),
+        )
+        self._open = message
+        self.messages.append(message)
+        self._run_spoke = self._run_spoke or kind != "user"
+        if isinstance(content, acp.TextContent):
+            message.body.add(content.text)
+            facts.append(TextAdded(message, content.text))
+        else:
+            message.blocks = (content,)
+            facts.append(BlockAdded(message))
+        return facts
+
+    def _end_message(self) -> list[Fact]:
+        message, self._open = self._open, None
+        if message is None:
+            return []
+        message.ended = True
+        return [MessageEnded(message)]
+
+    # -- tool calls and plans
+
+    def _tool_call(self, position: int, time: float, update: acp.ToolCall) -> Sequence[Fact]:
+        self._run_spoke = True
+        ended: list[Fact] = []
+        if self._open is not None and self._open.message_id is None and not self.tool_calls.knows(update.tool_call_id):
+            # Words after a tool call are another message. An agent that gives ids says so itself.
+            ended = self._end_message()
+        return [*ended, *self.tool_calls.started(self._origin(position, time), update)]
+
+    def _tool_call_update(self, position: int, time: float, update: acp.ToolCallUpdate) -> Sequence[Fact]:
+        self._run_spoke = True
+        return self.tool_calls.changed(self._origin(position, time), update)
+
+    def _origin(self, position: int, time: float) -> rows.ToolCall:
+        return rows.ToolCall(
+            id=_row_id("tool", position), tool_call_id="", run_id=self._run_id, time=time, replayed=self._replaying
+        )
+
+    def _plan(self, position: int, time: float, update: acp.Plan) -> Sequence[Fact]:
+        return self._set_plan(rows.Plan(plan_id=None, entries=_entries(update.entries)))
+
+    def _plan_update(self, position: int, time: float, update: acp.PlanUpdate) -> Sequence[Fact]:
+        match update.plan:
+            case acp.PlanItems(plan_id=plan_id, entries=entries):
+                return self._set_plan(rows.Plan(plan_id=plan_id, entries=_entries(entries)))
+            case acp.PlanMarkdown(plan_id=plan_id, content=content):
+                return self._set_plan(rows.Plan(plan_id=plan_id, markdown=content))
+            case acp.PlanFile(plan_id=plan_id, uri=uri):
+                return self._set_plan(rows.Plan(plan_id=plan_id, uri=uri))
+
+    def _set_plan(self, plan: rows.Plan) -> Sequence[Fact]:
+        self._run_spoke = True
+        self.plans[plan.plan_id] = plan
+        return (PlanChanged(plan),)
+
+    def _plan_removed(self, position: int, time: float, update: acp.PlanRemoved) -> Sequence[Fact]:
+        plan = self.plans.pop(update.plan_id, None)
+        return (PlanChanged(plan, removed=True),) if plan is not None else (OtherUpdate("plan_removed"),)
+
+    # -- what else a session has
+
+    def _commands(self, position: int, time: float, update: acp.AvailableCommandsUpdate) -> Sequence[Fact]:
+        self.commands = tuple(
+            rows.Command(command.name, command.description, command.input.hint if command.input else None)
+            for command in update.available_commands
+        )
+        return (SettingsChanged("available_commands_update"),)
+
+    def _mode(self, position: int, time: float, update: acp.CurrentModeUpdate) -> Sequence[Fact]:
+        self.settings = settings.with_mode(self.settings, update.current_mode_id)
+        return (SettingsChanged("current_mode_update"),)
+
+    def _options(self, position: int, time: float, update: acp.ConfigOptionUpdate) -> Sequence[Fact]:
+        self.settings = settings.with_options(self.settings, update.config_options)
+        return (SettingsChanged("config_option_update"),)
+
+    def _info(self, position: int, time: float, update: acp.SessionInfoUpdate) -> Sequence[Fact]:
+        if update.title is not msgspec.UNSET:
+            self.title = update.title
+        return (SettingsChanged("session_info_update"),)
+
+    def _usage(self, position: int, time: float, update: acp.UsageUpdate) -> Sequence[Fact]:
+        self.usage = msgspec.structs.replace(
+            self.usage,
+            context_used=update.used,
+            context_size=update.size,
+            cost=update.cost if update.cost is not None else self.usage.cost,
+        )
+        return (UsageChanged(self.usage),)
+
+    def _sub_agent(self, position: int, time: float, update: acp.SubagentUpdate) -> Sequence[Fact]:
+        known = self.sub_agents.get(update.session_id) or rows.SubAgent(session_id=update.session_id)
+        changes: dict[str, str | None] = {}
+        if update.title is not msgspec.UNSET:
+            changes["title"] = update.title
+        if update.description is not msgspec.UNSET:
+            changes["description"] = update.description
+        if update.state is not msgspec.UNSET:
+            changes["state"] = None if update.state is None else _state_of(update.state)
+        self.sub_agents[update.session_id] = msgspec.structs.replace(known, **changes)
+        return (SettingsChanged("subagent_update"),)
+
+    # -- what we asked, and what came back
+
+    def _we_asked(self, position: int, time: float, request: Request) -> Sequence[Fact]:
+        match request.method:
+            case "session/prompt":
+                return self._run_started(position, time, request)
+            case "session/load":
+                self._replaying = True
+            case "session/set_mode" | "session/set_model":
+                self._asked[request.id] = request
+            case _:
+                pass
+        return _NOTHING
+
+    def _run_started(self, position: int, time: float, request: Request) -> Sequence[Fact]:
+        announced, self._announced = self._announced, None
+        facts = self._end_message()
+        run = rows.Run(id=announced.run_id if announced else _row_id("run", position), time=time)
+        self.runs[run.id] = run
+        self._prompts[request.id] = run.id
+        self._run_id = run.id
+        self._run_spoke = False
+        self._replaying = False
+        self.tool_calls.next_turn()
+        self._add_prompt(position, time, run.id, announced.prompt if announced else _prompt_of(request))
+        facts.append(RunStarted(run))
+        return facts
+
+    def _add_prompt(self, position: int, time: float, run_id: str, blocks: Sequence[acp.ContentBlock]) -> None:
+        body = GrowingText()
+        for block in blocks:
+            if isinstance(block, acp.TextContent):
+                body.add(block.text)
+        self.messages.append(
+            rows.Message(
+                id=_row_id("message", position),
+                kind="user",
+                run_id=run_id,
+                message_id=None,
+                time=time,
+                replayed=False,
+                body=body,
+                blocks=tuple(block for block in blocks if not isinstance(block, acp.TextContent)),
+                ended=True,
+            )
+        )
+
+    def _answered(self, time: float, reply: Reply) -> Sequence[Fact]:
+        run_id = self._prompts.get(reply.id)
+        if run_id is not None and (end := self._dialect.run_end(reply)) is not None:
+            del self._prompts[reply.id]
+            return self._run_ended(time, run_id, end)
+        if reply.error is not None:
+            self._asked.pop(reply.id, None)
+            return _NOTHING
+        match reply.method:
+            case "session/new" | "session/load" | "session/resume" | "session/fork":
+                return self._opened(reply)
+            case "session/set_config_option":
+                answer = _decoded(reply.result, acp.SetSessionConfigOptionResponse)
+                if answer is not None:
+                    self.settings = settings.with_options(self.settings, answer.config_options)
+                    return (SettingsChanged(reply.method),)
+            case "session/set_mode" | "session/set_model" if reply.id in self._asked:
+                return self._switched(self._asked.pop(reply.id))
+            case _:
+                pass
+        return _NOTHING
+
+    def _opened(self, reply: Reply) -> Sequence[Fact]:
+        # New, load, resume and fork answer alike, but for ids; and load may answer null.
+        answer = _decoded(reply.result, acp.LoadSessionResponse)
+        if answer is None:
+            return _NOTHING
+        self.settings = settings.of_session(answer.config_options, answer.modes, answer.models)
+        return (SettingsChanged(reply.method),) if self.settings else _NOTHING
+
+    def _switched(self, request: Request) -> Sequence[Fact]:
+        if request.method == "session/set_mode":
+            mode = _decoded(request.params, acp.SetSessionModeRequest)
+            if mode is not None:
+                self.settings = settings.with_mode(self.settings, mode.mode_id)
+        else:
+            model = _decoded(request.params, acp.SetSessionModelRequest)
+            if model is not None:
+                self.settings = settings.with_model(self.settings, model.model_id)
+        return (SettingsChanged(request.method),)
+
+    def _cancelling(self) -> Sequence[Fact]:
+        for run_id in self._prompts.values():
+            self.runs[run_id] = msgspec.structs.replace(self.runs[run_id], cancel_requested=True)
+        return _NOTHING
+
+    def _run_ended(self, time: float, run_id: str, end: RunEnd) -> Sequence[Fact]:
+        run = self.runs[run_id]
+        facts = self._end_message()
+        usage = self.usage
+        if end.usage is not None:
+            usage = self.usage = msgspec.structs.replace(
+                self.usage,
+                input_tokens=end.usage.input_tokens,
+                cached_tokens=end.usage.cached_read_tokens,
+                output_tokens=end.usage.output_tokens,
+                thought_tokens=end.usage.thought_tokens,
+                total_tokens=end.usage.total_tokens,
+            )
+            facts.append(UsageChanged(usage))
+        status, reason = self._outcome(run, end)
+        return [*facts, *self._close_run(run, time, status, reason, end, usage)]
+
+    def _outcome(self, run: rows.Run, end: RunEnd) -> tuple[rows.RunStatus, str | None]:
+        if end.error is not None:
+            # Agents that answer a cancel with an error did what they were asked.
+            cancelled = run.cancel_requested or end.error.code == -32800
+            return ("cancelled", None) if cancelled else ("error", None)
+        match end.stop_reason:
+            case "cancelled":
+                return "cancelled", None
+            case "end_turn" if not self._run_spoke and not run.cancel_requested:
+                return "error", "silent"
+            case "end_turn":
+                return "success", None
+            case _:
+                return "error", end.stop_reason
+
+    def _close_run(
+        self,
+        run: rows.Run,
+        time: float,
+        status: rows.RunStatus,
+        reason: str | None,
+        end: RunEnd | None,
+        usage: rows.Usage | None,
+    ) -> list[Fact]:
+        closed = msgspec.structs.replace(
+            run,
+            status=status,
+            reason=reason,
+            stop_reason=end.stop_reason if end else None,
+            error=end.error if end else None,
+            usage=usage,
+            ended_time=time,
+        )
+        self.runs[run.id] = closed
+        if self._run_id == run.id:
+            # Where prompts overlap, what comes next belongs to the youngest that still runs.
+            self._run_id = next(reversed(self._prompts.values()), None)
+        return [RunEnded(closed)]
+
+    # -- permissions
+
+    def _permission_requested(self, position: int, time: float, request: Request) -> Sequence[Fact]:
+        asked = _decoded(request.params, acp.RequestPermissionRequest)
+        if asked is None:
+            return (OtherUpdate(request.method),)
+        self._run_spoke = True
+        # Gemini CLI names a tool call here first, and sends no tool_call for it.
+        facts: list[Fact] = list(self.tool_calls.changed(self._origin(position, time), asked.tool_call))
+        permission = rows.Permission(
+            id=_row_id("permission", position),
+            request_id=request.id,
+            run_id=self._run_id,
+            time=time,
+            tool_call=self.tool_calls.by_agent_id(asked.tool_call.tool_call_id),
+            options=tuple(asked.options),
+        )
+        self.permissions[permission.id] = permission
+        self._permission_requests[request.id] = permission.id
+        facts.append(PermissionRequested(permission))
+        return facts
+
+    def _we_answered(self, time: float, reply: Reply) -> Sequence[Fact]:
+        permission_id = self._permission_requests.pop(reply.id, None)
+        if permission_id is None:
+            return _NOTHING
+        verdict = self._verdicts.pop(reply.id, None)
+        answer = None if reply.error is not None else _decoded(reply.result, acp.RequestPermissionResponse)
+        outcome = answer.outcome if answer is not None else None
+        selected = outcome.option_id if isinstance(outcome, acp.SelectedPermissionOutcome) else None
+        status: Literal["selected", "cancelled", "failed"] = (
+            "failed" if outcome is None else "selected" if selected is not None else "cancelled"
+        )
+        permission = msgspec.structs.replace(
+            self.permissions[permission_id],
+            outcome=status,
+            option_id=selected,
+            decided_by=verdict.by if verdict else None,
+            reason=verdict.reason if verdict else None,
+            resolved_time=time,
+        )
+        self.permissions[permission_id] = permission
+        return (PermissionResolved(permission),)
+
+    # -- what the host itself noted
+
+    def _noted(self, time: float, message: Notification) -> Sequence[Fact]:
+        match notes.read(message):
+            case notes.Prompt() as prompt:
+                self._announced = prompt
+            case notes.Decision() as decision:
+                self._verdicts[decision.request_id] = decision
+            case notes.RunCut() as cut if cut.run_id in self.runs:
+                run = self.runs[cut.run_id]
+                if run.status == "running":
+                    self._prompts = {key: value for key, value in self._prompts.items() if value != run.id}
+                    return [*self._end_message(), *self._close_run(run, time, cut.status, cut.reason, None, self.usage)]
+            case _:
+                pass
+        return _NOTHING
+
+
+def _row_id(noun: str, position: int) -> str:
+    return f"{noun}-{position}"
+
+
+def _kind_of(update: object) -> str:
+    """The update's own tag, as it stood on the wire."""
+    tag = msgspec.inspect.type_info(type(update))
+    return str(getattr(tag, "tag", "") or "")
+
+
+def _state_of(state: object) -> str:
+    return str(getattr(state, "state", "") or _kind_of(state))
+
+
+def _entries(entries: Sequence[acp.PlanEntry]) -> tuple[rows.PlanEntry, ...]:
+    return tuple(rows.PlanEntry(entry.content, entry.priority, entry.status) for entry in entries)
+
+
+def _prompt_of(request: Request) -> Sequence[acp.ContentBlock]:
+    asked = _decoded(request.params, acp.PromptRequest)
+    return asked.prompt if asked is not None else ()
+
+
+def _decoded(raw: msgspec.Raw, type_: type[_T]) -> _T | None:
+    try:
+        return lenient.decode(raw, type_)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,254 @@
+"""The front door: a session, or a whole run, from the name of an agent.
+
+`LocalClient` is the `AgentClient` of this machine: every session gets a process of its own, which ends
+with it. The functions below are what most programs need of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dragoman.agents.preset import load_preset
+from dragoman.config import Config, load
+from dragoman.errors import InputError
+from dragoman.host.access import parse_access
+from dragoman.host.permission import OnPermission
+from dragoman.session.diagnostics import Diagnostic
+from dragoman.session.handle import SessionHandle, read_handle
+from dragoman.session.prompt import Input
+from dragoman.session.result import RunResult
+from dragoman.session.runtime import AgentRuntime, config_of_handle
+from dragoman.session.session import Session
+from dragoman.session.spec import AgentSpec, Limits, OnEvent, SessionConfig, spec_of_preset
+from dragoman.wire.vocabulary import McpServer
+from dragoman.workspace import Workspace
+
+Agent = str | AgentSpec | Sequence[str]
+
+
+class OwnedSession(Session):
+    """A session with a process of its own: the process ends with the last session on it."""
+
+    async def close(self) -> None:
+        await super().close()
+        if not self._runtime.busy:
+            await self._runtime.close()
+
+
+class Opening:
+    """A session about to be opened: await it, or enter it."""
+
+    def __init__(self, open_it: Callable[[], Any]) -> None:
+        self._open_it = open_it
+        self._session: Session | None = None
+
+    def __await__(self) -> Generator[Any, None, Session]:
+        session: Generator[Any, None, Session] = self._open_it().__await__()
+        return session
+
+    async def __aenter__(self) -> Session:
+        self._session = await self
+        return self._session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+class LocalClient:
+    """An `AgentClient` whose agents run on this machine."""
+
+    def __init__(
+        self,
+        *,
+        config: Config | None = None,
+        env: Mapping[str, str | None] | None = None,
+        limits: Limits | None = None,
+        on_diagnostic: Callable[[Diagnostic], None] | None = None,
+    ) -> None:
+        self._config = config or load()
+        self._env = dict(env or {})
+        self._limits = limits or limits_of(self._config)
+        self._on_diagnostic = on_diagnostic
+        self._sessions: list[Session] = []
+
+    async def open(self, agent: Agent | None, config: SessionConfig) -> Session:
+        runtime = self._runtime(self.spec_of(agent), config)
+        return await self._opened(runtime, lambda: runtime.open_session(config))
+
+    async def resume(
+        self,
+        handle: SessionHandle | str | bytes | Mapping[str, object],
+        config: SessionConfig | None = None,
+    ) -> Session:
+        known = read_handle(handle)
+        given = config or config_of_handle(known)
+        runtime = self._runtime(self.spec_of(known.agent or known.command), given)
+        return await self._opened(runtime, lambda: runtime.resume_session(known, given))
+
+    async def close(self) -> None:
+        sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            await session.close()
+
+    def spec_of(self, agent: Agent | None) -> AgentSpec:
+        """The spec of a preset's name, a command line given as a list, or a spec."""
+        if agent is None:
+            agent = self._config.agent
+        if isinstance(agent, AgentSpec):
+            return agent
+        if isinstance(agent, str):
+            return spec_of_preset(load_preset(agent, self._config), env=self._env)
+        return AgentSpec(command=tuple(agent), env=self._env)
+
+    def _runtime(self, spec: AgentSpec, config: SessionConfig) -> AgentRuntime:
+        if spec.cwd is None:
+            spec = _started_in(spec, config.workspace.cwd)
+        return AgentRuntime(
+            spec,
+            limits=self._limits,
+            on_diagnostic=self._on_diagnostic,
+            line_limit=self._config.line_limit,
+            session_type=OwnedSession,
+        )
+
+    async def _opened(self, runtime: AgentRuntime, open_it: Callable[[], Any]) -> Session:
+        await runtime.start()
+        try:
+            session: Session = await open_it()
+        except BaseException:
+            await runtime.close()
+            raise
+        self._sessions.append(session)
+        return session
+
+
+def limits_of(config: Config) -> Limits:
+    return Limits(
+        start=config.start_timeout,
+        request=config.request_timeout,
+        cancel_grace=config.cancel_grace,
+        close_grace=config.close_grace,
+    )
+
+
+def _started_in(spec: AgentSpec, cwd: Path) -> AgentSpec:
+    from msgspec.structs import replace
+
+    return replace(spec, cwd=cwd)
+
+
+def open_session(
+    agent: Agent | None = None,
+    *,
+    cwd: str | Path = ".",
+    additional: Sequence[str | Path] = (),
+    access: str | None = None,
+    on_permission: OnPermission | None = None,
+    on_event: OnEvent | None = None,
+    network: bool | None = None,
+    web_search: bool | None = None,
+    model: str | None = None,
+    mode: str | None = None,
+    reasoning_effort: str | None = None,
+    options: Mapping[str, str | bool] | None = None,
+    mcp_servers: Sequence[McpServer] = (),
+    system_prompt: str | None = None,
+    env: Mapping[str, str | None] | None = None,
+    limits: Limits | None = None,
+    on_diagnostic: Callable[[Diagnostic], None] | None = None,
+) -> Opening:
+    """A session with an agent, in a process of its own. Await it, or use it with `async with`.
+
+    `agent` is a preset's name ("claude", "codex", …; the configured default when left out), a command
+    as a list, or an `AgentSpec`. `access` is what it may do unasked: "read-only", "ask" (the default),
+    "edit-inside" or "full"; `on_permission` is asked about the rest.
+    """
+
+    async def open_it() -> Session:
+        settings = load()
+        client = LocalClient(config=settings, env=env, limits=limits, on_diagnostic=on_diagnostic)
+        config = SessionConfig(
+            workspace=Workspace(cwd, additional),
+            access=parse_access(access or settings.access),
+            on_permission=on_permission,
+            on_event=on_event,
+            network=network,
+            web_search=web_search,
+            model=model,
+            mode=mode,
+            reasoning_effort=reasoning_effort,
+            options=dict(options or {}),
+            mcp_servers=tuple(mcp_servers),
+            system_prompt=system_prompt,
+        )
+        return await client.open(agent, config)
+
+    return Opening(open_it)
+
+
+def resume_session(
+    handle: SessionHandle | str | bytes | Mapping[str, object],
+    *,
+    on_permission: OnPermission | None = None,
+    on_event: OnEvent | None = None,
+    mcp_servers: Sequence[McpServer] | None = None,
+    env: Mapping[str, str | None] | None = None,
+    limits: Limits | None = None,
+    on_diagnostic: Callable[[Diagnostic], None] | None = None,
+) -> Opening:
+    """The session of `Session.snapshot()`, in a new process. Await it, or use it with `async with`.
+
+    What the snapshot left out because it is secret (`handle.secrets`) is passed again here.
+    """
+
+    async def open_it() -> Session:
+        known = read_handle(handle)
+        missing = [secret for secret in known.secrets if not _given(secret, env, mcp_servers)]
+        if missing:
+            raise InputError(
+                f"this session was opened with what a snapshot does not keep: {', '.join(missing)}",
+                guidance="Pass it again: resume_session(handle, env={…}, mcp_servers=[…]).",
+            )
+        client = LocalClient(env=env, limits=limits, on_diagnostic=on_diagnostic)
+        config = SessionConfig(
+            workspace=Workspace(known.cwd, known.additional),
+            access=parse_access(known.access),
+            network=known.network,
+            web_search=known.web_search,
+            mcp_servers=known.mcp_servers if mcp_servers is None else tuple(mcp_servers),
+            on_permission=on_permission,
+            on_event=on_event,
+        )
+        return await client.resume(known, config)
+
+    return Opening(open_it)
+
+
+def _given(secret: str, env: Mapping[str, str | None] | None, servers: Sequence[McpServer] | None) -> bool:
+    kind, _, name = secret.rpartition(" ")
+    if kind == "env":
+        return name in (env or {})
+    return any(server.name == name for server in servers or ())
+
+
+async def run(
+    agent: Agent | None,
+    prompt: Input,
+    *,
+    deadline: float | None = None,
+    idle_limit: float | None = None,
+    on_event: OnEvent | None = None,
+    **session: Any,
+) -> RunResult:
+    """One prompt to a fresh session of an agent; the session and its process end with it.
+
+    Takes what `open_session` takes. Raises what the run failed with.
+    """
+    async with open_session(agent, on_event=on_event, **session) as opened:
+        return await opened.run(prompt, deadline=deadline, idle_limit=idle_limit)

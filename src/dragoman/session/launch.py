@@ -1,0 +1,27 @@
+"""From a spec to a running agent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from dragoman.errors import CommandNotFound
+from dragoman.proc.environment import agent_environment, resolve
+from dragoman.proc.link import AgentLink
+from dragoman.proc.spawn import spawn
+from dragoman.session.spec import AgentSpec, Limits
+
+
+async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+    """Starts the first of the spec's commands that is there."""
+    environment = agent_environment(os.environ, spec.env)
+    missing: CommandNotFound | None = None
+    for command in (spec.command, *spec.alternatives):
+        try:
+            found, env = await resolve(command, environment, cwd=spec.cwd, install=spec.install)
+        except CommandNotFound as problem:
+            missing = missing or problem
+            continue
+        return await spawn(found, cwd=spec.cwd, env=env, name=spec.name, on_stderr=on_stderr, install=spec.install)
+    assert missing is not None
+    raise missing

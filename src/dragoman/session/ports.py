@@ -1,0 +1,89 @@
+"""The ports: what any runtime, session and run offers, wherever the agent lives.
+
+The classes beside this module drive a real process; a replayed recording and a session on another
+machine offer the same. One conformance suite (`dragoman.testing.conformance`) holds them all to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from types import TracebackType
+from typing import Any, Literal, Protocol, TypeAlias
+
+from dragoman.session.capabilities import Capabilities
+from dragoman.session.handle import SessionHandle
+from dragoman.session.prompt import Input
+from dragoman.session.result import RunResult
+from dragoman.session.spec import SessionConfig
+from dragoman.views.events import Event
+
+SessionStatus: TypeAlias = Literal["idle", "running", "waiting", "error"]
+
+
+class Run(Protocol):
+    """One prompt until it stops.
+
+    Promised: events come in the order in which the agent said things, all of them before the run
+    completes; `run.completed` is the last. A run that fails raises when awaited; one that was cancelled
+    returns its result with the status `cancelled`. Events can be iterated once.
+    """
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def done(self) -> bool: ...
+    def __await__(self) -> Generator[Any, None, RunResult]: ...
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+    async def __aenter__(self) -> Run: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    async def result(self) -> RunResult: ...
+    async def cancel(self) -> None: ...
+
+
+class Session(Protocol):
+    """One conversation with one agent in one workspace. Its runs never overlap."""
+
+    @property
+    def id(self) -> str: ...
+    def run(
+        self,
+        prompt: Input,
+        *,
+        deadline: float | None = None,
+        idle_limit: float | None = None,
+        heartbeat: Callable[[], None] | None = None,
+        when_busy: Literal["queue", "raise"] = "queue",
+    ) -> Run: ...
+    async def cancel(self) -> None: ...
+    def status(self) -> SessionStatus: ...
+    def snapshot(self) -> SessionHandle: ...
+    def capabilities(self) -> Capabilities: ...
+    async def set_mode(self, mode: str) -> None: ...
+    async def set_model(self, model: str) -> None: ...
+    async def set_option(self, option_id: str, value: str | bool) -> None: ...
+    async def close(self) -> None: ...
+    async def __aenter__(self) -> Session: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class AgentRuntime(Protocol):
+    """One agent, started or connected to, and the sessions on it."""
+
+    def capabilities(self) -> Capabilities: ...
+    async def open_session(self, config: SessionConfig) -> Session: ...
+    async def resume_session(
+        self, handle: SessionHandle | str | bytes | Mapping[str, object], config: SessionConfig | None = None
+    ) -> Session: ...
+    async def close(self) -> None: ...
+
+
+class AgentClient(Protocol):
+    """What an app holds: sessions by the agent's name, and no word of the protocol."""
+
+    async def open(self, agent: str, config: SessionConfig) -> Session: ...
+    async def resume(self, handle: SessionHandle | str | bytes | Mapping[str, object]) -> Session: ...
+    async def close(self) -> None: ...

@@ -1,0 +1,149 @@
+"""What a user says, as content blocks: text, and what was attached to it, gated by what the agent takes.
+
+Files become embedded resources where the agent takes them, otherwise text. Images and audio have no
+stand-in: an agent that does not take them is a clear error.
+"""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from dragoman.errors import InputError
+from dragoman.session.capabilities import Capabilities
+from dragoman.wire import vocabulary as acp
+
+
+class Image(msgspec.Struct, frozen=True):
+    """An image: a file, or bytes with their type."""
+
+    source: Path | str | bytes
+    mime_type: str | None = None
+
+
+class Audio(msgspec.Struct, frozen=True):
+    source: Path | str | bytes
+    mime_type: str | None = None
+
+
+class File(msgspec.Struct, frozen=True):
+    """A text file whose content goes with the prompt."""
+
+    path: Path | str
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """Text that goes with the prompt under a name: standard input, a selection, a page."""
+
+    name: str
+    text: str
+    mime_type: str = "text/plain"
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A resource that the agent may look at itself."""
+
+    uri: str
+    name: str | None = None
+
+
+Part: TypeAlias = str | Image | Audio | File | Attachment | Link | acp.ContentBlock
+Input: TypeAlias = Part | Sequence[Part]
+
+
+def parts_of(given: Input) -> tuple[Part, ...]:
+    parts = (given,) if isinstance(given, str | msgspec.Struct) else tuple(given)
+    if not parts or all(isinstance(part, str) and not part.strip() for part in parts):
+        raise InputError("the prompt is empty", guidance="Say what the agent shall do.")
+    return parts
+
+
+def assemble(given: Input, capabilities: Capabilities) -> tuple[acp.ContentBlock, ...]:
+    """The blocks of `session/prompt`, in the order they were given."""
+    return tuple(_block(part, capabilities) for part in parts_of(given))
+
+
+def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
+    match part:
+        case str():
+            return acp.TextContent(text=part)
+        case Image():
+            capabilities.require("image", "take an image")
+            data, mime_type = _media(part.source, part.mime_type, "image")
+            return acp.ImageContent(data=data, mime_type=mime_type)
+        case Audio():
+            capabilities.require("audio", "take audio")
+            data, mime_type = _media(part.source, part.mime_type, "audio")
+            return acp.AudioContent(data=data, mime_type=mime_type)
+        case File():
+            path = Path(part.path).expanduser().resolve()
+            kind = mimetypes.guess_type(path.name)[0] or "text/plain"
+            return _text_resource(path.as_uri(), str(path), _read_text(path), kind, capabilities)
+        case Attachment():
+            return _text_resource(f"attachment:{part.name}", part.name, part.text, part.mime_type, capabilities)
+        case Link():
+            return acp.ResourceLink(uri=part.uri, name=part.name or part.uri.rstrip("/").rsplit("/", 1)[-1] or part.uri)
+        case acp.ImageContent():
+            capabilities.require("image", "take an image")
+            return part
+        case acp.AudioContent():
+            capabilities.require("audio", "take audio")
+            return part
+        case acp.EmbeddedResource():
+            capabilities.require("embedded_context", "take an embedded resource")
+            return part
+        case acp.TextContent() | acp.ResourceLink():
+            return part
+        case _:
+            raise InputError(
+                f"a prompt is made of text, Image, Audio, File, Attachment, Link or content blocks; got {part!r}"
+            )
+
+
+def _text_resource(uri: str, name: str, text: str, mime_type: str, capabilities: Capabilities) -> acp.ContentBlock:
+    if capabilities.embedded_context:
+        return acp.EmbeddedResource(resource=acp.TextResourceContents(uri=uri, text=text, mime_type=mime_type))
+    fence = "`" * max(3, _longest_backticks(text) + 1)
+    return acp.TextContent(text=f"{name}:\n{fence}\n{text}\n{fence}")
+
+
+def _longest_backticks(text: str) -> int:
+    longest = run = 0
+    for character in text:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _media(source: Path | str | bytes, mime_type: str | None, family: str) -> tuple[str, str]:
+    if isinstance(source, bytes):
+        if mime_type is None:
+            raise InputError(f"{family} given as bytes needs a mime_type, such as '{family}/png'")
+        return base64.b64encode(source).decode(), mime_type
+    path = Path(source).expanduser()
+    kind = mime_type or mimetypes.guess_type(path.name)[0]
+    if kind is None or not kind.startswith(f"{family}/"):
+        raise InputError(f"{path} does not look like {family}: give its mime_type")
+    return base64.b64encode(_read_bytes(path)).decode(), kind
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as problem:
+        raise InputError(f"cannot read {path}: {problem.strerror or problem}") from problem
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return _read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise InputError(
+            f"{path} is not UTF-8 text ({problem.reason} at byte {problem.start})",
+            guidance="Attach it as an image, or give the agent its path.",
+        ) from problem

@@ -1,0 +1,143 @@
+"""The router: every frame of a link to the session it belongs to, in the order of the wire.
+
+It also decides when the link is read: not while a run's queue is full, unless someone waits for
+something else on the same link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
+from dragoman.record.conversation import Conversation, session_in
+from dragoman.session.diagnostics import Diagnostics
+from dragoman.wire.connection import Connection, RpcRefusal
+from dragoman.wire.messages import Message, Noise, Oversized, Reply, Request, RequestId, Update
+
+if TYPE_CHECKING:
+    from dragoman.session.run import Run
+    from dragoman.session.session import Session
+
+# Updates of a session whose id we have not learnt yet wait for it, up to this many bytes. They are a few
+# commands and figures in practice; more than this is an agent that talks to nobody.
+EARLY_BYTES = 16 * 1024 * 1024
+
+
+class Router:
+    """The `Handler` of a runtime's connection."""
+
+    def __init__(self, diagnostics: Diagnostics, on_end: Callable[[], Awaitable[DragomanError]]) -> None:
+        self.sessions: dict[str, Session] = {}  # by the agent's id
+        self.connection: Connection | None = None
+        self._diagnostics = diagnostics
+        self._on_end = on_end
+        self._conversation = Conversation()
+        self._opening: dict[RequestId, Session] = {}
+        self._early: dict[str, list[tuple[Update, float]]] = {}
+        self._early_bytes = 0
+        self._woken = asyncio.Event()
+
+    # -- which session has which id
+
+    def opening(self, request_id: RequestId, session: Session) -> None:
+        """The answer to this request will tell the session's id; what comes for it before is kept."""
+        self._opening[request_id] = session
+
+    def opened(self, request_id: RequestId) -> None:
+        self._opening.pop(request_id, None)
+        if self._opening:
+            return
+        for session_id, updates in self._early.items():
+            text = f"{len(updates)} updates for session {session_id!r}, which is not open here"
+            self._diagnostics.add(time.time(), "stray", text)
+        self._early.clear()
+        self._early_bytes = 0
+
+    def bind(self, session: Session, agent_session_id: str) -> None:
+        session.agent_session_id = agent_session_id
+        self.sessions[agent_session_id] = session
+        for update, at in self._early.pop(agent_session_id, ()):
+            session.heard(update, at)
+
+    # -- frames (wire.connection.Handler)
+
+    def received(self, messages: Sequence[Message], at: float) -> None:
+        sessions = self.sessions
+        for message in messages:
+            if type(message) is Update:
+                session = sessions.get(message.session_id)
+                if session is not None:
+                    session.heard(message, at)
+                else:
+                    self._unclaimed(message, at)
+            else:
+                self._received_other(message, at)
+
+    def _received_other(self, message: Message, at: float) -> None:
+        if isinstance(message, Noise):
+            self._diagnostics.add(at, "noise", f"{message.reason}: {message.line.decode('utf-8', 'replace')}")
+            return
+        if isinstance(message, Oversized):
+            self._diagnostics.add(at, "oversized", f"a line of {message.length} bytes, over the limit; not read")
+            return
+        agent_session_id = self._conversation.session_of("in", message)
+        if isinstance(message, Reply) and message.error is None and agent_session_id is not None:
+            opening = self._opening.pop(message.id, None)
+            if opening is not None:
+                self.bind(opening, agent_session_id)
+        session = self.sessions.get(agent_session_id or "")
+        if session is not None:
+            session.record("in", message, at)
+
+    def sending(self, line: bytes, at: float) -> None:
+        for heard in self._conversation.read("out", line):
+            session = self.sessions.get(heard.session_id or "")
+            if session is not None:
+                session.record("out", heard.message, at)
+
+    async def serve(self, request: Request) -> object:
+        agent_session_id = session_in(request.params)
+        if agent_session_id is None:
+            raise RpcRefusal(METHOD_NOT_FOUND, f"{request.method} is not offered by this client")
+        session = self.sessions.get(agent_session_id)
+        if session is None:
+            raise RpcRefusal(NOT_FOUND, f"no session {agent_session_id!r} is open here")
+        return await session.serve(request)
+
+    async def ended(self) -> DragomanError:
+        failure = await self._on_end()
+        for session in list(self.sessions.values()):
+            session.link_lost(failure)
+        return failure
+
+    def _unclaimed(self, update: Update, at: float) -> None:
+        if self._opening and self._early_bytes + len(update.line) <= EARLY_BYTES:
+            self._early.setdefault(update.session_id, []).append((update, at))
+            self._early_bytes += len(update.line)
+        else:
+            text = f"an update for session {update.session_id!r}, which is not open here"
+            self._diagnostics.add(at, "stray", text)
+
+    # -- backpressure
+
+    async def ready(self) -> None:
+        while any(run.full for run in self._active_runs()) and not self._awaited():
+            self._woken.clear()
+            await self._woken.wait()
+
+    def wake(self) -> None:
+        """Something changed that may let the reader go on."""
+        self._woken.set()
+
+    def _active_runs(self) -> list[Run]:
+        return [session.active for session in self.sessions.values() if session.active is not None]
+
+    def _awaited(self) -> bool:
+        """Someone waits for an answer, or for what another run brings: it may lie behind what is unread."""
+        assert self.connection is not None
+        if any(method != "session/prompt" for method in self.connection.waiting_methods):
+            return True
+        return any(run.hungry for run in self._active_runs())

@@ -1,0 +1,430 @@
+"""A runtime: one agent's process, and the sessions on it.
+
+It starts the agent, shakes hands, routes every frame to its session in the order of the wire, and sees
+to the end: of the sessions when the link is lost, and of the process when the runtime is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import msgspec
+
+from dragoman._version import __version__
+from dragoman.errors import (
+    AgentCrashed,
+    AuthenticationRequired,
+    DragomanError,
+    InputError,
+    InvalidFrame,
+    RequestTimeout,
+    SessionClosed,
+    StartTimeout,
+)
+from dragoman.host.access import parse_access
+from dragoman.proc.link import AgentLink
+from dragoman.proc.spawn import start_failure
+from dragoman.session.capabilities import Capabilities, capabilities_of
+from dragoman.session.diagnostics import Diagnostic, Diagnostics
+from dragoman.session.handle import SessionHandle, read_handle
+from dragoman.session.launch import launch
+from dragoman.session.router import Router
+from dragoman.session.session import Session
+from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.wire import lenient
+from dragoman.wire import vocabulary as acp
+from dragoman.wire.connection import Call, Connection
+from dragoman.wire.dialect import LATEST_VERSION, dialect_for
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT
+from dragoman.workspace import Workspace
+
+_T = TypeVar("_T")
+
+Launch = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLink]]
+
+
+class AgentRuntime:
+    """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it."""
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        *,
+        limits: Limits | None = None,
+        on_diagnostic: Callable[[Diagnostic], None] | None = None,
+        line_limit: int = DEFAULT_LINE_LIMIT,
+        launch: Launch = launch,
+        session_type: type[Session] = Session,
+    ) -> None:
+        self.spec = spec
+        self.limits = limits or Limits()
+        self.diagnostics = Diagnostics(on_diagnostic)
+        self._line_limit = line_limit
+        self._launch = launch
+        self._session_type = session_type
+        self._link: AgentLink | None = None
+        self._connection: Connection | None = None
+        self._capabilities: Capabilities | None = None
+        self._router = Router(self.diagnostics, self._ended)
+        self._failure: DragomanError | None = None
+        self._ending: str | None = None  # why we end the link ourselves
+        self._closed = False
+
+    # -- starting
+
+    async def start(self) -> AgentRuntime:
+        """Starts the agent and shakes hands. On failure nothing is left running."""
+        if self._connection is not None or self._closed:
+            raise InputError("this runtime was started before", guidance="Make a new AgentRuntime.")
+        try:
+            async with asyncio.timeout(self.limits.start):
+                self._link = await self._launch(self.spec, self.limits, self._said_on_stderr)
+                self._connection = Connection(self._link, self._router, line_limit=self._line_limit)
+                self._router.connection = self._connection
+                await self._shake_hands(self._connection)
+        except TimeoutError:
+            failure = self._start_timeout()
+            await self.close()
+            raise failure from None
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _shake_hands(self, connection: Connection) -> None:
+        asked = acp.InitializeRequest(
+            protocol_version=LATEST_VERSION,
+            client_capabilities=client_capabilities(self.spec),
+            client_info=acp.Implementation(name="dragoman", title="Dragoman", version=__version__),
+        )
+        raw = await connection.request("initialize", asked)
+        answer = _decode("initialize", raw, acp.InitializeResponse)
+        dialect_for(answer.protocol_version)
+        self._capabilities = capabilities_of(answer, raw)
+        if self.spec.auth_method is not None:
+            await self.authenticate(self.spec.auth_method)
+
+    def _start_timeout(self) -> StartTimeout:
+        stderr = self.stderr_tail()
+        said = f"; its last lines were:\n{stderr}" if stderr else ""
+        return StartTimeout(
+            f"{self.spec.name} did not answer `initialize` within {self.limits.start:g} s{said}", stderr=stderr
+        )
+
+    async def __aenter__(self) -> AgentRuntime:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- for programs
+
+    def capabilities(self) -> Capabilities:
+        if self._capabilities is None:
+            raise SessionClosed(f"{self.spec.name} is not started")
+        return self._capabilities
+
+    async def authenticate(self, method_id: str) -> None:
+        """Logs in by one of the agent's own methods (`capabilities().auth_methods`)."""
+        await self.request("authenticate", acp.AuthenticateRequest(method_id=method_id))
+
+    async def logout(self) -> None:
+        self.capabilities().require("logout", "log out")
+        await self.request("logout", acp.LogoutRequest())
+
+    async def open_session(self, config: SessionConfig) -> Session:
+        """A new session. Its model, mode and options are set before it is handed out."""
+        self._check_servers(config.mcp_servers)
+        session = self._session_type(self, _new_id(), config)
+        params = acp.NewSessionRequest(
+            cwd=str(config.workspace.cwd),
+            mcp_servers=config.mcp_servers,
+            additional_directories=self._additional(config),
+            system_prompt=self._system_prompt(config),
+        )
+        await self._open("session/new", params, session)
+        return await self._configured(session)
+
+    async def resume_session(
+        self, handle: SessionHandle | str | bytes | Mapping[str, object], config: SessionConfig | None = None
+    ) -> Session:
+        """The session of a snapshot, continued: by `session/resume`, or `session/load` where that is offered."""
+        known = read_handle(handle)
+        capabilities = self.capabilities()
+        if not capabilities.resume:
+            capabilities.require("load", "continue an earlier session")
+        return await self._reopen(known, config, "session/resume" if capabilities.resume else "session/load")
+
+    async def load_session(
+        self, handle: SessionHandle | str | bytes | Mapping[str, object], config: SessionConfig | None = None
+    ) -> Session:
+        """The same by `session/load`: the agent tells the whole history again, and the fold has it."""
+        self.capabilities().require("load", "load a session")
+        return await self._reopen(read_handle(handle), config, "session/load")
+
+    async def fork_session(self, session: Session) -> Session:
+        """A second session that begins with all that this one knows."""
+        self.capabilities().require("fork", "fork a session")
+        fork = self._session_type(self, _new_id(), session.config)
+        params = acp.ForkSessionRequest(
+            session_id=session.agent_session_id,
+            cwd=str(session.config.workspace.cwd),
+            mcp_servers=session.config.mcp_servers,
+            additional_directories=self._additional(session.config),
+        )
+        await self._open("session/fork", params, fork)
+        return fork
+
+    async def list_sessions(self, cwd: str | None = None) -> AsyncIterator[acp.SessionInfo]:
+        """The sessions that the agent itself remembers, page by page."""
+        self.capabilities().require("list", "list its sessions")
+        cursor: str | None = None
+        seen: set[str] = set()
+        while True:
+            raw = await self.request("session/list", acp.ListSessionsRequest(cwd=cwd, cursor=cursor))
+            page = _decode("session/list", raw, acp.ListSessionsResponse)
+            for info in page.sessions:
+                yield info
+            cursor = page.next_cursor
+            if cursor is None or cursor in seen:  # an agent that repeats a cursor would never end
+                return
+            seen.add(cursor)
+
+    async def delete_session(self, agent_session_id: str) -> None:
+        self.capabilities().require("delete", "delete a session")
+        await self.request("session/delete", acp.DeleteSessionRequest(session_id=agent_session_id))
+
+    async def close(self) -> None:
+        """Ends the sessions, then the agent and everything it started. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._ending = self._ending or "the runtime was closed"
+        for session in list(self._router.sessions.values()):
+            await session.close()
+        if self._link is not None:
+            await self._link.end(self.limits.close_grace)
+        if self._connection is not None:
+            await self._connection.close()
+
+    @property
+    def busy(self) -> bool:
+        """Sessions are open on it."""
+        return bool(self._router.sessions)
+
+    # -- opening
+
+    async def _open(self, method: str, params: object, session: Session) -> None:
+        connection = self._living()
+        call = connection.call(method, params)
+        self._router.opening(call.id, session)
+        try:
+            raw = await self._answer(connection, call)
+        finally:
+            self._router.opened(call.id)
+        if not session.agent_session_id:
+            raise InvalidFrame(f"the agent's answer to {method} has no sessionId: {bytes(raw)[:200]!r}")
+
+    async def _reopen(self, handle: SessionHandle, config: SessionConfig | None, method: str) -> Session:
+        config = config or config_of_handle(handle)
+        self._check_servers(config.mcp_servers)
+        session = self._session_type(self, handle.session_id, config)
+        self._router.bind(session, handle.agent_session_id)
+        request = acp.LoadSessionRequest if method == "session/load" else acp.ResumeSessionRequest
+        params = request(
+            session_id=handle.agent_session_id,
+            cwd=str(config.workspace.cwd),
+            mcp_servers=config.mcp_servers,
+            additional_directories=self._additional(config),
+        )
+        try:
+            await self.request(method, params)
+        except BaseException:
+            self._router.sessions.pop(handle.agent_session_id, None)
+            raise
+        return await self._configured(session)
+
+    async def _configured(self, session: Session) -> Session:
+        """Applies what the config asks for; a session that cannot have it is not handed out."""
+        config = session.config
+        try:
+            if config.mode is not None:
+                await session.set_mode(config.mode)
+            if config.model is not None:
+                await session.set_model(config.model)
+            if config.reasoning_effort is not None:
+                await session.set_reasoning_effort(config.reasoning_effort)
+            for option_id, value in config.options.items():
+                await session.set_option(option_id, value)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    def _additional(self, config: SessionConfig) -> tuple[str, ...]:
+        folders = config.workspace.additional
+        if folders:
+            self.capabilities().require("additional_directories", "work in additional folders")
+        return tuple(str(folder) for folder in folders)
+
+    def _system_prompt(self, config: SessionConfig) -> acp.SystemPrompt | None:
+        if config.system_prompt is None or not self.capabilities().system_prompt:
+            return None
+        return acp.SystemPrompt(mode="append", content=(acp.TextContent(text=config.system_prompt),))
+
+    def _check_servers(self, servers: Sequence[acp.McpServer]) -> None:
+        for server in servers:
+            if server.type in ("http", "sse"):
+                self.capabilities().require(f"mcp_{server.type}", f"use the MCP server {server.name!r}")
+
+    # -- asking
+
+    def _living(self) -> Connection:
+        if self._failure is not None:
+            raise self._failure
+        if self._connection is None or self._closed:
+            raise SessionClosed(f"{self.spec.name} is not running")
+        return self._connection
+
+    async def request(self, method: str, params: object) -> msgspec.Raw:
+        connection = self._living()
+        return await self._answer(connection, connection.call(method, params))
+
+    async def _answer(self, connection: Connection, call: Call) -> msgspec.Raw:
+        self._router.wake()  # someone waits for an answer: it must be read, however full a run's queue is
+        try:
+            return await connection.result(call, timeout=self.limits.request)
+        except AuthenticationRequired as failure:
+            raise self.authentication_required(failure) from None
+        except RequestTimeout as failure:
+            stderr = self.stderr_tail()
+            if stderr:
+                failure.message += f"; its last lines were:\n{stderr}"
+            raise
+
+    def authentication_required(self, failure: AuthenticationRequired) -> AuthenticationRequired:
+        """The same, with the agent's own ways to log in."""
+        methods = self._capabilities.auth_methods if self._capabilities else ()
+        if not methods:
+            return failure
+        ways = "; ".join(f"{way.name} ({way.description or way.id})" for way in methods)
+        return AuthenticationRequired(
+            failure.message,
+            method=failure.method,
+            methods=[(way.id, way.name, way.description or "") for way in methods],
+            data=failure.data,
+            guidance=f"Log in with the agent's own program first. It offers: {ways}",
+        )
+
+    def send_prompt(self, session: Session, blocks: tuple[acp.ContentBlock, ...]) -> None:
+        connection = self._living()
+        connection.call("session/prompt", acp.PromptRequest(session_id=session.agent_session_id, prompt=blocks))
+
+    def notify(self, method: str, params: object) -> None:
+        if self._connection is not None:
+            self._connection.notify(method, params)
+
+    async def forget(self, session: Session) -> None:
+        """A session was closed by its user."""
+        if self._capabilities is not None and self._capabilities.close and self._failure is None and not self._closed:
+            try:
+                await self.request("session/close", acp.CloseSessionRequest(session_id=session.agent_session_id))
+            except DragomanError as problem:
+                # It is closed for us either way; the agent's trouble with it is worth a line, not an exception.
+                self.diagnostics.add(time.time(), "stray", f"session/close: {problem}")
+        self._router.sessions.pop(session.agent_session_id, None)
+
+    # -- ending
+
+    async def _ended(self) -> DragomanError:
+        """The agent's stdout has ended: so has the agent, or it will have."""
+        assert self._link is not None
+        self._failure = await self._why_ended(self._link)
+        return self._failure
+
+    async def _why_ended(self, link: AgentLink) -> DragomanError:
+        if self._closed:
+            await link.end(self.limits.close_grace)
+            return SessionClosed(f"{self.spec.name} was closed")
+        try:
+            async with asyncio.timeout(self.limits.close_grace):
+                await link.wait()
+            how = ""
+        except TimeoutError:
+            how = "closed its stdout and "
+        code = await link.end(self.limits.close_grace)
+        if self._ending is not None:
+            return AgentCrashed(self._ending, exit_code=code, stderr=link.stderr.text())
+        if self._capabilities is None:
+            return start_failure(link, self.spec.install)
+        return _crash(self.spec.name, how, code, link.stderr.text())
+
+    def _said_on_stderr(self, line: str) -> None:
+        self.diagnostics.add(time.time(), "stderr", line)
+
+    async def end_link(self, reason: str) -> None:
+        """The agent does not do as it is told: an interrupt first, then its end."""
+        if self._link is None or self._failure is not None:
+            return
+        self._ending = reason
+        self._link.interrupt()
+        await self._link.end(self.limits.close_grace)
+
+    def wake_reader(self) -> None:
+        self._router.wake()
+
+    def stderr_tail(self) -> str:
+        return self._link.stderr.text() if self._link is not None else ""
+
+
+def client_capabilities(spec: AgentSpec) -> acp.ClientCapabilities:
+    """What we really offer, and nothing else."""
+    return acp.ClientCapabilities(
+        fs=acp.FileSystemCapabilities(read_text_file=spec.read_files, write_text_file=spec.write_files),
+        terminal=spec.terminals,
+        session=acp.ClientSessionCapabilities(
+            compaction=acp.CompactionCapabilities(),
+            config_options=acp.SessionConfigOptionsCapabilities(boolean=acp.BooleanConfigOptionCapabilities()),
+            notices=acp.NoticeCapabilities(),
+        ),
+        meta=spec.meta or None,
+    )
+
+
+def config_of_handle(handle: SessionHandle) -> SessionConfig:
+    if handle.secrets:
+        raise InputError(
+            f"this session was opened with what a snapshot does not keep: {', '.join(handle.secrets)}",
+            guidance="Pass it again when you resume.",
+        )
+    return SessionConfig(
+        workspace=Workspace(handle.cwd, handle.additional),
+        access=parse_access(handle.access),
+        network=handle.network,
+        web_search=handle.web_search,
+        mcp_servers=handle.mcp_servers,
+    )
+
+
+def _crash(name: str, how: str, code: int, stderr: str) -> AgentCrashed:
+    ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    said = f"; its last lines were:\n{stderr}" if stderr else ""
+    return AgentCrashed(f"{name} {how}{ended}{said}", exit_code=code, stderr=stderr)
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex[:12]
+
+
+def _decode(method: str, raw: msgspec.Raw, type_: type[_T]) -> _T:
+    try:
+        return lenient.decode(raw, type_)
+    except msgspec.MsgspecError as problem:
+        raise InvalidFrame(f"the agent's answer to {method} cannot be read: {problem}") from problem

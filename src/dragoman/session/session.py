@@ -1,0 +1,324 @@
+"""A session: one conversation with one agent in one workspace.
+
+It owns the session's fold, its host and the queue of its runs. Frames of a session are handled in the
+order of the wire, and a run ends by a fact in the fold: all its updates are seen before it completes.
+Runs never overlap: the next prompt is sent only after the run before it has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from dragoman.errors import AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
+from dragoman.host.host import Host
+from dragoman.record import facts, notes, rows
+from dragoman.record.fold import Direction, SessionFold
+from dragoman.session import settings
+from dragoman.session.capabilities import Capabilities
+from dragoman.session.handle import SessionHandle
+from dragoman.session.prompt import Input, assemble
+from dragoman.session.run import Run
+from dragoman.session.snapshot import handle_of
+from dragoman.session.spec import SessionConfig
+from dragoman.views import events
+from dragoman.views.events import Event, event_of
+from dragoman.wire import vocabulary as acp
+from dragoman.wire.messages import Message, Request, RequestId, Update
+
+if TYPE_CHECKING:
+    from dragoman.session.runtime import AgentRuntime
+
+SessionStatus = Literal["idle", "running", "waiting", "error"]
+
+
+class Session:
+    """Made by `AgentRuntime.open_session` and `resume_session`."""
+
+    def __init__(self, runtime: AgentRuntime, session_id: str, config: SessionConfig) -> None:
+        self.id = session_id
+        self.agent_session_id = ""
+        self.config = config
+        self.fold = SessionFold()
+        self._runtime = runtime
+        self._on_event = config.on_event
+        self._host = Host(
+            workspace=config.workspace,
+            access=config.access,
+            session_id=session_id,
+            on_permission=config.on_permission,
+            network=config.network,
+            web_search=config.web_search,
+            read_files=runtime.spec.read_files,
+            write_files=runtime.spec.write_files,
+            terminals=runtime.spec.terminals,
+            decided=self._decided,
+        )
+        self._position = 0
+        self._runs_made = 0
+        self._active: Run | None = None
+        self._queue: deque[tuple[Run, tuple[acp.ContentBlock, ...]]] = deque()
+        self._escalation: asyncio.Task[None] | None = None
+        self._unsaid_system_prompt = config.system_prompt  # goes with the first prompt where the agent takes none
+        self._failure: DragomanError | None = None
+        self._closed = False
+
+    # -- for programs
+
+    def run(
+        self,
+        prompt: Input,
+        *,
+        deadline: float | None = None,
+        idle_limit: float | None = None,
+        heartbeat: Callable[[], None] | None = None,
+        when_busy: Literal["queue", "raise"] = "queue",
+    ) -> Run:
+        """Sends a prompt, or queues it behind the run that is active.
+
+        `deadline` and `idle_limit` are seconds from the moment the prompt is sent; `heartbeat` is called
+        on every update.
+        """
+        for name, seconds in (("deadline", deadline), ("idle_limit", idle_limit)):
+            if seconds is not None and seconds <= 0:
+                raise InputError(f"{name} must be more than 0 seconds, not {seconds}")
+        self._check_open()
+        blocks = assemble(prompt, self.capabilities())
+        if self._active is not None and when_busy == "raise":
+            raise SessionBusy(f"session {self.id} is busy with run {self._active.id}")
+        self._runs_made += 1
+        run_id = f"{self.id}.{self._runs_made}"
+        run = Run(self, run_id, deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat)
+        if self._active is None and not self._queue:
+            self._begin(run, blocks)
+        else:
+            self._queue.append((run, blocks))
+        return run
+
+    async def cancel(self) -> None:
+        """Cancels the active run, and what is queued behind it; returns when the agent has stopped."""
+        queued = [run for run, _ in self._queue]
+        for run in queued:
+            self.cancel_run(run)
+        if self._active is not None:
+            await self._active.cancel()
+
+    def status(self) -> SessionStatus:
+        """idle, running, waiting (for an answer to a permission request) or error (the agent is gone)."""
+        if self._failure is not None or self._closed:
+            return "error"
+        if self._active is None:
+            return "idle"
+        return "waiting" if self._host.pending else "running"
+
+    @property
+    def failure(self) -> DragomanError | None:
+        """Why the status is error."""
+        return self._failure
+
+    def capabilities(self) -> Capabilities:
+        return self._runtime.capabilities()
+
+    def snapshot(self) -> SessionHandle:
+        """Enough to resume the session in another process; JSON, and no secret in it."""
+        return handle_of(self._runtime.spec, self.config, self.id, self.agent_session_id, self.fold)
+
+    async def set_mode(self, mode: str) -> None:
+        await settings.switch(self._runtime, self, "mode", mode)
+
+    async def set_model(self, model: str) -> None:
+        await settings.switch(self._runtime, self, "model", model)
+
+    async def set_reasoning_effort(self, level: str) -> None:
+        await settings.switch(self._runtime, self, "thought_level", level)
+
+    async def set_option(self, option_id: str, value: str | bool) -> None:
+        """Sets one of the agent's own config options (`session.fold.settings` lists them)."""
+        await settings.set_option(self._runtime, self, option_id, value)
+
+    async def close(self) -> None:
+        """Cancels what runs, tells the agent where it wants to be told, and lets go. Closing twice is fine."""
+        if self._closed:
+            return
+        await self.cancel()
+        self._closed = True
+        await self._host.close()
+        await self._runtime.forget(self)
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- runs
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SessionClosed(f"session {self.id} is closed")
+        if self._failure is not None:
+            raise self._failure
+
+    def _begin(self, run: Run, blocks: tuple[acp.ContentBlock, ...]) -> None:
+        self._active = run
+        run.began()
+        self._record("host", notes.write(notes.Prompt(run.id, blocks)), time.time())
+        if self._unsaid_system_prompt is not None:
+            if not self.capabilities().system_prompt:
+                blocks = (acp.TextContent(text=self._unsaid_system_prompt), *blocks)
+            self._unsaid_system_prompt = None
+        self._runtime.send_prompt(self, blocks)
+
+    def _begin_next(self) -> None:
+        if self._active is not None or not self._queue:
+            return
+        run, blocks = self._queue.popleft()
+        if self._failure is not None or self._closed:
+            run.dropped(time.time())
+            self._begin_next()
+        else:
+            self._begin(run, blocks)
+
+    def cancel_run(self, run: Run) -> None:
+        """Asks for the end of a run; what it takes to get it goes on in the background."""
+        if run.done or run.cancelling:
+            return
+        run.cancelling = True
+        if run is not self._active:
+            self._queue = deque(item for item in self._queue if item[0] is not run)
+            run.dropped(time.time())
+            return
+        self._runtime.notify("session/cancel", acp.CancelNotification(session_id=self.agent_session_id))
+        # The protocol wants every question of the cancelled run answered, and we go on listening.
+        self._host.cancel_pending()
+        self.wake_reader()
+        self._escalation = asyncio.get_running_loop().create_task(self._escalate(run), name="dragoman cancel")
+
+    async def _escalate(self, run: Run) -> None:
+        if await run.ended_within(self._runtime.limits.cancel_grace):
+            return
+        await self._runtime.end_link(
+            f"{self.agent_name} did not stop within {self._runtime.limits.cancel_grace:g} s of being asked to"
+        )
+
+    # -- what the runtime brings
+
+    def heard(self, update: Update, at: float) -> None:
+        """One update: the path that is taken a hundred thousand times, and written for it."""
+        self._position = position = self._position + 1
+        changed = self.fold.update(position, at, update.update)
+        run = self._active
+        if run is None:
+            self._tell(changed, at, update.line)
+            return
+        if run.heartbeat is not None:
+            run.heartbeat()
+        wanted, on_event = run.wants_events, self._on_event
+        if wanted or on_event is not None:
+            for fact in changed:
+                event = event_of(fact, at, self.id, run.id, update.line)
+                if event is not None:
+                    if wanted:
+                        run.push(event)
+                    if on_event is not None:
+                        on_event(event)
+
+    def record(self, direction: Direction, message: Message, at: float) -> None:
+        """Any other frame of this session, sent or received."""
+        self._record(direction, message, at)
+
+    def _record(self, direction: Direction, message: Message, at: float) -> None:
+        self._position += 1
+        self._tell(self.fold.apply(self._position, at, direction, message), at, getattr(message, "line", None))
+
+    def _tell(self, changed: Sequence[facts.Fact], at: float, line: bytes | None) -> None:
+        for fact in changed:
+            if isinstance(fact, facts.RunEnded):
+                self._run_ended(fact.run)
+            else:
+                run = self._active
+                event = event_of(fact, at, self.id, run.id if run else None, line)
+                if event is not None:
+                    self.emit(run, event)
+
+    def emit(self, run: Run | None, event: Event) -> None:
+        if run is not None and run.wants_events:
+            run.push(event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def _run_ended(self, row: rows.Run) -> None:
+        run = self._active
+        if run is None or run.id != row.id:
+            return
+        self._active = None
+        self._host.cancel_pending()
+        run.ended(row)
+        # Not now: what is left of the bytes at hand was said before any new prompt could be heard.
+        asyncio.get_running_loop().call_soon(self._begin_next)
+
+    async def serve(self, request: Request) -> object:
+        """What the agent asks of us."""
+        return await self._host.serve(request)
+
+    def link_lost(self, failure: DragomanError) -> None:
+        """The agent is gone. The active run is cut, and recorded as cut."""
+        self._failure = failure
+        now = time.time()
+        run = self._active
+        if run is not None:
+            status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
+            self._record("host", notes.write(notes.RunCut(run.id, status, str(failure))), now)
+        else:
+            kind = type(failure).__name__
+            error = events.Error(now, self.id, None, None, str(failure), failure.category, kind, failure.guidance)
+            self.emit(None, error)
+        queued, self._queue = self._queue, deque()
+        for waiting, _ in queued:
+            waiting.lost(failure, now)
+
+    def _decided(self, request_id: RequestId, by: str, reason: str) -> None:
+        self._record("host", notes.write(notes.Decision(request_id, by, reason)), time.time())
+
+    # -- for the runs
+
+    @property
+    def agent_name(self) -> str:
+        return self._runtime.spec.name
+
+    @property
+    def active(self) -> Run | None:
+        return self._active
+
+    @property
+    def frames(self) -> int:
+        """How many frames there were: a sign of life when it grows."""
+        return self._position
+
+    @property
+    def at_work(self) -> bool:
+        """A tool runs, or an answer of ours is awaited: silence then is no sign of a hang."""
+        run = self._active
+        if self._host.pending or run is None:
+            return True
+        return self.fold.tool_calls.any_unfinished
+
+    def stderr_tail(self) -> str:
+        return self._runtime.stderr_tail()
+
+    def wake_reader(self) -> None:
+        self._runtime.wake_reader()
+
+    def explained(self, failure: DragomanError) -> DragomanError:
+        """The failure with what only the runtime knows: the agent's ways to log in, its exit code."""
+        if isinstance(failure, AuthenticationRequired):
+            return self._runtime.authentication_required(failure)
+        if self._failure is not None and failure.__class__ is self._failure.__class__:
+            return self._failure
+        return failure

@@ -1,0 +1,105 @@
+"""What a caller says: which agent, which session, within which limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from dragoman.errors import InputError
+from dragoman.host.access import Access, parse_access
+from dragoman.host.permission import OnPermission
+from dragoman.views.events import Event
+from dragoman.wire.vocabulary import McpServer
+from dragoman.workspace import Workspace
+
+if TYPE_CHECKING:
+    from dragoman.agents.preset import Preset
+
+OnEvent: TypeAlias = Callable[[Event], None]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds. None is no limit."""
+
+    # A first `npx` downloads the agent; what it prints meanwhile is shown.
+    start: float = 60.0
+    # For everything that is no prompt. Agents that load a long session take their time.
+    request: float = 60.0
+    # From a polite cancel to SIGINT. Agents finish a model call or a tool before they answer.
+    cancel_grace: float = 10.0
+    # From the end of stdin to SIGTERM, and from there to SIGKILL.
+    close_grace: float = 2.0
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that speaks ACP on its stdin and stdout, and what we offer it."""
+
+    command: Sequence[str]
+    env: dict[str, str | None] = {}  # added to the environment; None removes
+    name: str = ""
+    preset: str | None = None  # the preset's id, kept in snapshots so that another process finds it
+    cwd: Path | None = None  # where it is started; the session's folder by default
+    install: str | None = None
+    alternatives: tuple[tuple[str, ...], ...] = ()  # tried in order when the command is not found
+    read_files: bool = False
+    write_files: bool = False
+    terminals: bool = False
+    auth_method: str | None = None  # authenticated with before the first session
+    meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
+
+    def __post_init__(self) -> None:
+        if isinstance(self.command, str) or not self.command or not all(isinstance(p, str) for p in self.command):
+            raise InputError(
+                f"AgentSpec.command must be a list of strings, the program first; got {self.command!r}",
+                guidance='For example: AgentSpec(command=["my-agent", "--acp"])',
+            )
+        msgspec.structs.force_setattr(self, "command", tuple(self.command))
+        if not self.name:
+            msgspec.structs.force_setattr(self, "name", Path(self.command[0]).name)
+
+
+class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One session. What is left out is the agent's own default; `access` alone defaults to asking."""
+
+    workspace: Workspace
+    access: Access = "ask"
+    network: bool | None = None
+    web_search: bool | None = None
+    model: str | None = None
+    mode: str | None = None
+    reasoning_effort: str | None = None
+    options: dict[str, str | bool] = {}  # the agent's own config options, by id
+    mcp_servers: tuple[McpServer, ...] = ()
+    system_prompt: str | None = None
+    on_permission: OnPermission | None = None
+    on_event: OnEvent | None = None  # every event of the session, also between runs
+
+    def __post_init__(self) -> None:
+        workspace: object = self.workspace
+        if isinstance(workspace, str | Path):
+            msgspec.structs.force_setattr(self, "workspace", Workspace(workspace))
+        msgspec.structs.force_setattr(self, "access", parse_access(self.access))
+        msgspec.structs.force_setattr(self, "mcp_servers", tuple(self.mcp_servers))
+
+
+def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = None) -> AgentSpec:
+    """The spec that a preset describes; `env` is added to its own."""
+    command, *alternatives = preset.command_lines
+    variables: dict[str, str | None] = {**preset.env, **(env or {})}
+    known = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
+    return AgentSpec(
+        command=command,
+        alternatives=tuple(alternatives),
+        env=variables,
+        name=preset.name or preset.id,
+        preset=preset.id,
+        install=preset.install or None,
+        read_files=preset.fs.read,
+        write_files=preset.fs.write,
+        terminals=preset.terminal,
+        auth_method=preset.auth_method(known),
+    )

@@ -1,0 +1,212 @@
+"""The same for programs that are not async: scripts, notebooks, threads.
+
+One background thread with an event loop serves the whole process; it is started when first needed and
+is no obstacle at exit. Callbacks that are plain functions run in a thread of their own, so that one
+that waits for a person does not stop the agent from being heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+from dragoman.host.permission import OnPermission, PermissionRequest
+from dragoman.session import client
+from dragoman.session.capabilities import Capabilities
+from dragoman.session.handle import SessionHandle
+from dragoman.session.prompt import Input
+from dragoman.session.result import RunResult
+from dragoman.session.run import Run
+from dragoman.session.runtime import AgentRuntime
+from dragoman.session.session import Session, SessionStatus
+from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.views.events import Event
+
+_T = TypeVar("_T")
+
+
+class _Background:
+    """The loop in its thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def call(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Runs the coroutine there and waits. Ctrl-C here cancels it there, and waits for its clean-up."""
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                # A forked child has the object, but not the thread: it gets its own.
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="dragoman", daemon=True)
+                self._thread.start()
+            return self._loop
+
+
+_background = _Background()
+
+
+class SyncRun:
+    """A run to iterate over, or to wait for with `result()`."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def id(self) -> str:
+        return self._run.id
+
+    @property
+    def done(self) -> bool:
+        return self._run.done
+
+    def result(self) -> RunResult:
+        return _background.call(self._run.result())
+
+    def cancel(self) -> None:
+        _background.call(self._run.cancel())
+
+    def __iter__(self) -> Iterator[Event]:
+        self._run.claim()
+        while batch := _background.call(self._run.next_events()):
+            yield from batch
+
+    def __enter__(self) -> SyncRun:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _background.call(self._run.__aexit__(kind, problem, trace))
+
+
+class SyncSession:
+    """A session whose methods block."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def id(self) -> str:
+        return self._session.id
+
+    def run(self, prompt: Input, **options: Any) -> SyncRun:
+        """As `Session.run`; iterate over what it returns, or call its `result()`."""
+
+        async def begin() -> Run:
+            return self._session.run(prompt, **options)
+
+        return SyncRun(_background.call(begin()))
+
+    def cancel(self) -> None:
+        _background.call(self._session.cancel())
+
+    def status(self) -> SessionStatus:
+        return self._session.status()
+
+    def snapshot(self) -> SessionHandle:
+        return self._session.snapshot()
+
+    def capabilities(self) -> Capabilities:
+        return self._session.capabilities()
+
+    def set_mode(self, mode: str) -> None:
+        _background.call(self._session.set_mode(mode))
+
+    def set_model(self, model: str) -> None:
+        _background.call(self._session.set_model(model))
+
+    def set_reasoning_effort(self, level: str) -> None:
+        _background.call(self._session.set_reasoning_effort(level))
+
+    def set_option(self, option_id: str, value: str | bool) -> None:
+        _background.call(self._session.set_option(option_id, value))
+
+    def close(self) -> None:
+        _background.call(self._session.close())
+
+    def __enter__(self) -> SyncSession:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AgentRuntimeSync:
+    """`AgentRuntime` for programs that are not async."""
+
+    def __init__(self, spec: AgentSpec, **options: Any) -> None:
+        async def make() -> AgentRuntime:
+            return AgentRuntime(spec, **options)
+
+        self._runtime = _background.call(make())
+
+    def start(self) -> AgentRuntimeSync:
+        _background.call(self._runtime.start())
+        return self
+
+    def capabilities(self) -> Capabilities:
+        return self._runtime.capabilities()
+
+    def open_session(self, config: SessionConfig) -> SyncSession:
+        return SyncSession(_background.call(self._runtime.open_session(config)))
+
+    def resume_session(self, handle: SessionHandle, config: SessionConfig | None = None) -> SyncSession:
+        return SyncSession(_background.call(self._runtime.resume_session(handle, config)))
+
+    def close(self) -> None:
+        _background.call(self._runtime.close())
+
+    def __enter__(self) -> AgentRuntimeSync:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_session_sync(agent: client.Agent | None = None, **options: Any) -> SyncSession:
+    """As `open_session`; use it with `with`."""
+    return SyncSession(_background.call(_opened(client.open_session(agent, **_threaded(options)))))
+
+
+def resume_session_sync(handle: SessionHandle | str | bytes | Mapping[str, object], **options: Any) -> SyncSession:
+    """As `resume_session`; use it with `with`."""
+    return SyncSession(_background.call(_opened(client.resume_session(handle, **_threaded(options)))))
+
+
+def run_sync(agent: client.Agent | None, prompt: Input, **options: Any) -> RunResult:
+    """As `run`: one prompt to a fresh session of an agent, and what it brought."""
+    return _background.call(client.run(agent, prompt, **_threaded(options)))
+
+
+async def _opened(opening: client.Opening) -> Session:
+    return await opening
+
+
+def _threaded(options: dict[str, Any]) -> dict[str, Any]:
+    ask: OnPermission | None = options.get("on_permission")
+    if ask is None or inspect.iscoroutinefunction(ask):
+        return options
+
+    async def in_a_thread(request: PermissionRequest) -> Any:
+        answer = await asyncio.to_thread(ask, request)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return {**options, "on_permission": in_a_thread}

@@ -1,0 +1,286 @@
+"""A peer on a transport: the one reader of a link, and everything that is written to it.
+
+Promised: messages are handed to the handler one by one in the order of the wire, an answer only after
+everything that came before it. While the handler is not `ready` nothing more is read, so a slow
+consumer slows the other side instead of filling our memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from dragoman.errors import (
+    AUTHENTICATION_REQUIRED,
+    INTERNAL_ERROR,
+    REQUEST_CANCELLED,
+    AuthenticationRequired,
+    Cancelled,
+    DragomanError,
+    InvalidFrame,
+    RequestFailed,
+    RequestTimeout,
+)
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT
+from dragoman.wire.messages import Message, Notification, Oversized, Reply, Request, RequestId, RpcError, Update
+from dragoman.wire.peer import Peer
+from dragoman.wire.transport import Transport
+
+# Requests of the other side that we serve at the same time. An agent that asks more is not read until
+# some are answered; none has been seen to ask more than a handful.
+MAX_SERVED = 256
+
+# An answer, by its beginning: an id and no method before it. Our own ids are numbers.
+_ANSWER_ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,\s*"result"')
+
+
+class RpcRefusal(Exception):
+    """Raised by `Handler.serve` to answer a request with this error."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.error = RpcError(code, message, data)
+
+
+class Handler(Protocol):
+    """Whom a connection tells what it hears. All but `serve`, `ready` and `ended` must not block."""
+
+    def received(self, messages: Sequence[Message], at: float) -> None:
+        """Messages that came in together, in wire order; each message of a connection exactly once."""
+
+    def sending(self, line: bytes, at: float) -> None:
+        """A line that is about to be written."""
+
+    async def serve(self, request: Request) -> object:
+        """Answers a request; an `RpcRefusal` answers it with an error. May be cancelled by the other side."""
+
+    async def ready(self) -> None:
+        """Returns when more may be read."""
+
+    async def ended(self) -> DragomanError:
+        """The stream is over: the error that all who still wait for an answer shall get."""
+
+
+class Call:
+    """A request under way. `id` is known at once; the answer comes by `result`."""
+
+    def __init__(self, request_id: RequestId, method: str, answer: asyncio.Future[Reply]) -> None:
+        self.id = request_id
+        self.method = method
+        self.answer = answer
+
+
+class Connection:
+    def __init__(
+        self,
+        transport: Transport,
+        handler: Handler,
+        *,
+        line_limit: int = DEFAULT_LINE_LIMIT,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._transport = transport
+        self._handler = handler
+        self._clock = clock
+        self._peer = Peer(line_limit=line_limit)
+        self._calls: dict[RequestId, Call] = {}
+        self._served: dict[RequestId, asyncio.Task[None]] = {}
+        self._room = asyncio.Event()  # set while fewer than MAX_SERVED requests are being served
+        self._room.set()
+        self._end: DragomanError | None = None
+        self._reader = asyncio.get_running_loop().create_task(self._read(), name="dragoman reader")
+
+    # -- asking
+
+    @property
+    def waiting_methods(self) -> list[str]:
+        """The methods of our requests that have no answer yet."""
+        return [call.method for call in self._calls.values()]
+
+    def call(self, method: str, params: object) -> Call:
+        """Sends a request at once; the answer is awaited with `result`."""
+        if self._end is not None:
+            raise self._end
+        request_id, line = self._peer.request(method, params)
+        call = Call(request_id, method, asyncio.get_running_loop().create_future())
+        self._calls[request_id] = call
+        self._send(line)
+        return call
+
+    async def result(self, call: Call, *, timeout: float | None = None) -> msgspec.Raw:
+        """The call's result. A caller that gives up, by time or by cancellation, cancels the request."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._transport.drain()
+                reply = await asyncio.shield(call.answer)
+        except TimeoutError:
+            self._abandon(call)
+            raise RequestTimeout(
+                f"the agent did not answer {call.method} within {timeout:g} s", method=call.method
+            ) from None
+        except asyncio.CancelledError:
+            self._abandon(call)
+            raise
+        if reply.error is not None:
+            raise error_of_reply(call.method, reply.error)
+        return reply.result
+
+    async def request(self, method: str, params: object, *, timeout: float | None = None) -> msgspec.Raw:
+        return await self.result(self.call(method, params), timeout=timeout)
+
+    def notify(self, method: str, params: object) -> None:
+        if self._end is None:
+            self._send(self._peer.notify(method, params))
+
+    async def drain(self) -> None:
+        await self._transport.drain()
+
+    def _abandon(self, call: Call) -> None:
+        if self._calls.pop(call.id, None) is not None:
+            self._peer.forget(call.id)
+            self.notify("$/cancel_request", {"requestId": call.id})
+        if not call.answer.done():
+            call.answer.cancel()
+
+    def _send(self, line: bytes) -> None:
+        self._handler.sending(line, self._clock())
+        self._transport.write(line)
+
+    # -- hearing
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._transport.read():
+                self._dispatch(self._peer.feed(data))
+                await self._handler.ready()
+                await self._room.wait()
+            self._dispatch(self._peer.finish())
+        finally:
+            await self._finish()
+
+    def _dispatch(self, messages: list[Message]) -> None:
+        if not messages:
+            return
+        self._handler.received(messages, self._clock())
+        # Answers and requests only wake tasks, which run after this: the handler has then heard all of it.
+        for message in messages:
+            if type(message) is Update:
+                continue
+            match message:
+                case Reply():
+                    call = self._calls.pop(message.id, None)
+                    if call is not None and not call.answer.done():
+                        call.answer.set_result(message)
+                case Request():
+                    self._serve(message)
+                case Notification(method="$/cancel_request"):
+                    self._cancel_served(message.params)
+                case Oversized():
+                    self._lost_answer(message)
+                case _:
+                    pass
+
+    def _lost_answer(self, oversized: Oversized) -> None:
+        """Who waits for an answer that was too long to read must not wait for ever."""
+        found = _ANSWER_ID.match(oversized.head)
+        call = self._calls.pop(int(found[1]), None) if found else None
+        if call is not None:
+            self._peer.forget(call.id)
+            call.answer.set_exception(
+                InvalidFrame(f"the agent's answer to {call.method} has {oversized.length} bytes, over the line limit")
+            )
+
+    def _serve(self, request: Request) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(request), name=f"dragoman {request.method}")
+        self._served[request.id] = task
+        task.add_done_callback(lambda _: self._served_one(request.id))
+        if len(self._served) >= MAX_SERVED:
+            self._room.clear()
+
+    def _served_one(self, request_id: RequestId) -> None:
+        self._served.pop(request_id, None)
+        if len(self._served) < MAX_SERVED:
+            self._room.set()
+
+    async def _answer(self, request: Request) -> None:
+        line: bytes | None
+        try:
+            line = self._peer.answer(request.id, await self._handler.serve(request))
+        except asyncio.CancelledError:
+            # Also when we end: nobody reads the answer then, and it does no harm.
+            line = self._peer.refuse(request.id, RpcError(REQUEST_CANCELLED, "cancelled"))
+        except RpcRefusal as refusal:
+            line = self._peer.refuse(request.id, refusal.error)
+        except Exception as problem:
+            # A defect in a handler must not end the connection; the agent learns that it was ours.
+            error = RpcError(INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")
+            line = self._peer.refuse(request.id, error)
+        if line is not None and self._end is None:
+            self._send(line)
+
+    def _cancel_served(self, params: msgspec.Raw) -> None:
+        try:
+            request_id = msgspec.json.decode(params, type=_CancelParams).requestId
+        except msgspec.MsgspecError:
+            return
+        task = self._served.get(request_id)
+        if task is not None:
+            task.cancel()
+
+    # -- ending
+
+    async def _finish(self) -> None:
+        self._end = await self._handler.ended()
+        for task in list(self._served.values()):
+            task.cancel()
+        calls, self._calls = list(self._calls.values()), {}
+        for call in calls:
+            if not call.answer.done():
+                call.answer.set_exception(self._end)
+                call.answer.exception()  # retrieved: a call that nobody awaits is no complaint at exit
+
+    async def wait_ended(self) -> None:
+        """Returns when the stream is over and all who waited have been told."""
+        await asyncio.wait([self._reader])
+
+    async def close(self) -> None:
+        """Stops reading, for good. The transport's other end is the caller's to deal with."""
+        self._transport.close()
+        if not self._reader.done():
+            self._reader.cancel()
+        await asyncio.wait([self._reader])
+        served = list(self._served.values())
+        if served:
+            await asyncio.wait(served)
+
+
+class _CancelParams(msgspec.Struct, frozen=True):
+    requestId: RequestId  # noqa: N815 (the wire's name)
+
+
+def error_of_reply(method: str, error: RpcError) -> DragomanError:
+    """The one place where JSON-RPC errors become exceptions."""
+    message = f"{method}: {error.message or 'error'} (code {error.code}){_detail(error.data)}"
+    if error.code == REQUEST_CANCELLED:
+        return Cancelled(message)
+    if error.code == AUTHENTICATION_REQUIRED:
+        return AuthenticationRequired(message, method=method, data=error.data)
+    return RequestFailed(message, method=method, code=error.code, data=error.data)
+
+
+def _detail(data: object) -> str:
+    """What agents put into `data` is often the only part that says what went wrong."""
+    match data:
+        case None:
+            return ""
+        case str():
+            return f": {data}"
+        case {"message": str(text)} | {"details": str(text)} | {"detail": str(text)}:
+            return f": {text}"
+        case _:
+            return f": {msgspec.json.encode(data).decode()[:500]}"

@@ -1,0 +1,88 @@
+"""A host to ask things of, as an agent would."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+import pytest
+
+from dragoman.host.host import Host
+from dragoman.wire.connection import RpcRefusal
+from dragoman.wire.messages import Request, RequestId, RpcError
+from dragoman.workspace import Workspace
+
+LIMIT = 20.0
+"""Seconds until a test gives up waiting: far more than anything here takes."""
+
+ONCE = {"optionId": "yes", "name": "Yes", "kind": "allow_once"}
+ALWAYS = {"optionId": "yes-always", "name": "Yes, always", "kind": "allow_always"}
+NO = {"optionId": "no", "name": "No", "kind": "reject_once"}
+
+
+class Agent:
+    """The agent's side: asks the host, and remembers what was decided."""
+
+    def __init__(self, workspace: Workspace, **settings: Any) -> None:
+        self.decisions: list[tuple[RequestId, str, str]] = []
+        self.workspace = workspace
+        self._ids = itertools.count(1)
+        self.host = Host(
+            workspace=workspace,
+            session_id="s1",
+            **{
+                "access": "ask",
+                "read_files": True,
+                "write_files": True,
+                "terminals": True,
+                "decided": lambda *decision: self.decisions.append(decision),
+                **settings,
+            },
+        )
+
+    async def ask(self, method: str, /, **params: Any) -> dict[str, Any]:
+        """The result as the agent would see it."""
+        result = await self.host.serve(self.request(method, {"sessionId": "a1", **params}))
+        answer: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(result))
+        return answer
+
+    async def refused(self, method: str, /, **params: Any) -> RpcError:
+        with pytest.raises(RpcRefusal) as caught:
+            await self.ask(method, **params)
+        return caught.value.error
+
+    async def permission(self, *options: dict[str, str], **tool_call: Any) -> dict[str, Any]:
+        """The outcome of a permission request."""
+        call = {"toolCallId": "t1", "title": "something", **tool_call}
+        answer = await self.ask("session/request_permission", toolCall=call, options=options or (ALWAYS, NO, ONCE))
+        outcome: dict[str, Any] = answer["outcome"]
+        return outcome
+
+    def request(self, method: str, params: object) -> Request:
+        raw = msgspec.Raw(msgspec.json.encode(params))
+        return Request(next(self._ids), method, raw, b"")
+
+
+Build: TypeAlias = Callable[..., Agent]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "repo").mkdir()
+    return Workspace(tmp_path / "repo")
+
+
+@pytest.fixture
+async def agent_with(workspace: Workspace) -> AsyncIterator[Callable[..., Agent]]:
+    agents: list[Agent] = []
+
+    def build(**settings: Any) -> Agent:
+        agents.append(Agent(workspace, **settings))
+        return agents[-1]
+
+    yield build
+    for agent in agents:
+        await agent.host.close()

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import CommandNotFound, InputError
+from dragoman.proc import loginshell
+from dragoman.proc.environment import WITHHELD, agent_environment, find_command, resolve
+from dragoman.proc.loginshell import BEGIN, END, login_path, parse
+from dragoman.proc.spawn import spawn
+
+from .conftest import Agents, Lifeline
+
+BASH = next((path for path in ("/bin/bash", "/usr/bin/bash") if os.access(path, os.X_OK)), None)
+needs_bash = pytest.mark.skipif(BASH is None, reason="needs bash")
+
+
+def program(path: Path, text: str = "#!/bin/sh\nexit 0\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def env(home: Path) -> dict[str, str]:
+    """A service's environment: hardly a PATH, and a shell that says nothing."""
+    return {"HOME": str(home), "PATH": "/nowhere", "SHELL": str(program(home.parent / "mute"))}
+
+
+# What an agent inherits
+
+
+def test_the_users_environment_is_handed_on() -> None:
+    base = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HTTPS_PROXY": "p", "NODE_OPTIONS": "o", "VIRTUAL_ENV": "v"}
+    assert agent_environment(base, {}) == base
+
+
+@pytest.mark.parametrize("name", [*WITHHELD, "DRAGOMAN_TOKEN", "DRAGOMAN_REAP", "DRAGOMAN_HOME"])
+def test_what_misleads_an_agent_is_withheld_unless_given_by_name(name: str) -> None:
+    assert agent_environment({name: "x", "A": "1"}, {}) == {"A": "1"}
+    assert agent_environment({name: "x"}, {name: "y"}) == {name: "y"}
+
+
+def test_extra_replaces_adds_and_takes_away() -> None:
+    base = {"A": "1", "B": "2", "C": "3"}
+    assert agent_environment(base, {"A": "9", "B": None, "D": "4", "E": None}) == {"A": "9", "C": "3", "D": "4"}
+    assert base == {"A": "1", "B": "2", "C": "3"}
+
+
+# Where a command is found
+
+
+def test_path_comes_first(home: Path, env: dict[str, str]) -> None:
+    wanted = program(home / "first" / "agent")
+    program(home / "second" / "agent")
+    program(home / ".local" / "bin" / "agent")
+    env["PATH"] = f"{home / 'none'}:{home / 'first'}:{home / 'second'}"
+    assert find_command("agent", env) == wanted
+
+
+def test_files_that_cannot_be_run_are_passed_over(home: Path, env: dict[str, str]) -> None:
+    program(home / "first" / "agent").chmod(0o644)
+    (home / "second" / "agent").mkdir(parents=True)
+    wanted = program(home / "third" / "agent")
+    env["PATH"] = ":".join(str(home / name) for name in ("first", "second", "third"))
+    assert find_command("agent", env) == wanted
+
+
+def test_a_relative_entry_of_path_is_relative_to_the_agents_folder(home: Path, env: dict[str, str]) -> None:
+    wanted = program(home / "tools" / "agent")
+    env["PATH"] = "tools"
+    assert find_command("agent", env, cwd=home) == wanted
+    env["PATH"] = ""
+    assert find_command("agent", env, cwd=home / "tools") == wanted
+
+
+def test_a_name_with_a_slash_is_relative_to_the_agents_folder(home: Path, env: dict[str, str]) -> None:
+    wanted = program(home / "tools" / "agent")
+    assert find_command("tools/agent", env, cwd=home) == wanted
+    assert find_command("./tools/agent", env, cwd=home) == home / "./tools/agent"
+    assert find_command("~/tools/agent", env) == wanted
+    assert find_command(str(wanted), env, cwd=Path("/")) == wanted
+    assert find_command("./agent", env, cwd=home) is None
+
+
+@pytest.mark.parametrize(
+    "folder", [".local/bin", ".volta/bin", ".bun/bin", ".cargo/bin", ".pyenv/shims", ".npm-global/bin"]
+)
+def test_the_folders_of_installers_are_searched(home: Path, env: dict[str, str], folder: str) -> None:
+    wanted = program(home / folder / "an-agent-of-ours")
+    assert find_command("an-agent-of-ours", env) == wanted
+
+
+def test_the_newest_node_of_nvm_is_taken(home: Path, env: dict[str, str]) -> None:
+    for version in ("v9.11.2", "v22.9.0", "v22.10.1", "v20.1.0", "system"):
+        program(home / ".nvm" / "versions" / "node" / version / "bin" / "agent")
+    program(home / ".nvm" / "versions" / "node" / "v24.0.0" / "bin" / "other")
+    assert find_command("agent", env) == home / ".nvm/versions/node/v22.10.1/bin/agent"
+    program(home / "elsewhere" / "versions" / "node" / "v1.0.0" / "bin" / "agent")
+    env["NVM_DIR"] = str(home / "elsewhere")
+    assert find_command("agent", env) == home / "elsewhere/versions/node/v1.0.0/bin/agent"
+
+
+def test_what_is_nowhere_is_not_found(env: dict[str, str]) -> None:
+    assert find_command("no-such-agent-at-all", env) is None
+
+
+async def test_a_resolved_script_finds_its_interpreter_beside_it(
+    home: Path, env: dict[str, str], agents: Agents
+) -> None:
+    folder = home / ".nvm" / "versions" / "node" / "v22.0.0" / "bin"
+    program(folder / "agent", "#!/usr/bin/env our-node\n")
+    program(folder / "our-node", "#!/bin/sh\necho ran $1\n")
+    env["PATH"] = "/usr/bin:/bin"
+    command, new_env = await resolve(["agent", "--acp"], env)
+    assert command == [str(folder / "agent"), "--acp"]
+    assert new_env["PATH"] == f"{folder}:/usr/bin:/bin"
+    link = await spawn(command, cwd=None, env=new_env, name="test")
+    agents.links.append(link)
+    assert await link.read() == f"ran {folder / 'agent'}\n".encode()
+
+
+async def test_resolving_what_is_on_path_changes_nothing_else(home: Path, env: dict[str, str]) -> None:
+    wanted = program(home / "bin" / "agent")
+    env["PATH"] = str(home / "bin")
+    assert await resolve(["agent", "x"], env) == ([str(wanted), "x"], env)
+    assert await resolve(["bin/agent"], env, cwd=home) == ([str(wanted)], env)
+
+
+async def test_a_program_that_cannot_be_resolved_says_how_to_get_it(env: dict[str, str]) -> None:
+    with pytest.raises(CommandNotFound, match="no-such-agent") as caught:
+        await resolve(["no-such-agent"], env, install="npm i agent")
+    assert caught.value.guidance == "Install it: npm i agent"
+    with pytest.raises(InputError):
+        await resolve([], env)
+
+
+# The login shell
+
+
+@needs_bash
+async def test_the_login_shells_path_is_known_though_its_files_are_noisy(home: Path, env: dict[str, str]) -> None:
+    assert BASH is not None
+    wanted = program(home / "only in the shell" / "agent")
+    left = home / "left"
+    (home / ".bash_profile").write_text(f"""
+echo 'Welcome!'; printf 'no newline at the end'; echo trouble >&2
+echo '{BEGIN}'
+. ~/.bashrc
+""")
+    (home / ".bashrc").write_text(f"""
+case $- in *i*) ;; *) return;; esac
+read -r answer
+sleep 1000 & echo $! > {left}
+export PATH="/from/profile:/bin:{wanted.parent}"
+trap "echo goodbye" EXIT
+""")
+    env |= {"SHELL": BASH, "PATH": "/usr/bin:/bin"}
+    try:
+        assert login_path(env) == f"/from/profile:/bin:{wanted.parent}"
+    finally:
+        os.kill(int(left.read_text()), signal.SIGKILL)
+    command, new_env = await resolve(["agent"], env)
+    assert command == [str(wanted)]
+    assert new_env["PATH"] == f"{wanted.parent}:/usr/bin:/bin:/from/profile"
+
+
+def test_the_login_shell_is_asked_once(home: Path, env: dict[str, str]) -> None:
+    asked = home / "asked"
+    env["SHELL"] = str(program(home / "shell", f'#!/bin/sh\necho x >> {asked}\nPATH=/from/shell; eval "$4"\n'))
+    assert login_path(env) == login_path(env) == "/from/shell"
+    assert asked.read_text() == "x\n"
+
+
+def test_a_login_shell_that_hangs_is_given_up_and_killed_with_its_children(
+    tmp_path: Path, lifeline: Lifeline, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loginshell, "LOGIN_SHELL_LIMIT", 1.0)
+    agents = Agents(tmp_path, lifeline)
+    _, *options, code = agents.command(
+        "child('stubborn(); live(\"child\"); rest()'); stubborn(); live('shell'); rest()"
+    )
+    (tmp_path / "hang.py").write_text(code)
+    env["SHELL"] = str(
+        program(tmp_path / "shell", f"#!/bin/sh\nexec {sys.executable} {' '.join(options[:-1])} {tmp_path}/hang.py\n")
+    )
+    assert login_path(env) is None
+    lifeline.silence()
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho hello\n", "not a program", "#!/no/such\n"])
+def test_a_shell_that_is_none_gives_no_path(tmp_path: Path, env: dict[str, str], text: str) -> None:
+    env["SHELL"] = str(program(tmp_path / "shell", text))
+    assert login_path(env) is None
+
+
+@pytest.mark.parametrize(
+    ("output", "path"),
+    [
+        (f"noise{BEGIN}\n\n/a:/b\n\n{END}\n", "/a:/b"),
+        (f"{BEGIN}\n/fake\n{END}\n{BEGIN}\n/a\n{END}", "/a"),
+        (f"{BEGIN}\n/a", None),
+        (f"{BEGIN}\n\n\n{END}", None),
+        (f"{BEGIN}\n/a\n/b\n{END}", None),
+        ("", None),
+    ],
+)
+def test_the_path_is_what_stands_between_the_marks(output: str, path: str | None) -> None:
+    assert parse(output) == path

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman import config
+from dragoman.errors import ConfigError, InputError
+
+
+def write(home: Path, text: str) -> Path:
+    home.mkdir(exist_ok=True)
+    file = home / "config.toml"
+    file.write_text(text)
+    return file
+
+
+# Layers
+
+
+def test_with_nothing_set_the_defaults_hold_and_no_folder_is_made(tmp_path: Path) -> None:
+    settings = config.load(environ={"HOME": str(tmp_path)})
+    assert settings.home == tmp_path / ".dragoman"
+    assert not settings.home.exists()
+    assert (settings.agent, settings.access, settings.login_shell) == ("demo", "ask", "auto")
+    assert (settings.start_timeout, settings.deadline, settings.idle_limit) == (60.0, None, None)
+    assert settings.line_limit == 64 * 1024 * 1024
+    assert settings.agents == {}
+
+
+def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:
+    write(tmp_path, 'agent = "file"\naccess = "full"\nstart_timeout = 1\nclose_grace = 1\n')
+    settings = config.load(
+        tmp_path,
+        {"DRAGOMAN_AGENT": "environment", "DRAGOMAN_ACCESS": "ask", "DRAGOMAN_START_TIMEOUT": "2"},
+        {"agent": "flag", "access": None, "start_timeout": "3s"},
+    )
+    assert (settings.agent, settings.access, settings.start_timeout, settings.close_grace) == ("flag", "ask", 3.0, 1.0)
+
+
+def test_a_setting_knows_where_it_was_given(tmp_path: Path) -> None:
+    file = write(tmp_path, '\nagent = "claude"\naccess = "full"\ndeadline = 5\n')
+    settings = config.load(tmp_path, {"DRAGOMAN_ACCESS": "ask"}, {"deadline": 6})
+    assert settings.where("agent") == f"{file}:2"
+    assert settings.where("access") == "DRAGOMAN_ACCESS"
+    assert settings.where("deadline") == "--deadline"
+    assert settings.where("idle_limit") is None
+
+
+def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
+    assert config.load(tmp_path, {"DRAGOMAN_AGENT": "", "DRAGOMAN_ACCESS": ""}).agent == "demo"
+
+
+@pytest.mark.parametrize(
+    ("alias", "access"), [("low", "read-only"), ("medium", "edit-inside"), ("high", "full"), ("ask", "ask")]
+)
+def test_access_has_aliases(tmp_path: Path, alias: str, access: str) -> None:
+    assert config.load(tmp_path, {}, {"access": alias}).access == access
+
+
+def test_a_later_layer_can_take_a_limit_away(tmp_path: Path) -> None:
+    write(tmp_path, 'deadline = "5m"\nidle_limit = "30s"\n')
+    settings = config.load(tmp_path, {"DRAGOMAN_DEADLINE": "none"}, {"idle_limit": "off"})
+    assert (settings.deadline, settings.idle_limit) == (None, None)
+
+
+@pytest.mark.parametrize(("written", "size"), [("65536", 65536), ("1MiB", 2**20), ("2 GiB", 2**31), (70000, 70000)])
+def test_sizes_are_bytes_or_texts_with_a_unit(tmp_path: Path, written: object, size: int) -> None:
+    assert config.load(tmp_path, {}, {"line_limit": written}).line_limit == size
+
+
+def test_agent_tables_are_carried_as_they_stand(tmp_path: Path) -> None:
+    write(tmp_path, '[agents.mine]\ncommand = "x"\n[agents.claude.env]\nA = "1"\n')
+    agents = config.load(tmp_path, {}).agents
+    assert agents == {"mine": {"command": "x"}, "claude": {"env": {"A": "1"}}}
+
+
+# Errors in the file
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ('\nagnet = "x"', 2, 'there is no setting "agnet"; did you mean "agent"?'),
+        ("agent = 1\n\nzzz = 2", 1, "agent is 1; expected the name of an agent, as `dragoman agents` lists them"),
+        ("zzz = 2", 1, 'there is no setting "zzz"'),
+        ("agent = '  '", 1, 'agent is "  "; expected the name of an agent'),
+        ('\n\naccess = "readonly"', 3, 'access is "readonly"; expected read-only (low), ask, edit-inside (medium)'),
+        ('access = "readonly"', 1, '(did you mean "read-only"?)'),
+        ("access = [1]", 1, "access is an array; expected"),
+        ("start_timeout = true", 1, "start_timeout is true; expected a duration: seconds, or a text"),
+        ('start_timeout = "soon"', 1, 'start_timeout is "soon"; expected a duration'),
+        ("start_timeout = 0", 1, "more than zero"),
+        ("start_timeout = -1", 1, "start_timeout is -1; expected"),
+        ("start_timeout = inf", 1, "start_timeout is inf; expected"),
+        ("start_timeout = nan", 1, "start_timeout is nan; expected"),
+        ("start_timeout = 1" + "0" * 400, 1, "expected a duration"),
+        ("request_timeout = {}", 1, "request_timeout is a table; expected"),
+        ("cancel_grace = -0.5", 1, "cancel_grace is -0.5; expected"),
+        ("deadline = 0", 1, 'more than zero, or "none"'),
+        ("deadline = 1979-05-27", 1, "deadline is a date or time; expected"),
+        ("line_limit = 1000", 1, "of at least 64 KiB"),
+        ('line_limit = "64MB"', 1, 'line_limit is "64MB"; expected a number of bytes'),
+        ("line_limit = 65536.0", 1, "line_limit is 65536.0; expected"),
+        ('login_shell = "yes"', 1, "expected auto, always or never"),
+        ('# one\nagents = "claude"', 2, "agents is a string; expected tables, each written as [agents.NAME]"),
+        ('[agents]\nx.command = "y"\nmine = "x"', 3, "agents.mine is a string; expected a table"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_with_its_line(
+    tmp_path: Path, text: str, line: int, message: str
+) -> None:
+    file = write(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        config.load(tmp_path, {})
+    assert str(caught.value).startswith(f"{file}:{line}: ")
+    assert message in str(caught.value)
+    assert caught.value.where == f"{file}:{line}"
+
+
+def test_an_unknown_setting_comes_with_the_list_of_known_ones(tmp_path: Path) -> None:
+    write(tmp_path, "zzz = 1")
+    with pytest.raises(ConfigError) as caught:
+        config.load(tmp_path, {})
+    assert all(name in caught.value.guidance for name in (*config.SETTINGS, "agents"))
+
+
+def test_a_syntax_error_is_named_with_line_and_column(tmp_path: Path) -> None:
+    file = write(tmp_path, 'agent = "x"\naccess = ask\n')
+    with pytest.raises(ConfigError, match="this is not TOML: ") as caught:
+        config.load(tmp_path, {})
+    assert caught.value.where == f"{file}:2:10"
+
+
+def test_a_file_that_cannot_be_read_is_an_error_and_not_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(ConfigError, match=r"config\.toml: the file cannot be read: Is a directory"):
+        config.load(tmp_path, {})
+
+
+# Errors elsewhere
+
+
+def test_an_error_in_the_environment_names_the_variable(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r'^DRAGOMAN_START_TIMEOUT: start_timeout is "soon"; expected a duration'):
+        config.load(tmp_path, {"DRAGOMAN_START_TIMEOUT": "soon"})
+
+
+def test_a_misspelt_variable_is_refused_and_a_foreign_one_is_left_alone(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^DRAGOMAN_ACESS: no such setting; did you mean DRAGOMAN_ACCESS\?"):
+        config.load(tmp_path, {"DRAGOMAN_ACESS": "read-only"})
+    config.load(tmp_path, {"DRAGOMAN_REAPER_MARK": "x", "DRAGOMAN_RECORDINGS": "y"})
+
+
+def test_an_error_in_a_flag_names_the_option(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r'^--request-timeout: request_timeout is "x"; expected a duration'):
+        config.load(tmp_path, {}, {"request_timeout": "x"})
+    with pytest.raises(ConfigError, match=r'^--dead-line: there is no setting "dead_line"; did you mean "deadline"'):
+        config.load(tmp_path, {}, {"dead_line": "x"})
+
+
+def test_bad_settings_are_the_callers_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        config.load(tmp_path, {}, {"access": 3})
+    assert caught.value.category == "input"
+
+
+# The home folder
+
+
+def test_the_home_folder_can_be_chosen(tmp_path: Path) -> None:
+    assert config.home_folder({"DRAGOMAN_HOME": str(tmp_path / "x"), "HOME": "/h"}) == tmp_path / "x"
+    assert config.home_folder({"DRAGOMAN_HOME": "~/y", "HOME": "/h"}) == Path("/h/y")
+
+
+def test_a_relative_home_folder_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r'^DRAGOMAN_HOME: "somewhere" is not an absolute path'):
+        config.home_folder({"DRAGOMAN_HOME": "somewhere"})
+
+
+def test_the_home_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
+    folder = config.make_home(tmp_path / "a" / "b")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    os.chmod(folder, 0o755)
+    assert config.make_home(folder) == folder
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755  # the user's own choice is left alone
+
+
+def test_a_home_folder_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="the home folder cannot be made") as caught:
+        config.make_home(tmp_path / "file" / "home")
+    assert "DRAGOMAN_HOME" in caught.value.guidance
+
+
+# Durations
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        (5, 5.0), (0, 0.0), (0.25, 0.25), ("90", 90.0), ("1.5", 1.5), ("90s", 90.0), ("5m", 300.0), ("1h30m", 5400.0),
+        ("1h 30m", 5400.0), ("2d", 172800.0), ("250ms", 0.25), ("1.5h", 5400.0), ("1M30S", 90.0), (" 5m ", 300.0),
+    ],
+)  # fmt: skip
+def test_durations_are_seconds_or_texts_with_units(written: object, seconds: float) -> None:
+    assert config.parse_duration(written) == seconds
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", " ", "s", "m5", "30m1h", "1h1h", "-5s", "-5", "5 parsecs", "1e3", "5,5s", "٣s", True, None, [], -1,
+     float("nan"), float("inf"), 10**400, "9" * 400],
+    ids=lambda value: str(value)[:10],
+)  # fmt: skip
+def test_what_is_no_duration_is_refused(written: object) -> None:
+    with pytest.raises(ValueError):
+        config.parse_duration(written)
+
+
+@given(st.integers(min_value=0, max_value=10**12))
+def test_a_duration_that_was_formatted_parses_to_itself(milliseconds: int) -> None:
+    seconds = milliseconds / 1000
+    assert config.parse_duration(config.format_duration(seconds)) == seconds
+
+
+@given(st.text())
+def test_any_text_is_a_duration_or_refused(text: str) -> None:
+    try:
+        assert config.parse_duration(text) >= 0
+    except ValueError:
+        pass
+
+
+def test_durations_read_well() -> None:
+    assert [config.format_duration(s) for s in (0, 0.25, 90, 5400, 90061.5)] == [
+        "0s", "250ms", "1m30s", "1h30m", "1d1h1m1s500ms",
+    ]  # fmt: skip
