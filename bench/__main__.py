@@ -39,6 +39,8 @@ machine to another, absolute values do not.
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = _parse(argv)
+    # An installed package has its modules compiled, as the peers have here; ours must be able to.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     names = given.only or list(CASES)
     with tempfile.TemporaryDirectory(prefix="dragoman-bench-") as workspace:
         settings = _settings(Path(workspace), given.repetitions, given.quick)

@@ -103,9 +103,10 @@ def test_adapters_fall_back_to_npx_and_the_rest_do_not(built_in: dict[str, Prese
     assert sum(bool(preset.alternatives) for preset in built_in.values()) == 3
 
 
-def test_gemini_0_61_0_is_offered_writing_but_not_reading(built_in: dict[str, Preset]) -> None:
-    assert built_in["gemini"].fs == Fs(read=False, write=True)
-    assert all(preset.fs == Fs() for id, preset in built_in.items() if id != "gemini")
+def test_only_the_demo_agent_is_offered_files_and_terminals_through_us(built_in: dict[str, Preset]) -> None:
+    assert built_in["demo"].fs == Fs(read=True, write=True)
+    assert built_in["demo"].terminal
+    assert all(preset.fs == Fs() and not preset.terminal for id, preset in built_in.items() if id != "demo")
 
 
 def test_a_preset_logs_in_first_only_where_its_key_is_set(built_in: dict[str, Preset]) -> None:
@@ -134,13 +135,13 @@ def test_a_preset_knows_the_variables_that_are_its_own(tmp_path: Path, built_in:
 
 
 def test_a_table_changes_the_fields_it_names_and_leaves_the_others(tmp_path: Path, built_in: dict[str, Preset]) -> None:
-    text = '[agents.gemini]\nargs = ["--acp", "--model", "x"]\nfs.read = true\nenv.A = "1"\nterminal = false\n'
+    text = '[agents.gemini]\nargs = ["--acp", "--model", "x"]\nfs.write = true\nenv.A = "1"\nterminal = true\n'
     changed = presets.load_presets(settings(tmp_path, text))["gemini"]
     original = built_in["gemini"]
     assert changed.args == ("--acp", "--model", "x")
-    assert changed.fs == Fs(read=True, write=True)
+    assert changed.fs == Fs(read=False, write=True)
     assert changed.env == {"A": "1"}
-    assert not changed.terminal
+    assert changed.terminal
     for field in ("id", "name", "command", "install", "auth", "quirks", "website", "version", "env_prefix"):
         assert getattr(changed, field) == getattr(original, field)
 

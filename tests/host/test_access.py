@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import InputError
@@ -146,6 +146,7 @@ def test_the_reason_says_which_access_and_what_it_does(workspace: Workspace) -> 
     assert reason.startswith("access is edit-inside: it writes, but /etc/passwd is outside the workspace")
 
 
+@settings(deadline=None)
 @given(
     kind=st.sampled_from([*get_args(ToolKind), ""]),
     command=st.none() | st.just("ls"),

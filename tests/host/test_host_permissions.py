@@ -34,7 +34,7 @@ class Person:
     def __init__(self) -> None:
         self.asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
         self.answers: dict[str, asyncio.Future[Any]] = {}
-        self.ended: list[str] = []
+        self.ended: asyncio.Queue[str] = asyncio.Queue()
 
     async def __call__(self, request: PermissionRequest) -> Any:
         answer = self.answers[request.title] = asyncio.get_running_loop().create_future()
@@ -42,7 +42,7 @@ class Person:
         try:
             return await answer
         finally:
-            self.ended.append(request.title)
+            self.ended.put_nowait(request.title)
 
 
 # -- who answers
@@ -86,7 +86,12 @@ async def test_without_anyone_to_ask_it_is_denied_and_the_reason_names_the_optio
 
 @pytest.mark.parametrize(
     ("reply", "outcome"),
-    [(True, YES_ONCE), (False, NO_ONCE), ("yes-always", {"outcome": "selected", "optionId": "yes-always"}), (None, CANCELLED)],
+    [
+        (True, YES_ONCE),
+        (False, NO_ONCE),
+        ("yes-always", {"outcome": "selected", "optionId": "yes-always"}),
+        (None, CANCELLED),
+    ],
 )
 async def test_a_plain_function_answers(agent_with: Build, reply: Any, outcome: dict[str, str]) -> None:
     agent = agent_with(on_permission=lambda _: reply)
@@ -190,15 +195,17 @@ async def test_cancel_pending_answers_all_that_wait_at_once(agent_with: Build) -
             await person.asked.get()
         agent.host.cancel_pending()
         assert await asyncio.gather(*tasks) == [CANCELLED] * 5
+        for _ in tasks:
+            await person.ended.get()  # nobody is shown a question that no longer counts
     assert {by for _, by, _ in agent.decisions} == {"cancel"}
     assert agent.host.pending == 0
-    assert len(person.ended) == 5  # and nobody is shown a question that no longer counts
 
 
 async def test_a_late_answer_gains_nothing(agent_with: Build) -> None:
-    released, answered = threading.Event(), threading.Event()
+    asked, released, answered = threading.Event(), threading.Event(), threading.Event()
 
     def slow(request: PermissionRequest) -> bool:
+        asked.set()
         released.wait(LIMIT)
         answered.set()
         return True
@@ -206,8 +213,7 @@ async def test_a_late_answer_gains_nothing(agent_with: Build) -> None:
     agent = agent_with(on_permission=slow)
     async with asyncio.timeout(LIMIT):
         asking = asyncio.create_task(agent.permission())
-        while not agent.host.pending:
-            await asyncio.sleep(0)
+        await asyncio.to_thread(asked.wait, LIMIT)
         agent.host.cancel_pending()
         assert await asking == CANCELLED
         released.set()
@@ -227,12 +233,13 @@ async def test_an_answer_that_comes_with_the_cancel_loses(agent_with: Build) -> 
 
 
 async def test_a_late_coroutine_is_never_awaited_and_nobody_complains(agent_with: Build) -> None:
-    released, answered = threading.Event(), threading.Event()
+    asked, released, answered = threading.Event(), threading.Event(), threading.Event()
 
     async def late() -> bool:
         return True
 
     def slow(request: PermissionRequest) -> Any:
+        asked.set()
         released.wait(LIMIT)
         answered.set()
         return late()
@@ -240,8 +247,7 @@ async def test_a_late_coroutine_is_never_awaited_and_nobody_complains(agent_with
     agent = agent_with(on_permission=slow)
     async with asyncio.timeout(LIMIT):
         asking = asyncio.create_task(agent.permission())
-        while not agent.host.pending:
-            await asyncio.sleep(0)
+        await asyncio.to_thread(asked.wait, LIMIT)
         agent.host.cancel_pending()
         await asking
         released.set()
@@ -272,8 +278,7 @@ async def test_a_request_that_the_agent_withdraws_is_no_longer_asked(agent_with:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        while not person.ended:
-            await asyncio.sleep(0)
+        await person.ended.get()
     assert agent.host.pending == 0
     assert agent.decisions[0][1] == "cancel"
 
@@ -419,7 +424,9 @@ async def test_half_a_character_in_the_title_does_not_cost_the_request(agent_wit
     assert isinstance(result.outcome, acp.SelectedPermissionOutcome)
 
 
-@pytest.mark.parametrize("method", ["session/nonsense", "elicitation/create", "_vendor/thing", "craft/drainMidTurnQueue"])
+@pytest.mark.parametrize(
+    "method", ["session/nonsense", "elicitation/create", "_vendor/thing", "craft/drainMidTurnQueue"]
+)
 async def test_an_unknown_method_is_refused_by_name(agent_with: Build, method: str) -> None:
     error = await agent_with().refused(method)
     assert error.code == -32601
@@ -429,15 +436,15 @@ async def test_an_unknown_method_is_refused_by_name(agent_with: Build, method: s
 # -- as recorded
 
 
-def recorded_requests() -> list[Path]:
-    folder = os.environ.get("DRAGOMAN_RECORDINGS")
-    return sorted(Path(folder).glob("*/*.jsonl")) if folder else []
+RECORDINGS = sorted(
+    Path(os.environ.get("DRAGOMAN_RECORDINGS", Path(__file__).parents[3] / "shared/recordings")).glob("*/*.jsonl")
+)
 
 
-@pytest.mark.skipif(not recorded_requests(), reason="needs recordings: DRAGOMAN_RECORDINGS=folder")
+@pytest.mark.skipif(not RECORDINGS, reason="needs recordings: DRAGOMAN_RECORDINGS=folder")
 async def test_every_recorded_permission_request_is_understood(agent_with: Build) -> None:
     count = 0
-    for file in recorded_requests():
+    for file in RECORDINGS:
         for line in file.read_text().splitlines():
             entry = json.loads(line)
             frame = entry["frame"]

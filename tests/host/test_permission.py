@@ -102,7 +102,9 @@ def test_short_replies_mean_answers(reply: object, answer: Answer) -> None:
     assert answer_of(asked("A1", "a1", "r1"), reply) == answer
 
 
-@pytest.mark.parametrize("reply", [1, 0, "", "maybe", [], {"outcome": "allow"}, Answer("selected", "x"), Answer("selected")])
+@pytest.mark.parametrize(
+    "reply", [1, 0, "", "maybe", [], {"outcome": "allow"}, Answer("selected", "x"), Answer("selected")]
+)
 def test_nonsense_is_no_answer(reply: object) -> None:
     with pytest.raises(InputError):
         answer_of(asked("A1", "a1", "r1"), reply)

@@ -5,6 +5,8 @@ import gc
 import hashlib
 import os
 import signal
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -412,6 +414,21 @@ def test_a_link_that_was_forgotten_is_ended_with_a_warning(tmp_path: Path, lifel
     assert [w.category for w in caught] == [ResourceWarning]
     assert "never ended" in str(caught[0].message)
     lifeline.silence()
+
+
+def test_a_link_that_is_forgotten_until_the_interpreter_ends_makes_no_noise() -> None:
+    code = """
+import asyncio, os
+from dragoman.proc.spawn import spawn
+
+async def main():
+    global link
+    link = await spawn(["/bin/cat"], cwd=None, env=dict(os.environ), name="test")
+
+asyncio.run(main())
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT)
+    assert (result.stdout, result.stderr) == ("", "")
 
 
 def conforms(link: ProcessLink) -> AgentLink:

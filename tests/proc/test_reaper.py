@@ -60,6 +60,16 @@ async def main(commands, how):
     told = asyncio.Event()
     asyncio.get_running_loop().add_reader(0, told.set)
     await told.wait()
+    if how == "a fork of it forgets the links":
+        fork = os.fork()
+        if not fork:
+            for link in links:
+                link.__del__()
+            os._exit(0)
+        os.waitpid(fork, 0)
+        for link in links:
+            print("alive" if os.waitid(os.P_PID, link.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None else "dead")
+            await link.end(grace=0)
     if how == "it ends them":
         for link in links:
             await link.end(grace=0.1)
@@ -169,6 +179,27 @@ def test_a_program_that_ends_its_agents_ends_without_a_word(
     assert (parent.process.returncode, out, err) == (0, "", "")
 
 
+def test_a_fork_that_forgets_its_copy_of_a_link_does_not_end_the_agent(
+    tmp_path: Path, lifeline: Lifeline, parents: list[Parent]
+) -> None:
+    parent = Parent(Agents(tmp_path, lifeline), "a fork of it forgets the links")
+    parents.append(parent)
+    lifeline.hear(4)
+    out, err = parent.process.communicate("\n", timeout=LIMIT)
+    assert (out, err) == ("alive\nalive\n", "")
+
+
+def test_a_reaper_survives_the_sweep_of_a_dragoman_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MARKER, "outer.1")
+    inner = Reaper()
+    inner.ensure()
+    pid = inner.pid
+    assert pid is not None
+    assert MARKER.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+    inner.let_go()
+    os.waitpid(pid, 0)
+
+
 async def test_the_reaper_holds_no_descriptor_of_ours(agents: Agents) -> None:
     await agents.start("until_stdin_ends()")
     pid = reaper().pid
@@ -205,6 +236,23 @@ async def test_a_dead_reaper_is_started_again_at_the_next_spawn(agents: Agents) 
     kill_child(first)
     await agents.start("until_stdin_ends()")
     assert reaper().pid not in (None, first)
+
+
+def test_a_reaper_that_is_started_again_knows_what_the_first_one_knew(tmp_path: Path, lifeline: Lifeline) -> None:
+    # No marker on this one: only the list can save it from being left.
+    victim = subprocess.Popen(Agents(tmp_path, lifeline).command("live('victim'); rest()"), start_new_session=True)
+    lifeline.hear(1)
+    ours = Reaper()
+    ours.ensure()
+    ours.add(victim.pid)
+    assert ours.pid is not None
+    kill_child(ours.pid)
+    ours.ensure()
+    again = ours.pid
+    ours.let_go()
+    assert victim.wait(LIMIT) == -signal.SIGTERM
+    assert again is not None
+    os.waitpid(again, 0)
 
 
 def kill_child(pid: int) -> None:

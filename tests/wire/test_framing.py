@@ -1,4 +1,5 @@
 import hashlib
+import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ def feed_in_pieces(data: bytes, cuts: list[int], limit: int) -> list[bytes | Ove
     framer = LineFramer(limit)
     edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
     lines: list[bytes | Oversized] = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         lines += framer.feed(data[start:end])
     return lines + framer.finish()
 

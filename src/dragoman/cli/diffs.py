@@ -23,10 +23,12 @@ def changes(diffs: Iterable[Diff]) -> tuple[int, int]:
 
 
 def stat(diffs: Iterable[Diff]) -> str:
-    """`+3 −1`; empty when nothing changed."""
+    """Lines that came and went, such as `+3` or `+3 -1` with a real minus; empty when nothing changed."""
     added, removed = changes(diffs)
-    parts = [f"+{added}"] if added or removed else []
-    return " ".join([*parts, f"−{removed}"] if removed else parts)  # noqa: RUF001 (a minus, as wide as the plus)
+    if not added and not removed:
+        return ""
+    # As wide as the plus, which a hyphen is not.
+    return f"+{added} \N{MINUS SIGN}{removed}" if removed else f"+{added}"
 
 
 def lines_of(diff: Diff, context: int) -> list[tuple[str, str]]:

@@ -30,9 +30,7 @@ Examples:
 `dragoman COMMAND --help` tells more about each command."""
 
 
-@click.group(
-    invoke_without_command=True, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group(invoke_without_command=True, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="dragoman", message="%(prog)s %(version)s")
 @click.pass_context
 def dragoman(context: click.Context) -> None:

@@ -84,21 +84,24 @@ async def _writable(fd: int) -> None:
     if look.poll(0):
         return
     loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))
+    ready = asyncio.Event()
+    loop.add_writer(fd, ready.set)
     try:
-        await ready
+        await ready.wait()
     finally:
         loop.remove_writer(fd)
 
 
-def watch_reader(fd: int, gone: Callable[[], None]) -> Callable[[], None]:
-    """Calls `gone` once when the reader of a pipe has closed it, also while nothing is written. Returns the undo.
+def watch_reader(fd: int, gone: Callable[[], None]) -> None:
+    """Calls `gone` once when the reader of a pipe has closed it, also while nothing is written.
 
     Linux alone tells this of a pipe's writing end; elsewhere the next write finds out.
     """
-    if sys.platform != "linux" or not stat.S_ISFIFO(os.fstat(fd).st_mode):
-        return lambda: None
+    try:
+        if sys.platform != "linux" or not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            return
+    except OSError:  # it was closed from the start
+        return
     loop = asyncio.get_running_loop()
 
     def closed() -> None:
@@ -106,4 +109,3 @@ def watch_reader(fd: int, gone: Callable[[], None]) -> Callable[[], None]:
         gone()
 
     loop.add_reader(fd, closed)
-    return lambda: bool(loop.remove_reader(fd)) and None

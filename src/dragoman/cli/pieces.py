@@ -30,6 +30,12 @@ class Thought(msgspec.Struct, frozen=True):
     message_id: str
 
 
+class MessageEnd(msgspec.Struct, frozen=True):
+    """Nothing more will be said in this message, or thought."""
+
+    message_id: str
+
+
 class Line(msgspec.Struct, frozen=True):
     """A line beside the text. With a `key` it stays open for its `Ending`, as long as nothing else comes."""
 
@@ -45,4 +51,4 @@ class Ending(msgspec.Struct, frozen=True):
     whole: tuple[Span, ...]
 
 
-Piece: TypeAlias = Text | Thought | Line | Ending
+Piece: TypeAlias = Text | Thought | MessageEnd | Line | Ending

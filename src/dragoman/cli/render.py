@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dragoman.cli.diffs import stat
-from dragoman.cli.pieces import Ending, Line, Piece, Span, Style, Text, Thought
+from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.config import format_duration
 from dragoman.record import rows
@@ -56,6 +56,8 @@ class Renderer:
             case events.ReasoningDelta(text=text, message_id=message_id):
                 if self._thoughts:
                     yield Thought(text, message_id)
+            case events.AssistantMessage(message_id=message_id) | events.ReasoningMessage(message_id=message_id):
+                yield MessageEnd(message_id)
             case events.ToolCall():
                 # Some agents tell of a tool only when it is done.
                 yield self._tool_result(event) if event.status in ("completed", "failed") else self._tool_call(event)
@@ -72,7 +74,7 @@ class Renderer:
             case events.RunCompleted():
                 yield self._completed(event)
             case _:
-                # Whole messages were shown as they came; errors are told once, at the end.
+                # Errors are told once, at the end.
                 return
 
     # -- tools
@@ -136,7 +138,9 @@ class Renderer:
         for entry in changed:
             mark, style = _STEPS.get(entry.status, ("○", "dim"))
             text = one_line(entry.content, self._width - 4)
-            yield Line((Span(f"{_INDENT}{mark}", style), Span(f" {text}", "dim" if entry.status == "completed" else "")))
+            yield Line(
+                (Span(f"{_INDENT}{mark}", style), Span(f" {text}", "dim" if entry.status == "completed" else ""))
+            )
 
     # -- permissions
 
@@ -161,7 +165,7 @@ class Renderer:
             case "agent_message_chunk":
                 yield Line((Span(_attachment(said.get("content")), "dim"),))
             case "notice":
-                text = " – ".join(str(said[key]) for key in ("title", "description") if said.get(key))
+                text = ": ".join(str(said[key]) for key in ("title", "description") if said.get(key))
                 bad = said.get("severity") in ("error", "warning")
                 yield Line((Span(f"! {one_line(text, self._width - 2)}", "bad" if bad else "dim"),))
             case "current_mode_update" if said.get("currentModeId"):

@@ -1,7 +1,7 @@
 """`Screen`: where pieces go, and what stands between them.
 
 stdout gets the agent's words and nothing else: what lies in `out.md` after `dragoman run … > out.md` is the result's
-text and a newline. Where stdout and stderr are the same terminal they share one layout: a blank line parts words from
+text and a newline. Where stdout and stderr are one and the same they share one layout: a blank line parts words from
 what stands beside them.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
 from dragoman.cli.output import STDERR, STDOUT, Outbox
-from dragoman.cli.pieces import Ending, Line, Piece, Span, Style, Text, Thought
+from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.text import clean
 
 Paint: TypeAlias = Callable[[Iterable[Span]], str]
@@ -79,7 +79,7 @@ class _Lane:
             text = text.lstrip("\n")
             if not text:
                 return "", ""
-            gap = "\n\n" if self.last == kind and not goes_on else self.begin(kind)
+            gap = ("\n\n" if self.mid_line else "\n") if self.last == kind and not goes_on else self.begin(kind)
             self.newlines = 0
             self.message_id = message_id
         body = text.rstrip("\n")
@@ -88,16 +88,34 @@ class _Lane:
         self.mid_line = self.mid_line or bool(body)
         return gap, held + body
 
+    def end(self, message_id: str) -> str:
+        """What ends a message: its last line, at once, since on another stream the next may come before."""
+        if self.message_id != message_id or self.last == "line":
+            return ""
+        return self.end_line()
+
+    def end_line(self) -> str:
+        ending = "\n" if self.mid_line else ""
+        self.mid_line, self.newlines = False, 0
+        return ending
+
 
 class Screen:
     def __init__(
-        self, outbox: Outbox, *, text_tty: bool, notes_tty: bool, quiet: bool = False, paint: Paint | None = None
+        self,
+        outbox: Outbox,
+        *,
+        text_tty: bool,
+        notes_tty: bool,
+        shared: bool,
+        quiet: bool = False,
+        paint: Paint | None = None,
     ) -> None:
         self._outbox = outbox
         self._quiet = quiet
         self._clean_text = text_tty
         self._text = _Lane()
-        self._notes = self._text if text_tty and notes_tty else _Lane()
+        self._notes = self._text if shared else _Lane()
         self._joins = notes_tty  # logs get whole lines: a half one would wait for its end to be seen
         self._paint = paint or (colours() if notes_tty else without_colours)
 
@@ -112,6 +130,10 @@ class Screen:
             case Text(text, message_id):
                 gap, body = self._text.stream("text", clean(text) if self._clean_text else text, message_id)
                 self._outbox.put(STDOUT, gap + body)
+            case MessageEnd(message_id):
+                self._outbox.put(STDOUT, self._text.end(message_id))
+                if self._notes is not self._text:
+                    self._outbox.put(STDERR, self._notes.end(message_id))
             case _ if self._quiet:
                 return
             case Thought(text, message_id):
@@ -139,14 +161,17 @@ class Screen:
         self._outbox.put_soon(STDERR, "")
 
     async def ask(self, spans: Iterable[Span]) -> None:
-        """A line that is left open for the user to type on; what they type ends it."""
+        """A line that is left open for the user to type on."""
         self._outbox.put(STDERR, self._notes.begin("line") + self._paint(spans))
+        self._notes.mid_line = True
         await self._outbox.flush()
+
+    def answered(self) -> None:
+        """They typed a line, and the terminal showed it with its end."""
+        self._notes.mid_line = False
 
     async def end(self) -> None:
         """Ends the lines that are still open."""
         for fd, lane in ((STDOUT, self._text), (STDERR, self._notes)):
-            if lane.mid_line:
-                self._outbox.put(fd, "\n")
-                lane.mid_line = False
+            self._outbox.put(fd, lane.end_line())
         await self._outbox.flush()

@@ -81,7 +81,9 @@ class Terminal:
     def __init__(self, link: ProcessLink, limit: int) -> None:
         self._link = link
         self._tail = OutputTail(limit)
-        self._reading = asyncio.get_running_loop().create_task(self._read(), name=f"dragoman terminal {link.name}")
+        self._loop = asyncio.get_running_loop()
+        self._reading = self._loop.create_task(self._read(), name=f"dragoman terminal {link.name}")
+        self._ending: asyncio.Task[None] | None = None
 
     async def _read(self) -> None:
         while data := await self._link.read():
@@ -108,22 +110,29 @@ class Terminal:
         return status
 
     async def end(self) -> None:
-        """End the command and all that it started; the output stays."""
+        """End the command and all that it started; the output stays. A caller that is cancelled does not stop it."""
+        if self._ending is None:
+            self._ending = self._loop.create_task(self._end(), name=f"dragoman ends {self._link.name}")
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
         if self._link.exit_code is None:
             try:
                 os.killpg(self._link.pid, signal.SIGTERM)
+                async with asyncio.timeout(GRACE):
+                    await self._link.wait()
             except (ProcessLookupError, PermissionError):
                 pass  # it is ending by itself
+            except TimeoutError:
+                self._link.kill()
         await self._link.end(GRACE)
-        await asyncio.shield(self._reading)
+        await self._reading
 
 
 class Terminals:
     def __init__(self) -> None:
         self._terminals: dict[str, Terminal] = {}
-
-    def __len__(self) -> int:
-        return len(self._terminals)
+        self._released: set[Terminal] = set()  # and still ending
 
     def __getitem__(self, terminal_id: str) -> Terminal:
         try:
@@ -149,12 +158,16 @@ class Terminals:
     async def release(self, terminal_id: str) -> None:
         terminal = self[terminal_id]
         del self._terminals[terminal_id]
+        self._released.add(terminal)
         await terminal.end()
+        self._released.discard(terminal)
 
     async def close(self) -> None:
         """End all of them, at once."""
-        terminals, self._terminals = list(self._terminals.values()), {}
-        await asyncio.gather(*(terminal.end() for terminal in terminals))
+        self._released |= set(self._terminals.values())
+        self._terminals.clear()
+        await asyncio.gather(*(terminal.end() for terminal in self._released))
+        self._released.clear()
 
 
 def command_line(command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[str]:
@@ -163,6 +176,8 @@ def command_line(command: str, args: Sequence[str], env: Mapping[str, str], cwd:
     Where there are no arguments and the command is no program's name, it is a line for the shell: agents send
     `"make && make test"` as the command, though the protocol has a field for arguments.
     """
+    if any("\0" in word for word in (command, *args)):
+        raise invalid("command", "it, or one of its arguments, has a NUL character in it")
     if program := _program(command, env, cwd):
         return [program, *args]
     if not args and command.strip() and not _PLAIN_WORD.fullmatch(command):
@@ -171,8 +186,6 @@ def command_line(command: str, args: Sequence[str], env: Mapping[str, str], cwd:
 
 
 def _program(command: str, env: Mapping[str, str], cwd: Path) -> str | None:
-    if "\0" in command:
-        return None
     if "/" in command:
         file = cwd / command
         return str(file) if file.is_file() and os.access(file, os.X_OK) else None

@@ -12,14 +12,13 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 UNKNOWN_EXIT = 255
 """The exit code we report when someone else in this process has taken it (a `waitpid(-1)`, an ignored SIGCHLD)."""
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     code: int
     reaped: bool
 

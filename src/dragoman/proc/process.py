@@ -7,9 +7,11 @@ event loop.
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import signal
 import subprocess
+import sys
 import warnings
 from collections.abc import Sequence
 
@@ -64,6 +66,7 @@ class ProcessLink:
         self._late_output: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[int] | None = None
         self._stop_watching = watch_exit(self._loop, self.pid, self._on_exit)
+        self._owner = os.getpid()
         self._held = True
 
     def __repr__(self) -> str:
@@ -216,8 +219,14 @@ class ProcessLink:
             self._note_reaped(self._exited.result())
 
     def __del__(self) -> None:
-        # Nobody can end it any more.
-        if getattr(self, "_held", False):
-            warnings.warn(f"{self!r} was never ended", ResourceWarning, source=self, stacklevel=2)
+        # Nobody can end it any more. In a fork of ours it is only a copy, and the agent is not ours to end.
+        if not getattr(self, "_held", False) or self._owner != os.getpid():
+            return
+        warnings.warn(f"{self!r} was never ended", ResourceWarning, source=self, stacklevel=2)
+        if sys.is_finalizing():
+            # Little of Python is left to work with; the reaper is at it already.
+            self.kill()
+            self._process.returncode = -signal.SIGKILL
+        else:
             self._end_at_once()
             self._release()

@@ -32,6 +32,7 @@ from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.dialect import LATEST_VERSION, RunEnd, dialect_for
 from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Unknown, Update
+from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
 Direction: TypeAlias = Literal["in", "out", "host"]
 
@@ -114,22 +115,29 @@ class SessionFold:
                 return _NOTHING
 
     def update(self, position: int, time: float, update: acp.SessionUpdate | Unknown) -> Sequence[Fact]:
-        message = self._open
-        if (
-            type(update) is acp.AgentMessageChunk
-            and message is not None
-            and message.kind == "assistant"
-            and (update.message_id is None or update.message_id == message.message_id)
-            and type(content := update.content) is acp.TextContent
-        ):
-            # Nearly all frames are more words of the message at hand.
-            message.body.add(content.text)
-            return (TextAdded(message, content.text),)
+        said = self.more_text(update)
+        if said is not None:
+            return (TextAdded(*said),)
         handler = self._update_handlers.get(type(update))
         if handler is not None:
             return handler(position, time, update)
         kind = update.kind if isinstance(update, Unknown) else _kind_of(update)
         return (OtherUpdate(kind),)
+
+    def more_text(self, update: acp.SessionUpdate | Unknown) -> tuple[rows.Message, str] | None:
+        """What nearly all frames are: more words of the message at hand. The message and the words, which
+        it now has; None when the update is anything else, and then nothing has changed."""
+        message = self._open
+        if (
+            type(update) is AgentMessageChunk
+            and message is not None
+            and message.kind == "assistant"
+            and (update.message_id is None or update.message_id == message.message_id)
+            and type(content := update.content) is TextContent
+        ):
+            message.body.add(content.text)
+            return message, content.text
+        return None
 
     # -- messages
 

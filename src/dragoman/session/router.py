@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
@@ -34,11 +35,15 @@ class Router:
         self.connection: Connection | None = None
         self._diagnostics = diagnostics
         self._on_end = on_end
-        self._conversation = Conversation()
         self._opening: dict[RequestId, Session] = {}
         self._early: dict[str, list[tuple[Update, float]]] = {}
         self._early_bytes = 0
         self._woken = asyncio.Event()
+
+    @cached_property
+    def _conversation(self) -> Conversation:
+        # Made when the first frame is sent: what it takes to read frames is built while the agent starts.
+        return Conversation()
 
     # -- which session has which id
 

@@ -102,7 +102,9 @@ class AgentRuntime:
             client_capabilities=client_capabilities(self.spec),
             client_info=acp.Implementation(name="dragoman", title="Dragoman", version=__version__),
         )
-        raw = await connection.request("initialize", asked)
+        call = connection.call("initialize", asked)
+        lenient.prepare(acp.InitializeResponse, acp.LoadSessionResponse)  # while the agent starts
+        raw = await connection.result(call)
         answer = _decode("initialize", raw, acp.InitializeResponse)
         dialect_for(answer.protocol_version)
         self._capabilities = capabilities_of(answer, raw)

@@ -26,7 +26,7 @@ from dragoman.session.run import Run
 from dragoman.session.snapshot import handle_of
 from dragoman.session.spec import SessionConfig
 from dragoman.views import events
-from dragoman.views.events import Event, event_of
+from dragoman.views.events import AssistantDelta, Event, event_of
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import Message, Request, RequestId, Update
 
@@ -212,22 +212,26 @@ class Session:
     def heard(self, update: Update, at: float) -> None:
         """One update: the path that is taken a hundred thousand times, and written for it."""
         self._position = position = self._position + 1
-        changed = self.fold.update(position, at, update.update)
         run = self._active
         if run is None:
-            self._tell(changed, at, update.line)
+            self._tell(self.fold.update(position, at, update.update), at, update.line)
             return
         if run.heartbeat is not None:
             run.heartbeat()
-        wanted, on_event = run.wants_events, self._on_event
-        if wanted or on_event is not None:
+        said = self.fold.more_text(update.update)
+        if said is not None:
+            message, text = said
+            if run.wants_events:
+                run.push(AssistantDelta(at, self.id, run.id, update.line, text, message.id))
+            if self._on_event is not None:
+                self._on_event(AssistantDelta(at, self.id, run.id, update.line, text, message.id))
+            return
+        changed = self.fold.update(position, at, update.update)
+        if run.wants_events or self._on_event is not None:
             for fact in changed:
                 event = event_of(fact, at, self.id, run.id, update.line)
                 if event is not None:
-                    if wanted:
-                        run.push(event)
-                    if on_event is not None:
-                        on_event(event)
+                    self.emit(run, event)
 
     def record(self, direction: Direction, message: Message, at: float) -> None:
         """Any other frame of this session, sent or received."""

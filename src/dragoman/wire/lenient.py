@@ -82,6 +82,12 @@ def encode(value: Any) -> bytes:
     return _encoder.encode(value)
 
 
+def prepare(*types: Any) -> None:
+    """Builds what it takes to decode these now, at a moment when nobody waits for it."""
+    for type_ in types:
+        _decoder(type_)
+
+
 def readable(raw: bytes) -> bytes:
     """The same text with U+FFFD in place of bytes that are not UTF-8 and of halves of surrogate pairs.
 

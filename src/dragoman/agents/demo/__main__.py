@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import stat
 import sys
 import time
 
@@ -62,5 +63,24 @@ def _pace(text: str | None) -> float:
         return DEFAULT_PACE
 
 
+def main() -> int:
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
+        if not _is_stream(stream.fileno()):
+            print(f"The demo agent talks to a client over pipes; its {name} is none. {_HINT}", file=sys.stderr)
+            return 2
+    if sys.stdin.isatty():
+        print(f"The demo agent waits for JSON-RPC on its stdin. {_HINT}", file=sys.stderr)
+    return asyncio.run(serve())
+
+
+_HINT = "To talk to it, use `dragoman run --agent demo hello`."
+
+
+def _is_stream(descriptor: int) -> bool:
+    """Files and /dev/null cannot be waited on, so a client is never at their other end."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
+
+
 if __name__ == "__main__":
-    sys.exit(asyncio.run(serve()))
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""`dragoman agents`: which agents can be started here, in which version, and how to get the others."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+
+if TYPE_CHECKING:
+    from dragoman.agents.find import Finding
+
+# Id, name, state, command or how to get it, remark.
+Row: TypeAlias = tuple[str, str, str, str, str]
+
+EPILOG = """\b
+Examples:
+  dragoman agents
+  dragoman agents --json | jq -r '.[] | select(.state == "installed") | .id'
+  dragoman run -a claude "hello"
+
+\b
+Your own agents, and changes to these, are tables [agents.NAME] in config.toml
+in ~/.dragoman (or DRAGOMAN_HOME): command = "my-agent", args = ["--acp"]."""
+
+
+@click.command(epilog=EPILOG, short_help="List the agents: what is installed, and how to get the rest.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def agents(as_json: bool) -> int:
+    """List the agents: what is installed here, in which version, and how to get the rest."""
+    import asyncio
+
+    from dragoman.agents.find import survey
+    from dragoman.agents.preset import get, load_presets
+    from dragoman.cli import exits
+    from dragoman.config import load
+    from dragoman.errors import DragomanError
+
+    try:
+        settings = load()
+        presets = load_presets(settings)
+        get(settings.agent, presets)
+        findings = asyncio.run(survey(presets, environ=dict(os.environ)))
+    except DragomanError as error:
+        sys.stderr.write(exits.message_of(error))
+        return exits.code_of_error(error, opened=False)
+    if as_json:
+        import msgspec
+
+        listed = [_record(finding, settings.agent) for finding in findings]
+        click.echo(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
+    else:
+        _print(findings, settings.agent)
+    return 0
+
+
+def _record(finding: Finding, default: str) -> dict[str, object]:
+    preset = finding.preset
+    return {
+        "id": preset.id,
+        "name": preset.name,
+        "description": preset.description,
+        "default": preset.id == default,
+        "state": finding.state,
+        "version": finding.version,
+        "path": str(finding.path) if finding.path else None,
+        "command": preset.command_lines[0],
+        "problem": finding.problem or None,
+        "hint": finding.hint or None,
+        "install": preset.install or None,
+        "note": preset.note or None,
+        "website": preset.website or None,
+    }
+
+
+def _print(findings: Sequence[Finding], default: str) -> None:
+    """Those that can be started first; for the others, the line that installs them."""
+    here = [finding for finding in findings if finding.state != "missing"]
+    missing = [finding for finding in findings if finding.state == "missing"]
+    if here:
+        click.echo(_bold("Ready to use"))
+        _columns([_ready(finding, default) for finding in here])
+    if missing:
+        click.echo(("\n" if here else "") + _bold("Not installed; to get them:"))
+        _columns([_lacking(finding, default) for finding in missing])
+    click.echo('\n* is the default. Use another with: dragoman run -a NAME "…"')
+
+
+def _ready(finding: Finding, default: str) -> Row:
+    preset = finding.preset
+    # The line whose program was found: where the first is missing, one of the others stands in.
+    program = finding.path.name if finding.path else ""
+    lines = preset.command_lines
+    line = next((line for line in lines if os.path.basename(line[0]) == program), lines[0])
+    state = f"via {program}" if finding.state == "downloads" else finding.version or "installed"
+    return _mark(finding, default), preset.name, state, shlex.join((program or line[0], *line[1:])), finding.problem
+
+
+def _lacking(finding: Finding, default: str) -> Row:
+    preset = finding.preset
+    return _mark(finding, default), preset.name, "", preset.install or finding.problem, preset.note
+
+
+def _mark(finding: Finding, default: str) -> str:
+    return f"{'*' if finding.preset.id == default else ' '} {finding.preset.id}"
+
+
+def _columns(rows: Sequence[Row]) -> None:
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    margin = sum(width + 2 for width in wide if width)
+    room = max(40, shutil.get_terminal_size((80, 24)).columns - margin)
+    for *cells, text, remark in rows:
+        start = "".join(f"{cell:<{width}}  " for cell, width in zip(cells, wide, strict=True) if width)
+        # A line to paste is never broken; what is said about it is.
+        click.echo(f"{start}{text}".rstrip())
+        for line in textwrap.wrap(remark, room):
+            click.echo(f"{'':<{margin}}{line}")
+
+
+def _bold(text: str) -> str:
+    return click.style(text, bold=True) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text

@@ -1,0 +1,303 @@
+"""One `dragoman run`, from the agent's start to its end: opens the session, follows the run, shows it.
+
+Whatever happens (an error, Ctrl-C, a reader that goes away), the agent is ended before this returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Literal
+
+from dragoman.cli import exits
+from dragoman.cli.ask import Asker
+from dragoman.cli.exits import Denials
+from dragoman.cli.job import Given, Job, prepare, save_handle
+from dragoman.cli.output import STDERR, STDIN, STDOUT, Outbox, OutputLost, watch_reader
+from dragoman.cli.pieces import Span
+from dragoman.cli.render import Renderer
+from dragoman.cli.screen import Screen
+from dragoman.cli.signals import Interrupts
+from dragoman.cli.status import Starting
+from dragoman.cli.text import plain
+from dragoman.errors import DragomanError, InputError
+from dragoman.proc.link import AgentLink
+from dragoman.session.client import limits_of
+from dragoman.session.diagnostics import Diagnostic
+from dragoman.session.launch import launch
+from dragoman.session.run import Run
+from dragoman.session.runtime import AgentRuntime
+from dragoman.session.session import Session
+from dragoman.session.spec import AgentSpec, Limits
+from dragoman.views.events import Error, Event, to_json
+
+# Where nobody says how wide the terminal is: logs are read on wide ones.
+LOG_WIDTH = 110
+LEAST_WIDTH = 40
+
+# Seconds for the last events of a run whose agent was killed; they are there within milliseconds, but whoever reads
+# our output may not take them.
+LAST_EVENTS = 1.0
+
+
+def run(given: Given) -> int:
+    """Does it, and returns the exit code. Raises nothing that the user could have caused."""
+    try:
+        job = prepare(given)
+    except DragomanError as error:
+        if given.json:
+            sys.stdout.write(f"{error_line(error, '').decode()}\n")
+        sys.stderr.write(exits.message_of(error, verbose=given.verbose))
+        return exits.code_of_error(error, opened=False)
+    return asyncio.run(_drive(job))
+
+
+async def _drive(job: Job) -> int:
+    return await Drive(job).run()
+
+
+def error_line(error: DragomanError, session_id: str) -> bytes:
+    """What went wrong before a run could tell it, as an event."""
+    kind = type(error).__name__
+    return to_json(Error(time.time(), session_id, None, None, str(error), error.category, kind, error.guidance))
+
+
+class Drive:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        given = job.given
+        notes_tty = os.isatty(STDERR) and os.environ.get("TERM") != "dumb"
+        width = _width()
+        self._outbox = Outbox()
+        self._screen = Screen(
+            self._outbox,
+            text_tty=os.isatty(STDOUT),
+            notes_tty=notes_tty,
+            shared=_same(STDOUT, STDERR),
+            quiet=given.quiet,
+        )
+        self._renderer = Renderer(
+            cwd=job.workspace.cwd,
+            width=width,
+            thoughts=notes_tty if given.thoughts is None else given.thoughts,
+            verbose=given.verbose,
+        )
+        self._starting = Starting(
+            self._outbox, job.spec.name, width=width, shown=notes_tty and not given.verbose and not given.quiet
+        )
+        self._asker = (
+            Asker(self._screen, fd=STDIN, cwd=job.workspace.cwd, width=width, caught_up=self._caught_up)
+            if os.isatty(STDIN) and os.isatty(STDERR)
+            else None
+        )
+        self._denials = Denials()
+        self._phase: Literal["starting", "open", "running", "closing"] = "starting"
+        self._link: AgentLink | None = None
+        self._run: Run | None = None
+        self._between: deque[Event] = deque()  # events of no run, not yet shown
+        self._emitted = self._shown = 0
+        self._moved = asyncio.Event()
+        self._reader_gone = False
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._cancelling: asyncio.Task[None] | None = None
+
+    async def run(self) -> int:
+        watch_reader(STDOUT, self._pipe_closed)
+        failure: DragomanError | None = None
+        code = exits.AGENT_FAILED
+        with Interrupts(self._politely, self._at_once) as interrupts:
+            try:
+                code = await self._work()
+            except asyncio.CancelledError:
+                if interrupts.code is None and not self._reader_gone:
+                    raise
+            except OutputLost as lost:
+                self._reader_gone = lost.closed
+                failure = None if lost.closed else InputError(f"the output cannot be written: {lost}")
+                code = exits.AGENT_FAILED
+            except DragomanError as error:
+                failure = error
+                code = exits.code_of_error(error, opened=self._phase != "starting", denials=self._denials)
+            if self._reader_gone:
+                return interrupts.code or exits.PIPE_CLOSED
+            if interrupts.code is not None:
+                failure, code = None, interrupts.code
+            await self._last_words(failure)
+        return code
+
+    # -- the work
+
+    async def _work(self) -> int:
+        job = self._job
+        async with AsyncExitStack() as stack:
+            async with self._starting:
+                runtime = await stack.enter_async_context(self._runtime())
+                session = await self._open(runtime)
+            self._phase = "open"
+            stack.callback(self._closing)
+            self._save(session)
+            stack.callback(self._save, session)
+            self._run = session.run(job.parts, deadline=job.settings.deadline, idle_limit=job.settings.idle_limit)
+            self._phase = "running"
+            async with self._run as run:
+                await self._follow(run)
+                result = await run
+            return exits.code_of_result(result.status, self._denials)
+
+    def _runtime(self) -> AgentRuntime:
+        return AgentRuntime(
+            self._job.spec,
+            limits=limits_of(self._job.settings),
+            on_diagnostic=self._diagnosed,
+            line_limit=self._job.settings.line_limit,
+            launch=self._launch,
+        )
+
+    async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+        self._link = await launch(spec, limits, on_stderr)
+        return self._link
+
+    async def _open(self, runtime: AgentRuntime) -> Session:
+        job = self._job
+        config = job.session_config(self._asker, self._heard)
+        if job.handle is not None:
+            session = await runtime.resume_session(job.handle, config)
+            self._between.clear()  # the history, told again
+        else:
+            session = await runtime.open_session(config)
+        for option_id, text in job.options.items():
+            await session.set_option(option_id, _option_value(session, option_id, text))
+        return session
+
+    def _save(self, session: Session) -> None:
+        if self._job.save is not None:
+            save_handle(self._job.save, session.snapshot())
+
+    def _closing(self) -> None:
+        self._phase = "closing"
+
+    # -- showing
+
+    async def _follow(self, run: Run) -> None:
+        aiter(run)  # from here on the agent is read only as fast as we show
+        while batch := await run.next_events():
+            for event in batch:
+                self._denials.hear(event)
+            if self._asker is not None:
+                await self._asker.free.wait()
+            await self._show(batch)
+            self._shown += len(batch)
+            self._moved.set()
+
+    async def _show(self, batch: Sequence[Event]) -> None:
+        if self._job.given.json:
+            lines = [to_json(event) for event in (*self._between, *batch)]
+            self._between.clear()
+            if lines:
+                self._outbox.put(STDOUT, b"\n".join(lines) + b"\n")
+            await self._outbox.flush()
+        else:
+            await self._screen.show(piece for event in batch for piece in self._renderer.show(event))
+
+    def _heard(self, event: Event) -> None:
+        """Every event at the moment it happens; those of the run come again, by way of its queue."""
+        if event.run_id is not None:
+            self._emitted += 1
+        elif self._job.given.json:
+            self._between.append(event)
+
+    async def _caught_up(self) -> None:
+        """Returns when everything that has happened so far is on the screen."""
+        target = self._emitted
+        while self._shown < target and self._run is not None and not self._run.done:
+            self._moved.clear()
+            await self._moved.wait()
+
+    def _diagnosed(self, diagnostic: Diagnostic) -> None:
+        if self._job.given.verbose:
+            self._screen.line_soon((Span(f"{diagnostic.kind}: {plain(diagnostic.text)}", "dim"),))
+        elif diagnostic.kind == "stderr" and diagnostic.text.strip():
+            self._starting.last_line = diagnostic.text
+
+    async def _last_words(self, failure: DragomanError | None) -> None:
+        """What is left to say once the agent is gone. Nobody waits for a reader who does not read any more."""
+        try:
+            if self._job.given.json and failure is not None and self._run is None:
+                self._outbox.put(STDOUT, error_line(failure, "") + b"\n")
+            await self._show(())
+            await self._screen.end()
+        except OutputLost:
+            pass
+        if failure is not None:
+            self._outbox.put(STDERR, exits.message_of(failure, verbose=self._job.given.verbose))
+        if self._denials.unasked:
+            self._outbox.put(STDERR, exits.advice_on_access(self._job.access))
+        await self._outbox.flush()
+
+    # -- being stopped
+
+    def _politely(self) -> None:
+        if self._phase == "running":
+            self._screen.line_soon((Span("dragoman: cancelling… press Ctrl-C again to stop at once", "bold"),))
+            self._cancel_run()
+        elif self._phase != "closing":  # then the end is near, and there is nothing to ask for
+            self._task.cancel()
+
+    def _at_once(self) -> None:
+        if self._phase == "running":
+            self._cancel_run()
+        if self._link is not None:
+            self._link.kill()
+        if self._phase == "starting":
+            self._task.cancel()
+        else:
+            asyncio.get_running_loop().call_later(LAST_EVENTS, self._give_up)
+
+    def _cancel_run(self) -> None:
+        if self._run is not None and self._cancelling is None:
+            self._cancelling = asyncio.get_running_loop().create_task(self._run.cancel(), name="dragoman interrupt")
+
+    def _give_up(self) -> None:
+        if self._phase == "running":
+            self._task.cancel()
+
+    def _pipe_closed(self) -> None:
+        self._reader_gone = True
+        if self._phase != "closing":
+            self._task.cancel()
+
+
+def _option_value(session: Session, option_id: str, text: str) -> str | bool:
+    """What was typed, as the kind of value that the agent's option has."""
+    setting = session.fold.settings.get(option_id)
+    if setting is None or not isinstance(setting.current, bool):
+        return text
+    match text.lower():
+        case "true" | "on" | "yes" | "1":
+            return True
+        case "false" | "off" | "no" | "0":
+            return False
+        case _:
+            raise InputError(f"--option {option_id}={text}: the agent's option {option_id} is on or off")
+
+
+def _same(one: int, other: int) -> bool:
+    """Whether what is written to either is read as one text: the same terminal, or `2>&1`."""
+    try:
+        return os.path.sameopenfile(one, other)
+    except OSError:  # one of them is closed
+        return False
+
+
+def _width() -> int:
+    try:
+        return max(LEAST_WIDTH, os.get_terminal_size(STDERR).columns)
+    except OSError:
+        return LOG_WIDTH

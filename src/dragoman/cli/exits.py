@@ -1,0 +1,121 @@
+"""How a run ends for a shell: the one place where results and errors become exit codes and messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.cli.text import plain
+from dragoman.errors import (
+    AgentCrashed,
+    AuthenticationRequired,
+    CapabilityMissing,
+    DragomanError,
+    InputError,
+    LimitExceeded,
+    UnsupportedVersion,
+)
+from dragoman.views import events
+
+DONE: Final = 0
+AGENT_FAILED: Final = 1
+BAD_INPUT: Final = 2
+CANNOT_START: Final = 3
+LOGIN_NEEDED: Final = 4
+REFUSED: Final = 5
+LIMIT: Final = 124  # as `timeout` does
+INTERRUPTED: Final = 130  # as a shell reports a program that SIGINT ended
+PIPE_CLOSED: Final = 141  # SIGPIPE
+TERMINATED: Final = 143  # SIGTERM
+
+# Enough to see why; with -v all of it was shown as it came.
+STDERR_LINES: Final = 10
+
+_POLICY: Final = ("access", "default")
+
+
+class Denials:
+    """What policy, and not a person, refused in a run.
+
+    `decisive`: after the last refusal no tool call was completed, so that what was wanted was not done.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.unasked = 0  # refused only because there was nobody to ask
+        self._done_since = False
+
+    def hear(self, event: events.Event) -> None:
+        match event:
+            case events.PermissionResolved(decided_by=by, option_kind=kind) if by in _POLICY:
+                if not (kind or "").startswith("allow"):
+                    self.count += 1
+                    self.unasked += by == "default"
+                    self._done_since = False
+            case events.ToolResult(status="completed"):
+                self._done_since = True
+            case _:
+                return
+
+    @property
+    def decisive(self) -> bool:
+        return self.count > 0 and not self._done_since
+
+
+def code_of_error(error: DragomanError, *, opened: bool, denials: Denials | None = None) -> int:
+    """The exit code of what went wrong; `opened` tells whether there was a session by then."""
+    match error:
+        case AuthenticationRequired():
+            return LOGIN_NEEDED
+        case UnsupportedVersion():
+            return CANNOT_START
+        case InputError() | CapabilityMissing():
+            return BAD_INPUT
+        case LimitExceeded():
+            return LIMIT
+        case _ if not opened:
+            return CANNOT_START
+        case AgentCrashed():
+            return AGENT_FAILED
+        case _:
+            return REFUSED if denials is not None and denials.count else AGENT_FAILED
+
+
+def code_of_result(status: str, denials: Denials) -> int:
+    """The exit code of a run that raised nothing, and that nobody interrupted."""
+    if status == "success":
+        return REFUSED if denials.decisive else DONE
+    # The agent itself called it cancelled: most do so when they were not allowed what they wanted.
+    return REFUSED if denials.count else AGENT_FAILED
+
+
+def message_of(error: DragomanError, *, verbose: bool = False) -> str:
+    """What to print: what happened, what to do about it, and what the agent said of it."""
+    lines = _indented(f"dragoman: {error}", first="")
+    if verbose:
+        lines.append(f"  ({type(error).__name__}, category: {error.category})")
+    stderr = getattr(error, "stderr", "")
+    if stderr and stderr not in str(error):
+        lines.append("  Its last lines were:")
+        lines += [f"  | {line}" for line in stderr.splitlines()[-STDERR_LINES:]]
+    if isinstance(error, AuthenticationRequired) and error.methods:
+        lines += _indented(AuthenticationRequired.default_guidance)
+        lines.append("  The agent offers these ways to log in:")
+        for id_, name, description in error.methods:
+            lines += _indented(f"- {name or id_}" + (f": {description}" if description else ""), first="    ")
+    elif error.guidance:
+        lines += _indented(error.guidance)
+    return "".join(f"{plain(line)}\n" for line in lines)
+
+
+def advice_on_access(access: str) -> str:
+    """How to let the agent do what nobody was there to allow."""
+    return (
+        f"dragoman: what the agent asked for was not allowed: access is {access}, and there was nobody to ask.\n"
+        "  Run it on a terminal to be asked, or allow it beforehand: --access edit-inside (write inside the\n"
+        "  workspace) or --access full (everything).\n"
+    )
+
+
+def _indented(text: str, first: str = "  ") -> list[str]:
+    head, *rest = text.splitlines() or [""]
+    return [f"{first}{head}", *(f"  {first}{line}" for line in rest)]

@@ -1,0 +1,176 @@
+"""`Job`: a command line of `dragoman run`, checked and made into what a session takes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from dragoman.cli.prompt import prompt_parts
+from dragoman.config import Access, Config, load
+from dragoman.errors import InputError
+from dragoman.host.access import parse_access
+from dragoman.host.permission import OnPermission
+from dragoman.session.client import LocalClient
+from dragoman.session.handle import SessionHandle, read_handle
+from dragoman.session.prompt import Part
+from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.views.events import Event
+from dragoman.workspace import Workspace
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """The options as they were typed."""
+
+    prompt: tuple[str, ...] = ()
+    agent: str | None = None
+    agent_command: str | None = None
+    cwd: str | None = None
+    add_dir: tuple[str, ...] = ()
+    access: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    effort: str | None = None
+    option: tuple[str, ...] = ()
+    file: tuple[str, ...] = ()
+    image: tuple[str, ...] = ()
+    system_prompt: str | None = None
+    deadline: str | None = None
+    idle_limit: str | None = None
+    start_timeout: str | None = None
+    env: tuple[str, ...] = ()
+    resume: str | None = None
+    save: str | None = None
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    thoughts: bool | None = None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done: which agent, where, what is said to it, and where its handle is kept."""
+
+    given: Given
+    settings: Config
+    spec: AgentSpec
+    workspace: Workspace
+    access: Access
+    parts: tuple[Part, ...]
+    options: dict[str, str]
+    handle: SessionHandle | None
+    save: Path | None
+
+    def session_config(self, on_permission: OnPermission | None, on_event: Callable[[Event], None]) -> SessionConfig:
+        known = self.handle
+        return SessionConfig(
+            workspace=self.workspace,
+            access=self.access,
+            network=known.network if known else None,
+            web_search=known.web_search if known else None,
+            mcp_servers=known.mcp_servers if known else (),
+            model=self.given.model,
+            mode=self.given.mode,
+            reasoning_effort=self.given.effort,
+            system_prompt=self.given.system_prompt,
+            on_permission=on_permission,
+            on_event=on_event,
+        )
+
+
+def prepare(given: Given) -> Job:
+    """Everything that can be found wrong before an agent is started is found here, as an InputError."""
+    flags = {"access": given.access, "deadline": given.deadline, "idle_limit": given.idle_limit}
+    settings = load(flags={**flags, "agent": given.agent, "start_timeout": given.start_timeout})
+    env = dict(_pair(text, "--env", "NAME=VALUE") for text in given.env)
+    options = dict(_pair(text, "--option", "ID=VALUE") for text in given.option)
+    save = _save_path(given.save) if given.save else None
+    handle = _read_handle(given, env) if given.resume else None
+    workspace = (
+        Workspace(handle.cwd, handle.additional) if handle else Workspace(given.cwd or os.getcwd(), given.add_dir)
+    )
+    client = LocalClient(config=settings, env=env)
+    if handle is not None:
+        spec = client.spec_of(handle.agent or handle.command)
+    else:
+        spec = client.spec_of(_command(given) if given.agent_command is not None else None)
+    return Job(
+        given=given,
+        settings=settings,
+        spec=spec if spec.cwd else msgspec.structs.replace(spec, cwd=workspace.cwd),
+        workspace=workspace,
+        access=parse_access(handle.access) if handle and given.access is None else settings.access,
+        # Last: it may wait for standard input, which is in vain when something else is wrong.
+        parts=prompt_parts(given.prompt, files=[*map(Path, given.file)], images=[*map(Path, given.image)]),
+        options=options,
+        handle=handle,
+        save=save,
+    )
+
+
+def _command(given: Given) -> Sequence[str]:
+    if given.agent is not None:
+        raise InputError("-a and --agent-command both name the agent: give one of them")
+    try:
+        words = shlex.split(given.agent_command or "")
+    except ValueError as problem:
+        raise InputError(f"--agent-command: {problem} in {given.agent_command!r}") from None
+    if not words:
+        raise InputError(
+            "--agent-command is empty", guidance='Name a program and its arguments: --agent-command "my-agent --acp"'
+        )
+    return words
+
+
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        # Without the value: of --env it may be a key.
+        raise InputError(f"{option} wants {form}; there is no name, or no equals sign, in what was given")
+    return name.strip(), value
+
+
+def _read_handle(given: Given, env: dict[str, str]) -> SessionHandle:
+    for option, value in {
+        "-a": given.agent,
+        "--agent-command": given.agent_command,
+        "--cwd": given.cwd,
+        "--add-dir": given.add_dir,
+        "--system-prompt": given.system_prompt,
+    }.items():
+        if value:
+            raise InputError(f"{option} cannot be given with --resume: the session has its own already")
+    try:
+        handle = read_handle(Path(given.resume or "").read_bytes())
+    except OSError as problem:
+        raise InputError(f"--resume: {given.resume} cannot be read: {problem.strerror}") from None
+    except InputError as problem:
+        raise InputError(f"--resume: {given.resume}: {problem}", guidance="Name a file that --save wrote.") from None
+    missing = [secret for secret in handle.secrets if secret.removeprefix("env ") not in env]
+    if missing:
+        raise InputError(
+            f"the session was opened with what a handle does not keep: {', '.join(missing)}",
+            guidance="Give variables again with --env NAME=VALUE; MCP servers can be given in Python only.",
+        )
+    return handle
+
+
+def _save_path(text: str) -> Path:
+    path = Path(text)
+    if path.is_dir():
+        raise InputError(f"--save: {path} is a folder", guidance="Name a file in it.")
+    if not path.parent.is_dir():
+        raise InputError(f"--save: the folder {path.parent} does not exist")
+    return path
+
+
+def save_handle(path: Path, handle: SessionHandle) -> None:
+    """Whole or not at all: a handle that was cut would lose the session."""
+    try:
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.write_text(f"{handle.to_json()}\n", encoding="utf-8")
+        beside.replace(path)
+    except OSError as problem:
+        raise InputError(f"--save: {path} cannot be written: {problem.strerror}") from None

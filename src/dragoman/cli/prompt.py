@@ -1,0 +1,82 @@
+"""The prompt of a command line: its words, what is piped into it, and the files that go with it."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dragoman.cli.output import STDIN
+from dragoman.cli.render import size
+from dragoman.errors import InputError
+from dragoman.session.prompt import Attachment, File, Image, Part
+
+# Far more than any model reads, and far less than the line limits of agents.
+MOST = 8_000_000
+
+# Seconds after which we say what we wait for: a program that started us may have left its pipe open.
+PATIENCE = 2.0
+
+EXAMPLE = 'For example: dragoman run "Explain this project", or: dragoman run < task.md'
+
+
+def prompt_parts(
+    words: Sequence[str], *, files: Sequence[Path] = (), images: Sequence[Path] = (), fd: int = STDIN
+) -> tuple[Part, ...]:
+    """The words, or stdin in their place (`-`, or none at all); otherwise what is piped in is attached."""
+    text = " ".join(words)
+    if text.strip() in ("", "-"):
+        if not text.strip() and os.isatty(fd):
+            raise InputError("there is no prompt", guidance=EXAMPLE)
+        text, piped = read_text(fd), ""
+        if not text.strip():
+            raise InputError("the prompt is empty: nothing came on standard input", guidance=EXAMPLE)
+    else:
+        piped = read_text(fd) if _is_piped(fd) else ""
+    attached = (Attachment("stdin", piped),) if piped.strip() else ()
+    return (text, *attached, *(File(path) for path in files), *(Image(path) for path in images))
+
+
+def read_text(fd: int) -> str:
+    """All of a stream, as text. InputError says what is wrong with it."""
+    try:
+        return b"".join(_pieces(fd)).decode("utf-8")
+    except OSError as problem:
+        raise InputError(f"standard input cannot be read: {problem.strerror}", guidance=EXAMPLE) from None
+    except UnicodeDecodeError as problem:
+        raise InputError(
+            f"standard input is not UTF-8 text ({problem.reason} at byte {problem.start})",
+            guidance="Give the agent the file's path, or attach a picture with --image.",
+        ) from None
+
+
+def _pieces(fd: int) -> Iterator[bytes]:
+    _say_when_waiting(fd)
+    length = 0
+    while piece := os.read(fd, 1 << 16):
+        length += len(piece)
+        if length > MOST:
+            raise InputError(
+                f"standard input is longer than {size(MOST)}",
+                guidance="Save it to a file in the workspace and name that file in the prompt.",
+            )
+        yield piece
+
+
+def _say_when_waiting(fd: int) -> None:
+    if not os.isatty(fd) and not select.select([fd], [], [], PATIENCE)[0]:
+        note = "dragoman: reading standard input until its end (with nothing to attach, add: < /dev/null)\n"
+        sys.stderr.write(note)
+        sys.stderr.flush()
+
+
+def _is_piped(fd: int) -> bool:
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:  # closed
+        return False
+    # Not devices: /dev/null has nothing to say, and other terminals are not ours to read.
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)

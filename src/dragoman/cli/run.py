@@ -1,0 +1,73 @@
+"""`dragoman run`: its options. What they do is `drive`'s, which is loaded when there is something to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+EPILOG = """\b
+Examples:
+  dragoman run "hello"
+  dragoman run -a claude --access edit-inside "Fix the failing test"
+  git diff | dragoman run -a codex "Review this" > review.md
+  dragoman run -a opencode --json "Explain main.py" | jq -r '.text // empty'
+  dragoman run --agent-command "my-agent --acp" --deadline 5m "Tidy up"
+  dragoman run --save talk.json "ask me" && dragoman run --resume talk.json "blue"
+
+\b
+Exit codes:
+  0    done
+  1    the agent failed: it crashed, answered with an error, refused, reached
+       its token limit or said nothing
+  2    bad input: an option, a file or a setting
+  3    cannot start: no session could be opened
+  4    login needed
+  5    refused by policy: --access denied something, or nobody was there to
+       ask, and the run then failed, or completed no tool call after it
+  124  the deadline or the idle limit was reached
+  130  interrupted by Ctrl-C: once cancels politely, twice stops at once
+
+The agent's words go to stdout, everything else to stderr."""
+
+_FILE = click.Path(exists=True, dir_okay=False, readable=True)
+
+
+@click.command(epilog=EPILOG, short_help="Send a prompt to an agent and watch it work.")
+@click.argument("prompt", nargs=-1)
+@click.option("-a", "--agent", metavar="AGENT", help="A preset, as `dragoman agents` lists them. [default: demo]")
+@click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, in place of a preset.")
+@click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
+@click.option("--add-dir", metavar="DIR", multiple=True, help="One more folder that the agent may use.")
+@click.option(
+    "--access",
+    metavar="LEVEL",
+    help="What it may do unasked: read-only, ask, edit-inside (write in the workspace) or full. [default: ask]",
+)
+@click.option("--model", metavar="MODEL", help="The agent's model.")
+@click.option("--mode", metavar="MODE", help="The agent's mode, such as plan.")
+@click.option("--effort", metavar="LEVEL", help="The agent's reasoning effort.")
+@click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent's own.")
+@click.option("--file", metavar="PATH", multiple=True, type=_FILE, help="A text file that goes with the prompt.")
+@click.option("--image", metavar="PATH", multiple=True, type=_FILE, help="A picture that goes with the prompt.")
+@click.option("--system-prompt", metavar="TEXT", help="What the agent shall bear in mind.")
+@click.option("--deadline", metavar="TIME", help='End the run after so long: "90s", "5m", "1h30m".')
+@click.option("--idle-limit", metavar="TIME", help="End it after so long without a sign of life.")
+@click.option("--start-timeout", metavar="TIME", help="How long the agent may take to start. [default: 60s]")
+@click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the agent's environment.")
+@click.option("--save", metavar="FILE", help="Write a handle of the session, to go on with it later.")
+@click.option("--resume", metavar="FILE", help="Go on with the session of this handle.")
+@click.option("--json", is_flag=True, help="One JSON event a line on stdout.")
+@click.option("-q", "--quiet", is_flag=True, help="The text alone: nothing on stderr but questions and errors.")
+@click.option("-v", "--verbose", is_flag=True, help="Also what the agent prints to its stderr, and other noise.")
+@click.option("--thoughts/--no-thoughts", default=None, help="Show its thoughts. [default: on a terminal]")
+def run(**given: Any) -> int:
+    """Send a prompt to an agent and watch it work.
+
+    PROMPT is all words together; "-", or none at all, reads it from standard input. Beside a prompt, what is piped in
+    goes with it as an attachment.
+    """
+    from dragoman.cli.drive import run as drive
+    from dragoman.cli.job import Given
+
+    return drive(Given(**given))

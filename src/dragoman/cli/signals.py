@@ -1,0 +1,62 @@
+"""Ctrl-C, Ctrl-C again, and SIGTERM.
+
+The first Ctrl-C asks politely, the second ends the agent at once, and SIGTERM does what the second does. After that
+nothing that hangs can hold us: a timer on a thread ends this process, and its reaper what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from dragoman.cli.exits import INTERRUPTED, TERMINATED
+
+# Longer than it takes to kill an agent and its stragglers (half a second between SIGTERM and SIGKILL for those).
+LAST_RESORT = 4.0
+
+
+class Interrupts:
+    """`polite` and `at_once` are called on the loop. `code` is the exit code of what was asked for, or None."""
+
+    def __init__(self, polite: Callable[[], None], at_once: Callable[[], None]) -> None:
+        self._polite = polite
+        self._at_once = at_once
+        self._timer: threading.Timer | None = None
+        self._loop = asyncio.get_running_loop()
+        self.code: int | None = None
+
+    def __enter__(self) -> Interrupts:
+        self._loop.add_signal_handler(signal.SIGINT, self._interrupted)
+        self._loop.add_signal_handler(signal.SIGTERM, self._terminated)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._loop.remove_signal_handler(number)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _interrupted(self) -> None:
+        if self.code is None:
+            self.code = INTERRUPTED
+            self._polite()
+        else:
+            self._end()
+
+    def _terminated(self) -> None:
+        self.code = TERMINATED
+        self._end()
+
+    def _end(self) -> None:
+        if self._timer is not None:  # asked once more than needed: whoever asks has waited enough
+            os._exit(self.code or INTERRUPTED)
+        self._timer = threading.Timer(LAST_RESORT, os._exit, [self.code])
+        self._timer.daemon = True
+        self._timer.start()
+        self._at_once()

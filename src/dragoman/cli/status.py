@@ -1,0 +1,56 @@
+"""What a person sees while an agent starts: nothing at first, then that it takes its time, and what it says of it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+from dragoman.cli.output import STDERR, Outbox
+from dragoman.cli.text import one_line
+
+# An installed agent is there sooner than this; a first `npx` takes half a minute.
+PATIENCE = 1.0
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FRAME_TIME = 0.125
+
+_CLEAR_LINE = "\r\x1b[2K"
+
+
+class Starting:
+    """A moving line on stderr, from one second after the start until the block is left. Only for terminals."""
+
+    def __init__(self, outbox: Outbox, name: str, *, width: int, shown: bool) -> None:
+        self._outbox = outbox
+        self._name = name
+        self._width = width
+        self._shown = shown
+        self._drawn = False
+        self._task: asyncio.Task[None] | None = None
+        self.last_line = ""
+
+    async def __aenter__(self) -> Starting:
+        if self._shown:
+            self._task = asyncio.get_running_loop().create_task(self._move(), name="dragoman starting")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._drawn:
+            self._outbox.put_soon(STDERR, _CLEAR_LINE)
+
+    async def _move(self) -> None:
+        await asyncio.sleep(PATIENCE)
+        loop = asyncio.get_running_loop()
+        began = loop.time() - PATIENCE
+        while True:
+            elapsed = loop.time() - began
+            frame = FRAMES[int(elapsed / FRAME_TIME) % len(FRAMES)]
+            said = f": {self.last_line}" if self.last_line else ""
+            line = one_line(f"{frame} starting {self._name} ({elapsed:.0f}s){said}", self._width - 1)
+            self._drawn = True
+            self._outbox.put(STDERR, _CLEAR_LINE + line)
+            await self._outbox.flush()
+            await asyncio.sleep(FRAME_TIME)

@@ -1,0 +1,117 @@
+"""What was allowed with its content shown is not asked again when we are to carry it out; anything else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.host.permission import PermissionRequest
+from dragoman.workspace import Workspace
+
+from .conftest import Agent, Build
+
+
+class Person:
+    """Allows everything, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, request: PermissionRequest) -> bool:
+        self.asked.append(request.origin)
+        return True
+
+
+@pytest.fixture
+def person() -> Person:
+    return Person()
+
+
+@pytest.fixture
+def agent(agent_with: Build, person: Person) -> Agent:
+    return agent_with(on_permission=person)
+
+
+def edit(workspace: Workspace, text: str = "new") -> dict[str, Any]:
+    diff = {"type": "diff", "path": str(workspace.cwd / "a.txt"), "oldText": "", "newText": text}
+    return {"kind": "edit", "content": [diff]}
+
+
+async def write(agent: Agent, text: str = "new", name: str = "a.txt") -> None:
+    await agent.ask("fs/write_text_file", path=str(agent.workspace.cwd / name), content=text)
+
+
+async def test_the_write_that_was_shown_is_asked_once(agent: Agent, workspace: Workspace, person: Person) -> None:
+    # opencode and gemini ask so, and then write through us.
+    await agent.permission(**edit(workspace))
+    await write(agent)
+    assert person.asked == ["agent"]
+    assert agent.decisions[1] == (2, "callback", "on_permission allowed it when the agent asked for it")
+
+
+async def test_an_approval_is_used_up(agent: Agent, workspace: Workspace, person: Person) -> None:
+    await agent.permission(**edit(workspace))
+    await write(agent)
+    await write(agent)
+    assert person.asked == ["agent", "files"]
+
+
+@pytest.mark.parametrize(("text", "name"), [("other", "a.txt"), ("new", "b.txt")])
+async def test_another_text_or_another_file_is_asked(
+    agent: Agent, workspace: Workspace, person: Person, text: str, name: str
+) -> None:
+    await agent.permission(**edit(workspace))
+    await write(agent, text, name)
+    assert person.asked == ["agent", "files"]
+
+
+async def test_an_approval_ends_with_its_run(agent: Agent, workspace: Workspace, person: Person) -> None:
+    for end in (agent.host.run_ended, agent.host.cancel_pending):
+        await agent.permission(**edit(workspace))
+        end()
+        await write(agent)
+    assert person.asked == ["agent", "files"] * 2
+
+
+async def test_a_refusal_approves_nothing(agent_with: Build, workspace: Workspace) -> None:
+    agent = agent_with(on_permission=lambda _: False)
+    await agent.permission(**edit(workspace))
+    assert (await agent.refused("fs/write_text_file", path=str(workspace.cwd / "a.txt"), content="new")).code == -32001
+
+
+async def test_a_bare_title_approves_nothing(agent: Agent, workspace: Workspace, person: Person) -> None:
+    await agent.permission(kind="edit", locations=[{"path": str(workspace.cwd / "a.txt")}])
+    await write(agent)
+    assert person.asked == ["agent", "files"]
+
+
+async def test_the_command_that_was_shown_is_asked_once(agent: Agent, person: Person) -> None:
+    # goose asks so, and then runs it through us.
+    await agent.permission(kind="other", rawInput={"command": "echo a && echo b"})
+    await agent.ask("terminal/create", command="echo a && echo b")
+    assert person.asked == ["agent"]
+    await agent.ask("terminal/create", command="echo a && echo b")
+    assert person.asked == ["agent", "terminals"]
+
+
+async def test_a_command_as_words_is_the_same_command(agent: Agent, person: Person) -> None:
+    await agent.permission(kind="execute", rawInput={"command": ["echo", "a b"]})
+    await agent.ask("terminal/create", command="echo", args=["a b"])
+    assert person.asked == ["agent"]
+
+
+async def test_a_command_with_variables_or_elsewhere_is_another(
+    agent: Agent, workspace: Workspace, person: Person
+) -> None:
+    (workspace.cwd / "sub").mkdir()
+    await agent.permission(kind="execute", rawInput={"command": "echo"})
+    await agent.ask("terminal/create", command="echo", env=[{"name": "PATH", "value": "/bin:/usr/bin"}])
+    await agent.ask("terminal/create", command="echo", cwd=str(workspace.cwd / "sub"))
+    assert person.asked == ["agent", "terminals", "terminals"]
+
+
+async def test_a_command_is_never_covered_by_a_write(agent: Agent, workspace: Workspace, person: Person) -> None:
+    await agent.permission(**edit(workspace), rawInput={"command": "echo"})
+    await write(agent)
+    assert person.asked == ["agent", "files"]
