@@ -73,6 +73,7 @@ def complain(_: Path) -> bytes:
 SCENES: dict[str, Callable[[Path], bytes]] = {
     "order": lambda _: b"".join(update(chunk(str(number))) for number in range(CHUNKS)),
     "tail": lambda _: b"".join(update(chunk(str(number))) for number in range(TAIL)),
+    "load": lambda _: b"".join(update(chunk(f"{number} ")) for number in range(TAIL)),
     "unknown kind": lambda _: update({"sessionUpdate": "something_new", "value": 1}),
     "notice": lambda _: update({"sessionUpdate": "notice", "severity": "warning", "title": "careful"}),
     "compaction": lambda _: update({"sessionUpdate": "compaction_update", "compactionId": "c"}),
@@ -96,9 +97,11 @@ def agent(scene: str, progress: Path) -> None:
         words, result = b"", dict[str, object]()
         match message["method"]:
             case "initialize":
-                result = {"protocolVersion": 1, "agentCapabilities": {}}
+                result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
             case "session/new":
                 result = {"sessionId": "s"}
+            case "session/load":
+                words = SCENES[scene](progress)
             case "session/prompt":
                 words = SCENES[scene](progress)
                 result = {"stopReason": "end_turn"}
@@ -178,11 +181,14 @@ async def sdk(scene: str, progress: Path) -> Seen:
 
     async with acp.spawn_agent_process(Client(), *command(scene, progress)) as (connection, process):
         await connection.initialize(protocol_version=acp.PROTOCOL_VERSION)
-        session = await connection.new_session(cwd=os.getcwd(), mcp_servers=[])
         at_end: dict[str, object] = {}
 
         async def prompt() -> None:
-            await connection.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
+            if scene == "load":
+                await connection.load_session(session_id="s", cwd=os.getcwd(), mcp_servers=[])
+            else:
+                session = await connection.new_session(cwd=os.getcwd(), mcp_servers=[])
+                await connection.prompt(session_id=session.session_id, prompt=[acp.text_block("go")])
             at_end.update(program.seen())
 
         prompting = asyncio.ensure_future(prompt())
@@ -206,6 +212,11 @@ async def ours(scene: str, progress: Path) -> Seen:
     spec = dragoman.AgentSpec(command=command(scene, progress))
     limits = dragoman.Limits(cancel_grace=0.1, close_grace=0.1)
     async with dragoman.AgentRuntime(spec, limits=limits) as runtime:
+        if scene == "load":
+            handle = dragoman.SessionHandle(session_id="ours", agent_session_id="s", cwd=os.getcwd())
+            loaded = await runtime.load_session(handle)
+            program.texts = "".join(message.text for message in loaded.fold.messages).split()
+            return {"at_end": program.seen(), **program.seen()}
         session = await runtime.open_session(dragoman.SessionConfig(workspace=dragoman.Workspace(os.getcwd())))
         run = session.run("go")
 
@@ -280,8 +291,8 @@ def told(scene: str, seen: Mapping[str, Any]) -> str:
     match scene:
         case "order":
             return f"{seen['late']} of {CHUNKS} after a later one"
-        case "tail":
-            return f"{seen['at_end']['numbers']} of {TAIL} seen when the prompt's answer was"
+        case "tail" | "load":
+            return f"{seen['at_end']['numbers']} of {TAIL} handled when the call returns"
         case "unknown kind" | "notice" | "compaction":
             return "seen" if kinds else "dropped"
         case "bad field":
@@ -301,7 +312,8 @@ def told(scene: str, seen: Mapping[str, Any]) -> str:
 
 QUESTIONS = {
     "order": f"{CHUNKS} chunks, a handler that awaits {HANDLER_SECONDS * 1000:g} or {HANDLER_SECONDS * 2000:g} ms",
-    "tail": f"{TAIL} chunks and the answer in one write, a handler that awaits {HANDLER_SECONDS * 1000:g} ms",
+    "tail": f"{TAIL} chunks and the prompt's answer in one write, the same handler",
+    "load": f"{TAIL} replayed chunks and the answer to `session/load`, the same",
     "unknown kind": "an update of an unknown kind",
     "notice": "a `notice`",
     "compaction": "a `compaction_update`",

@@ -26,7 +26,7 @@ def test_with_nothing_set_the_defaults_hold_and_no_folder_is_made(tmp_path: Path
     settings = config.load(environ={"HOME": str(tmp_path)})
     assert settings.home == tmp_path / ".dragoman"
     assert not settings.home.exists()
-    assert (settings.agent, settings.access, settings.login_shell) == ("demo", "ask", "auto")
+    assert (settings.agent, settings.access) == ("demo", "ask")
     assert (settings.start_timeout, settings.deadline, settings.idle_limit) == (60.0, None, None)
     assert settings.line_limit == 64 * 1024 * 1024
     assert settings.agents == {}
@@ -106,7 +106,6 @@ def test_agent_tables_are_carried_as_they_stand(tmp_path: Path) -> None:
         ("line_limit = 1000", 1, "of at least 64 KiB"),
         ('line_limit = "64MB"', 1, 'line_limit is "64MB"; expected a number of bytes'),
         ("line_limit = 65536.0", 1, "line_limit is 65536.0; expected"),
-        ('login_shell = "yes"', 1, "expected auto, always or never"),
         ('# one\nagents = "claude"', 2, "agents is a string; expected tables, each written as [agents.NAME]"),
         ('[agents]\nx.command = "y"\nmine = "x"', 3, "agents.mine is a string; expected a table"),
     ],

@@ -26,11 +26,9 @@ from dragoman.document import Document, Place, Table, kind, nearest, read_docume
 from dragoman.errors import ConfigError
 
 Access: TypeAlias = Literal["read-only", "ask", "edit-inside", "full"]
-LoginShell: TypeAlias = Literal["auto", "always", "never"]
 
 ACCESS: Final = ("read-only", "ask", "edit-inside", "full")
 ACCESS_ALIASES: Final = {"low": "read-only", "medium": "edit-inside", "high": "full"}
-LOGIN_SHELL: Final = ("auto", "always", "never")
 PREFIX: Final = "DRAGOMAN_"
 HOME_VARIABLE: Final = "DRAGOMAN_HOME"
 FILE_NAME: Final = "config.toml"
@@ -61,7 +59,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     idle_limit: float | None = None
     # Agents have been seen to write lines of tens of MB (images, whole files).
     line_limit: int = 64 * 1024 * 1024
-    login_shell: LoginShell = "auto"
     agents: dict[str, Table] = {}
     document: Document | None = None
     given: dict[str, str] = {}
@@ -201,12 +198,6 @@ def read_access(value: object) -> Access:
     return name
 
 
-def _login_shell(value: object) -> object:
-    if value not in LOGIN_SHELL:
-        raise ValueError
-    return value
-
-
 def _limit(value: object) -> float:
     seconds = parse_duration(value)
     if seconds <= 0:
@@ -243,7 +234,6 @@ SETTINGS: Final[dict[str, Setting]] = {
     "deadline": _OPTIONAL_LIMIT,
     "idle_limit": _OPTIONAL_LIMIT,
     "line_limit": Setting(_size, 'a number of bytes, or a text such as "64MiB", of at least 64 KiB'),
-    "login_shell": Setting(_login_shell, "auto, always or never", LOGIN_SHELL),
 }
 
 

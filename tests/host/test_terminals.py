@@ -12,6 +12,7 @@ import pytest
 
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.terminals import DEFAULT_OUTPUT_LIMIT, MOST_TERMINALS
+from dragoman.proc._reaper_main import group_alive
 from dragoman.proc.reaper import reaper
 from dragoman.workspace import Workspace
 
@@ -37,8 +38,7 @@ class Lifeline:
         file = await asyncio.to_thread(open, self.path, "rb", 0)  # opens when the first writer does
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
         self.transport = transport
-        for _ in range(lines):
-            await reader.readline()
+        self.said = [(await reader.readline()).decode().strip() for _ in range(lines)]
         return reader
 
 
@@ -310,14 +310,14 @@ async def test_a_withdrawn_release_still_ends_the_command_and_close_waits_for_it
 ) -> None:
     async with asyncio.timeout(LIMIT):
         terminal = await create(
-            agent, f"trap '' TERM; exec 9>'{lifeline.path}'; echo ready >&9; while :; do sleep 1000; done"
+            agent, f"trap '' TERM; exec 9>'{lifeline.path}'; echo $$ >&9; while :; do sleep 1000; done"
         )
-        reader = await lifeline.listen(1)
+        await lifeline.listen(1)
         releasing = asyncio.create_task(agent.ask("terminal/release", terminalId=terminal))
         await asyncio.sleep(0)
         releasing.cancel()
         await agent.host.close()
-        await reader.read()
+        assert not group_alive(int(lifeline.said[0]))
     lifeline.transport.close()
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from dragoman.proc._reaper_main import start_time
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.spawn import spawn
 
@@ -29,6 +31,10 @@ import os, signal, subprocess, sys
 def live(name):
     "Say our name, and hold on to the lifeline until we end."
     global lifeline
+    pid = os.getpid()
+    if os.path.exists("/proc/self/stat"):
+        started = open("/proc/self/stat").read().rpartition(")")[2].split()[19]
+        open(os.path.join(os.path.dirname(LIFELINE), "pid-%d" % pid), "w").write(started)
     lifeline = open(LIFELINE, "w", buffering=1)
     lifeline.write(name + "\\n")
 
@@ -72,6 +78,11 @@ class Lifeline:
             pass
 
     def close(self) -> None:
+        """Whoever still holds the line, after a test that failed, is ended: programs write their number beside it."""
+        for note in self.path.parent.glob("pid-*"):
+            started = int(note.read_text() or 0)
+            if started and start_time(pid := int(note.name.removeprefix("pid-"))) == started:
+                os.kill(pid, signal.SIGKILL)
         os.close(self._fd)
 
     def _more(self) -> bytes:

@@ -156,7 +156,7 @@ async def failing(folder: Path) -> None:
             await start(*command, cwd=cwd)
 
 
-async def test_many_open_files_are_named_as_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_open_files_are_named_as_the_cause() -> None:
     resource = pytest.importorskip("resource")
     (await (await start("/bin/true")).end())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -56,21 +56,24 @@ class Asker:
 
     async def _ask(self, request: PermissionRequest) -> Answer:
         for spans in question(request, self._cwd, self._width):
-            self._screen.line(spans)
+            self._say(*spans)
         if not request.options:
-            self._screen.line((Span("  The agent offers no answers to choose from: refused.", "bad"),))
+            self._say(Span("  The agent offers no answers to choose from: refused.", "bad"))
             return request.reject()
         _forget_typed(self._fd)
         while True:
             await self._screen.ask((Span(f"Your answer (1-{len(request.options)}): ", "question"),))
             line = await read_line(self._fd)
             if line is None:
-                self._screen.line((Span("no answer: refused", "bad"),))
+                self._say(Span("  No answer: refused.", "bad"))
                 return request.reject()
             self._screen.answered()
             if (number := chosen(line, len(request.options))) is not None:
                 return request.select(request.options[number].id)
-            self._screen.line((Span(f"  Please type a number from 1 to {len(request.options)}.", "dim"),))
+            self._say(Span(f"  Please type a number from 1 to {len(request.options)}.", "dim"))
+
+    def _say(self, *spans: Span) -> None:
+        self._screen.line(spans, block="question")
 
 
 def chosen(line: str, count: int) -> int | None:

@@ -17,7 +17,7 @@ from typing import Literal
 from dragoman.cli import exits
 from dragoman.cli.ask import Asker
 from dragoman.cli.exits import Denials
-from dragoman.cli.job import Given, Job, prepare, save_handle
+from dragoman.cli.job import Given, Job, option_value, prepare, save_handle
 from dragoman.cli.output import STDERR, STDIN, STDOUT, Outbox, OutputLost, watch_reader
 from dragoman.cli.pieces import Span
 from dragoman.cli.render import Renderer
@@ -71,14 +71,17 @@ class Drive:
     def __init__(self, job: Job) -> None:
         self._job = job
         given = job.given
-        notes_tty = os.isatty(STDERR) and os.environ.get("TERM") != "dumb"
+        dumb = os.environ.get("TERM") == "dumb"
+        notes_tty = os.isatty(STDERR) and not dumb
         width = _width()
-        self._outbox = Outbox()
+        shared = _same(STDOUT, STDERR)
+        self._outbox = Outbox(shared=shared)
         self._screen = Screen(
             self._outbox,
             text_tty=os.isatty(STDOUT),
             notes_tty=notes_tty,
-            shared=_same(STDOUT, STDERR),
+            shared=shared,
+            width=None if dumb else width,
             quiet=given.quiet,
         )
         self._renderer = Renderer(
@@ -96,7 +99,7 @@ class Drive:
             else None
         )
         self._denials = Denials()
-        self._phase: Literal["starting", "open", "running", "closing"] = "starting"
+        self._phase: Literal["starting", "open", "running", "closing", "ended"] = "starting"
         self._link: AgentLink | None = None
         self._run: Run | None = None
         self._between: deque[Event] = deque()  # events of no run, not yet shown
@@ -110,26 +113,30 @@ class Drive:
 
     async def run(self) -> int:
         watch_reader(STDOUT, self._pipe_closed)
-        failure: DragomanError | None = None
         code = exits.AGENT_FAILED
         with Interrupts(self._politely, self._at_once) as interrupts:
             try:
-                code = await self._work()
+                code = await self._from_start_to_end(interrupts)
+            except OutputLost as lost:
+                self._reader_gone = lost.closed
+                if not lost.closed:
+                    self._outbox.put(STDERR, f"dragoman: the output cannot be written: {lost}\n")
             except asyncio.CancelledError:
                 if interrupts.code is None and not self._reader_gone:
                     raise
-            except OutputLost as lost:
-                self._reader_gone = lost.closed
-                failure = None if lost.closed else InputError(f"the output cannot be written: {lost}")
-                code = exits.AGENT_FAILED
-            except DragomanError as error:
-                failure = error
-                code = exits.code_of_error(error, opened=self._phase != "starting", denials=self._denials)
-            if self._reader_gone:
-                return interrupts.code or exits.PIPE_CLOSED
-            if interrupts.code is not None:
-                failure, code = None, interrupts.code
-            await self._last_words(failure)
+            await self._outbox.flush_notes()
+        return interrupts.code or (exits.PIPE_CLOSED if self._reader_gone else code)
+
+    async def _from_start_to_end(self, interrupts: Interrupts) -> int:
+        failure: DragomanError | None = None
+        try:
+            code = await self._work()
+        except DragomanError as error:
+            # What is broken because the user broke it off needs no explanation.
+            failure = error if interrupts.code is None else None
+            code = exits.code_of_error(error, opened=self._phase != "starting", denials=self._denials)
+        self._phase = "ended"
+        await self._last_words(failure)
         return code
 
     # -- the work
@@ -173,7 +180,7 @@ class Drive:
         else:
             session = await runtime.open_session(config)
         for option_id, text in job.options.items():
-            await session.set_option(option_id, _option_value(session, option_id, text))
+            await session.set_option(option_id, option_value(session, option_id, text))
         return session
 
     def _save(self, session: Session) -> None:
@@ -227,14 +234,11 @@ class Drive:
             self._starting.last_line = diagnostic.text
 
     async def _last_words(self, failure: DragomanError | None) -> None:
-        """What is left to say once the agent is gone. Nobody waits for a reader who does not read any more."""
-        try:
-            if self._job.given.json and failure is not None and self._run is None:
-                self._outbox.put(STDOUT, error_line(failure, "") + b"\n")
-            await self._show(())
-            await self._screen.end()
-        except OutputLost:
-            pass
+        """What is left to say once the agent is gone."""
+        await self._show(())
+        if self._job.given.json and failure is not None and self._run is None:
+            self._outbox.put(STDOUT, error_line(failure, "") + b"\n")
+        self._screen.end()
         if failure is not None:
             self._outbox.put(STDERR, exits.message_of(failure, verbose=self._job.given.verbose))
         if self._denials.unasked:
@@ -247,7 +251,7 @@ class Drive:
         if self._phase == "running":
             self._screen.line_soon((Span("dragoman: cancelling… press Ctrl-C again to stop at once", "bold"),))
             self._cancel_run()
-        elif self._phase != "closing":  # then the end is near, and there is nothing to ask for
+        elif self._phase in ("starting", "open"):  # later the end is near, and there is nothing to ask for
             self._task.cancel()
 
     def _at_once(self) -> None:
@@ -265,27 +269,14 @@ class Drive:
             self._cancelling = asyncio.get_running_loop().create_task(self._run.cancel(), name="dragoman interrupt")
 
     def _give_up(self) -> None:
-        if self._phase == "running":
+        """Whoever reads our output does not take it. While the agent is being closed, that goes first."""
+        if self._phase in ("running", "ended"):
             self._task.cancel()
 
     def _pipe_closed(self) -> None:
         self._reader_gone = True
-        if self._phase != "closing":
+        if self._phase in ("starting", "open", "running"):
             self._task.cancel()
-
-
-def _option_value(session: Session, option_id: str, text: str) -> str | bool:
-    """What was typed, as the kind of value that the agent's option has."""
-    setting = session.fold.settings.get(option_id)
-    if setting is None or not isinstance(setting.current, bool):
-        return text
-    match text.lower():
-        case "true" | "on" | "yes" | "1":
-            return True
-        case "false" | "off" | "no" | "0":
-            return False
-        case _:
-            raise InputError(f"--option {option_id}={text}: the agent's option {option_id} is on or off")
 
 
 def _same(one: int, other: int) -> bool:

@@ -17,6 +17,7 @@ from dragoman.host.permission import OnPermission
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.prompt import Part
+from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.views.events import Event
 from dragoman.workspace import Workspace
@@ -164,6 +165,20 @@ def _save_path(text: str) -> Path:
     if not path.parent.is_dir():
         raise InputError(f"--save: the folder {path.parent} does not exist")
     return path
+
+
+def option_value(session: Session, option_id: str, text: str) -> str | bool:
+    """What was typed, as the kind of value that the agent's option has."""
+    setting = session.fold.settings.get(option_id)
+    if setting is None or not isinstance(setting.current, bool):
+        return text
+    match text.lower():
+        case "true" | "on" | "yes" | "1":
+            return True
+        case "false" | "off" | "no" | "0":
+            return False
+        case _:
+            raise InputError(f"--option {option_id}={text}: the agent's option {option_id} is on or off")
 
 
 def save_handle(path: Path, handle: SessionHandle) -> None:

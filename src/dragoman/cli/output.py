@@ -1,4 +1,4 @@
-"""`Outbox`: bytes on their way to stdout and stderr, in the order they were put.
+"""`Outbox`: bytes on their way to stdout and stderr, in the order in which they were put.
 
 Promised: the event loop is never held up by a reader who is slow or has stopped (a pager, a paused terminal): whoever
 waits for `flush` waits, everything else goes on, above all Ctrl-C and the run's limits.
@@ -29,33 +29,54 @@ class OutputLost(Exception):
 
 
 class Outbox:
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[int, bytes]] = deque()
-        self._turn = asyncio.Lock()
-        self._background: asyncio.Task[None] | None = None
+    """`shared`: both streams are one text for whoever reads them, and keep their order; else neither waits for the
+    other, so that a note on the terminal is seen while stdout stands still."""
+
+    def __init__(self, *, shared: bool = True) -> None:
+        first = _Queue()
+        self._queues = {STDOUT: first, STDERR: first if shared else _Queue()}
+        self._background: set[asyncio.Task[None]] = set()
 
     def put(self, fd: int, data: bytes | str) -> None:
         if data:
-            self._waiting.append((fd, data.encode("utf-8", "replace") if isinstance(data, str) else data))
-
-    def put_soon(self, fd: int, data: bytes | str) -> None:
-        """For callers that cannot wait; errors are seen by the next who does."""
-        self.put(fd, data)
-        if self._background is None or self._background.done():
-            self._background = asyncio.get_running_loop().create_task(self._flush_quietly(), name="dragoman output")
+            encoded = data.encode("utf-8", "replace") if isinstance(data, str) else data
+            self._queues[fd].waiting.append((fd, encoded))
 
     async def flush(self) -> None:
         """Returns when all is written. Raises `OutputLost` for stdout; a lost stderr is nobody's trouble."""
+        for queue in {id(queue): queue for queue in reversed(self._queues.values())}.values():
+            await queue.flush()
+
+    async def flush_notes(self) -> None:
+        """The same for stderr alone, and for what has to come before it."""
+        try:
+            await self._queues[STDERR].flush()
+        except OutputLost:
+            pass
+
+    def flush_notes_soon(self) -> None:
+        """The same for callers that cannot wait."""
+        task = asyncio.get_running_loop().create_task(self.flush_notes(), name="dragoman notes")
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+class _Queue:
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[int, bytes]] = deque()
+        self._turn = asyncio.Lock()
+
+    async def flush(self) -> None:
         async with self._turn:
-            while self._waiting:
-                fd = self._waiting[0][0]
+            while self.waiting:
+                fd = self.waiting[0][0]
                 await self._write(fd, self._next(fd))
 
     def _next(self, fd: int) -> bytes:
         """All that may be written to this one before the other gets its turn."""
         parts = []
-        while self._waiting and self._waiting[0][0] == fd:
-            parts.append(self._waiting.popleft()[1])
+        while self.waiting and self.waiting[0][0] == fd:
+            parts.append(self.waiting.popleft()[1])
         return b"".join(parts)
 
     async def _write(self, fd: int, data: bytes) -> None:
@@ -68,14 +89,8 @@ class Outbox:
             if fd == STDOUT:
                 raise OutputLost(problem) from None
         except asyncio.CancelledError:
-            self._waiting.appendleft((fd, bytes(rest)))
+            self.waiting.appendleft((fd, bytes(rest)))
             raise
-
-    async def _flush_quietly(self) -> None:
-        try:
-            await self.flush()
-        except OutputLost:
-            pass
 
 
 async def _writable(fd: int) -> None:

@@ -9,6 +9,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+# What belongs together; a blank line parts one from the other.
+Block: TypeAlias = Literal["text", "thought", "line", "question", "end"]
+
 # Names of what a span means; `screen` knows how each looks.
 Style: TypeAlias = Literal["", "bold", "dim", "good", "bad", "tool", "question", "thought"]
 
@@ -41,6 +44,7 @@ class Line(msgspec.Struct, frozen=True):
 
     spans: tuple[Span, ...]
     key: str | None = None
+    block: Block = "line"
 
 
 class Ending(msgspec.Struct, frozen=True):

@@ -80,36 +80,36 @@ class Renderer:
     # -- tools
 
     def _tool_call(self, call: events.ToolCall) -> Line:
-        return Line((*_indent(call), Span(BULLET, "tool"), Span(f" {self._named(call)}")), key=call.tool_call_id)
+        return Line((*_indent(call), Span(f"{BULLET} ", "tool"), *self._named(call)), key=call.tool_call_id)
 
     def _tool_result(self, result: events.ToolCall | events.ToolResult) -> Ending:
         failed = result.status == "failed"
         mark = Span(NO, "bad") if failed else Span(YES, "good")
         what = self._named(result)
         known = _outcome(result)
-        room = max(20, self._width - columns(what) - 8)
+        room = max(20, self._width - sum(columns(span.text) for span in what) - 8)
         outcome = (Span(f"  {one_line(known, room)}", "bad" if failed else "dim"),) if known else ()
         return Ending(
             result.tool_call_id,
             short=(Span(" "), mark, *outcome),
-            whole=(*_indent(result), mark, Span(f" {what}"), *outcome),
+            whole=(*_indent(result), mark, Span(" "), *what, *outcome),
         )
 
-    def _named(self, call: events.ToolCall | events.ToolResult) -> str:
+    def _named(self, call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
         """Title, with the verb of its kind and the first location where it does not name them itself."""
-        title = one_line(call.title or call.name or "", self._width)
         verb = _VERBS.get(call.kind, "")
-        if not title:
-            title = verb or call.kind
-        elif verb and call.kind == "execute" and not title.lower().startswith(verb):
-            title = f"{verb} {title}"
-        elif verb and not any(character.isspace() for character in title):
-            title = f"{verb} {title}"  # a bare path or a tool's name says too little
-        place = self._place(call)
-        if place and os.path.basename(place.partition(":")[0]) not in title:
-            title = f"{title} {place}"
+        title = one_line(call.title or call.name or "", self._width)
+        words = title.lower().split()
+        # A bare command, path or tool's name does not say what is done with it.
+        if verb and (len(words) < 2 or call.kind == "execute") and verb not in words:
+            title = f"{verb} {title}".rstrip()
         # Room for the bullet, the mark and a short outcome on the same line.
-        return one_line(title, max(20, self._width - 14))
+        room = max(20, self._width - 14)
+        title = one_line(title or call.kind, room)
+        place = self._place(call)
+        if not place or os.path.basename(place.partition(":")[0]) in title or columns(title) + 8 > room:
+            return (Span(title),)
+        return Span(title), Span(f" {one_line(place, room - columns(title) - 1)}", "dim")
 
     def _place(self, call: events.ToolCall | events.ToolResult) -> str:
         if not call.locations:
@@ -117,7 +117,7 @@ class Renderer:
         first = call.locations[0]
         path = Path(first.path)
         shown = path.relative_to(self._cwd) if path.is_relative_to(self._cwd) else path
-        return plain(f"{shown}:{first.line}" if first.line else str(shown))
+        return f"{shown}:{first.line}" if first.line else str(shown)
 
     # -- plan
 
@@ -178,7 +178,7 @@ class Renderer:
     def _completed(self, end: events.RunCompleted) -> Line:
         words = {"success": "done in", "cancelled": "cancelled after", "error": "failed after"}
         parts = [f"{words[end.status]} {duration(end.duration)}", *(usage_parts(end.usage) if end.usage else ())]
-        return Line((Span(one_line(" · ".join(parts), self._width), "dim"),))
+        return Line((Span(one_line(" · ".join(parts), self._width), "dim"),), block="end")
 
 
 def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
 from dragoman.cli.output import STDERR, STDOUT, Outbox
-from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
+from dragoman.cli.pieces import Block, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.text import clean
+from dragoman.cli.wrap import Wrapper
 
 Paint: TypeAlias = Callable[[Iterable[Span]], str]
 
@@ -56,14 +57,15 @@ def colours() -> Paint:
 class _Lane:
     """One stream as the reader sees it: what was last on it, and whether its line is still open."""
 
-    def __init__(self) -> None:
-        self.last: Literal["", "text", "thought", "line"] = ""
+    def __init__(self, width: int | None) -> None:
+        self._wrapper = Wrapper(width) if width else None
+        self.last: Block | None = None
         self.message_id: str | None = None
         self.newlines = 0  # held back at the end of a message: they count only if it goes on
         self.mid_line = False
         self.open_key: str | None = None
 
-    def begin(self, kind: Literal["text", "thought", "line"]) -> str:
+    def begin(self, kind: Block) -> str:
         """What has to be written before something of this kind."""
         gap = "\n" if self.mid_line else ""
         if self.last and self.last != kind:
@@ -73,6 +75,14 @@ class _Lane:
 
     def stream(self, kind: Literal["text", "thought"], text: str, message_id: str) -> tuple[str, str]:
         """The gap and the text to write for the next part of a message."""
+        gap, body = self._stream(kind, text, message_id)
+        if self._wrapper is None:
+            return gap, body
+        if gap:
+            self._wrapper.restart()
+        return gap, self._wrapper.feed(body)
+
+    def _stream(self, kind: Literal["text", "thought"], text: str, message_id: str) -> tuple[str, str]:
         gap = ""
         if self.last != kind or self.message_id != message_id:
             goes_on = self.message_id == message_id
@@ -90,8 +100,10 @@ class _Lane:
 
     def end(self, message_id: str) -> str:
         """What ends a message: its last line, at once, since on another stream the next may come before."""
-        if self.message_id != message_id or self.last == "line":
+        if self.message_id != message_id or self.last not in ("text", "thought"):
             return ""
+        if self._wrapper is not None:
+            self._wrapper.begin_message()
         return self.end_line()
 
     def end_line(self) -> str:
@@ -108,14 +120,15 @@ class Screen:
         text_tty: bool,
         notes_tty: bool,
         shared: bool,
+        width: int | None,
         quiet: bool = False,
         paint: Paint | None = None,
     ) -> None:
         self._outbox = outbox
         self._quiet = quiet
         self._clean_text = text_tty
-        self._text = _Lane()
-        self._notes = self._text if shared else _Lane()
+        self._text = _Lane(width if text_tty else None)
+        self._notes = self._text if shared else _Lane(width if notes_tty else None)
         self._joins = notes_tty  # logs get whole lines: a half one would wait for its end to be seen
         self._paint = paint or (colours() if notes_tty else without_colours)
 
@@ -139,8 +152,8 @@ class Screen:
             case Thought(text, message_id):
                 gap, body = self._notes.stream("thought", clean(text), message_id)
                 self._outbox.put(STDERR, gap + (self._paint([Span(body, "thought")]) if body else ""))
-            case Line(spans, key):
-                self.line(spans, key)
+            case Line(spans, key, block):
+                self.line(spans, key, block)
             case Ending(key, short, whole):
                 if self._notes.open_key == key and self._notes.mid_line:
                     self._outbox.put(STDERR, self._paint(short) + "\n")
@@ -148,9 +161,9 @@ class Screen:
                 else:
                     self.line(whole)
 
-    def line(self, spans: Iterable[Span], key: str | None = None) -> None:
+    def line(self, spans: Iterable[Span], key: str | None = None, block: Block = "line") -> None:
         """A line of its own on stderr, also when quiet."""
-        gap = self._notes.begin("line")
+        gap = self._notes.begin(block)
         stays_open = key is not None and self._joins
         self._outbox.put(STDERR, gap + self._paint(spans) + ("" if stays_open else "\n"))
         self._notes.mid_line, self._notes.open_key = stays_open, key if stays_open else None
@@ -158,11 +171,11 @@ class Screen:
     def line_soon(self, spans: Iterable[Span]) -> None:
         """The same for callers that cannot wait."""
         self.line(spans)
-        self._outbox.put_soon(STDERR, "")
+        self._outbox.flush_notes_soon()
 
     async def ask(self, spans: Iterable[Span]) -> None:
         """A line that is left open for the user to type on."""
-        self._outbox.put(STDERR, self._notes.begin("line") + self._paint(spans))
+        self._outbox.put(STDERR, self._notes.begin("question") + self._paint(spans))
         self._notes.mid_line = True
         await self._outbox.flush()
 
@@ -170,8 +183,7 @@ class Screen:
         """They typed a line, and the terminal showed it with its end."""
         self._notes.mid_line = False
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """Ends the lines that are still open."""
         for fd, lane in ((STDOUT, self._text), (STDERR, self._notes)):
             self._outbox.put(fd, lane.end_line())
-        await self._outbox.flush()

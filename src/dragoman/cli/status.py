@@ -39,7 +39,8 @@ class Starting:
         if self._task is not None:
             self._task.cancel()
         if self._drawn:
-            self._outbox.put_soon(STDERR, _CLEAR_LINE)
+            self._outbox.put(STDERR, _CLEAR_LINE)
+            self._outbox.flush_notes_soon()
 
     async def _move(self) -> None:
         await asyncio.sleep(PATIENCE)
@@ -52,5 +53,5 @@ class Starting:
             line = one_line(f"{frame} starting {self._name} ({elapsed:.0f}s){said}", self._width - 1)
             self._drawn = True
             self._outbox.put(STDERR, _CLEAR_LINE + line)
-            await self._outbox.flush()
+            await self._outbox.flush_notes()
             await asyncio.sleep(FRAME_TIME)

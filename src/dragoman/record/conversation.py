@@ -15,6 +15,10 @@ from dragoman.wire.messages import Message, Notification, Reply, Request, Reques
 from dragoman.wire.peer import Peer
 
 
+# Whose answers tell the id of a session that is new.
+_NAMING = ("session/new", "session/fork")
+
+
 class _Params(msgspec.Struct, frozen=True):
     session_id: str | None = msgspec.field(name="sessionId", default=None)
 
@@ -48,12 +52,13 @@ class Conversation:
                 self._sessions[direction, request_id] = session_id
                 self._readers["out" if direction == "in" else "in"].expect(request_id, method)
                 return session_id
-            case Reply(id=request_id, result=result):
+            case Reply(id=request_id, result=result, method=method):
                 asked: Literal["in", "out"] = "out" if direction == "in" else "in"
                 self._readers[asked].settled(request_id)
-                # `session/new` and `session/fork` learn the id from the answer itself.
+                self._readers[direction].forget(request_id)  # where the line itself was read by another
                 known = self._sessions.pop((asked, request_id), None)
-                return known or session_in(result)
+                # A fork is asked of one session, and its answer tells the id of another.
+                return session_in(result) or known if method in _NAMING else known or session_in(result)
             case _:
                 return None
 

@@ -38,7 +38,10 @@ class ToolCallSeen(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolCallChanged(msgspec.Struct, frozen=True, gc=False):
+    """`kind` is the update, or the method, that said so."""
+
     tool_call: rows.ToolCall
+    kind: str = "tool_call_update"
 
 
 class ToolCallEnded(msgspec.Struct, frozen=True, gc=False):

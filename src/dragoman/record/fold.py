@@ -433,12 +433,14 @@ class SessionFold:
         self._run_spoke = True
         # Gemini CLI names a tool call here first, and sends no tool_call for it.
         facts: list[Fact] = list(self.tool_calls.changed(self._origin(position, time), asked.tool_call))
+        tool_call = self.tool_calls.by_agent_id(asked.tool_call.tool_call_id)
+        assert tool_call is not None  # it was stored above
         permission = rows.Permission(
             id=_row_id("permission", position),
             request_id=request.id,
             run_id=self._run_id,
             time=time,
-            tool_call=self.tool_calls.by_agent_id(asked.tool_call.tool_call_id),
+            tool_call=tool_call,
             options=tuple(asked.options),
         )
         self.permissions[permission.id] = permission
@@ -447,10 +449,10 @@ class SessionFold:
         return facts
 
     def _we_answered(self, time: float, reply: Reply) -> Sequence[Fact]:
+        verdict = self._verdicts.pop(reply.id, None)  # decisions on files and terminals have no row yet
         permission_id = self._permission_requests.pop(reply.id, None)
         if permission_id is None:
             return _NOTHING
-        verdict = self._verdicts.pop(reply.id, None)
         answer = None if reply.error is not None else _decoded(reply.result, acp.RequestPermissionResponse)
         outcome = answer.outcome if answer is not None else None
         selected = outcome.option_id if isinstance(outcome, acp.SelectedPermissionOutcome) else None

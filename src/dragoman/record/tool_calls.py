@@ -42,8 +42,9 @@ class ToolCalls:
         """One of this turn's is under way."""
         return any(not self._rows[row_id].finished for row_id in self._now.values())
 
-    def by_agent_id(self, agent_id: str) -> rows.ToolCall:
-        return self._rows[self._now[agent_id] if agent_id in self._now else self._before[agent_id]]
+    def by_agent_id(self, agent_id: str) -> rows.ToolCall | None:
+        """The tool call that the agent means by this id now."""
+        return self._rows.get(self._now.get(agent_id) or self._before.get(agent_id) or "")
 
     def started(self, origin: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
         """`tool_call`: the first sight of an id in this turn, or, from older adapters, an update of it."""
@@ -56,7 +57,7 @@ class ToolCalls:
     def changed(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> Sequence[Fact]:
         """`tool_call_update`, which may be the first that is heard of it."""
         agent_id = call.tool_call_id
-        known = self._rows.get(self._now.get(agent_id) or self._before.get(agent_id) or "")
+        known = self.by_agent_id(agent_id)
         if known is not None:
             return self._store(known, _merged(known, call, origin.time))
         seen = msgspec.structs.replace(origin, tool_call_id=agent_id, parent_id=_parent_of(call.meta))

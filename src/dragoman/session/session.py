@@ -57,6 +57,7 @@ class Session:
             write_files=runtime.spec.write_files,
             terminals=runtime.spec.terminals,
             decided=self._decided,
+            known=self.fold.tool_calls.by_agent_id,
         )
         self._position = 0
         self._runs_made = 0
@@ -196,7 +197,7 @@ class Session:
             return
         self._runtime.notify("session/cancel", acp.CancelNotification(session_id=self.agent_session_id))
         # The protocol wants every question of the cancelled run answered, and we go on listening.
-        self._host.cancel_pending()
+        self._host.cancel_pending(rest_of_run=True)
         self.wake_reader()
         self._escalation = asyncio.get_running_loop().create_task(self._escalate(run), name="dragoman cancel")
 
@@ -263,6 +264,7 @@ class Session:
             return
         self._active = None
         self._host.cancel_pending()
+        self._host.run_ended()
         run.ended(row)
         # Not now: what is left of the bytes at hand was said before any new prompt could be heard.
         asyncio.get_running_loop().call_soon(self._begin_next)

@@ -23,16 +23,12 @@ OnEvent: TypeAlias = Callable[[Event], None]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds. None is no limit."""
+    """Seconds. The same as the settings of these names in `config.py`, which says why each has its value."""
 
-    # A first `npx` downloads the agent; what it prints meanwhile is shown.
     start: float = 60.0
-    # For everything that is no prompt. Agents that load a long session take their time.
-    request: float = 60.0
-    # From a polite cancel to SIGINT. Agents finish a model call or a tool before they answer.
+    request: float = 120.0
     cancel_grace: float = 10.0
-    # From the end of stdin to SIGTERM, and from there to SIGKILL.
-    close_grace: float = 2.0
+    close_grace: float = 1.0
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +85,8 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
 def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = None) -> AgentSpec:
     """The spec that a preset describes; `env` is added to its own."""
     command, *alternatives = preset.command_lines
-    variables: dict[str, str | None] = {**preset.env, **(env or {})}
+    own = {name: value for name, value in os.environ.items() if preset.owns(name)}
+    variables: dict[str, str | None] = {**own, **preset.env, **(env or {})}
     known = {name: value for name, value in {**os.environ, **variables}.items() if value is not None}
     return AgentSpec(
         command=command,

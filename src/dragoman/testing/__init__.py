@@ -1,0 +1,53 @@
+"""The public test kit: what Dragoman's own tests stand on, for the tests of programs that use it.
+
+memory       an agent that lives in this process, behind the same link as a real one
+scripted     an agent whose behaviour a test writes as one async function; in memory, or as a process
+demo         the demo agent, in memory or as a process
+conformance  what every runtime, session and run must do, as checks that any implementation can be run through
+
+    from dragoman.testing import ScriptedAgent, memory_runtime
+
+    async def answer(turn):
+        await turn.say(f"You said: {turn.text}")
+
+    async with memory_runtime(ScriptedAgent(answer).main) as runtime: ...
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dragoman.testing.demo import demo_in_memory as demo_in_memory
+    from dragoman.testing.demo import demo_spec as demo_spec
+    from dragoman.testing.memory import MemoryLink as MemoryLink
+    from dragoman.testing.memory import in_memory as in_memory
+    from dragoman.testing.memory import memory_runtime as memory_runtime
+    from dragoman.testing.scripted import ScriptedAgent as ScriptedAgent
+    from dragoman.testing.scripted import Turn as Turn
+    from dragoman.testing.scripted import command_of as command_of
+    from dragoman.testing.side import AgentExit as AgentExit
+    from dragoman.testing.side import AgentSide as AgentSide
+
+# Loaded when first used: a scripted agent that runs as a process needs the least of it, and starts sooner.
+_HOMES = {
+    "AgentExit": "side",
+    "AgentSide": "side",
+    "MemoryLink": "memory",
+    "ScriptedAgent": "scripted",
+    "Turn": "scripted",
+    "command_of": "scripted",
+    "demo_in_memory": "demo",
+    "demo_spec": "demo",
+    "in_memory": "memory",
+    "memory_runtime": "memory",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dragoman.testing' has no attribute {name!r}")
+    return getattr(import_module(f"dragoman.testing.{_HOMES[name]}"), name)

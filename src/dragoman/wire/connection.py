@@ -11,7 +11,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -36,7 +36,15 @@ from dragoman.wire.transport import Transport
 MAX_SERVED = 256
 
 # An answer, by its beginning: an id and no method before it. Our own ids are numbers.
-_ANSWER_ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,\s*"result"')
+_ANSWER_ID = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,\s*'
+    rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"'
+)
+
+# Stands for an answer that we could not read; outside of what JSON-RPC reserves, so that no agent means it.
+UNREADABLE_ANSWER = 1
+
+_NULL = msgspec.Raw(b"null")
 
 
 class RpcRefusal(Exception):
@@ -92,6 +100,7 @@ class Connection:
         self._served: dict[RequestId, asyncio.Task[None]] = {}
         self._room = asyncio.Event()  # set while fewer than MAX_SERVED requests are being served
         self._room.set()
+        self._finishing = False
         self._end: DragomanError | None = None
         self._reader = asyncio.get_running_loop().create_task(self._read(), name="dragoman reader")
 
@@ -105,7 +114,7 @@ class Connection:
     def call(self, method: str, params: object) -> Call:
         """Sends a request at once; the answer is awaited with `result`."""
         if self._end is not None:
-            raise self._end
+            raise fresh(self._end)
         request_id, line = self._peer.request(method, params)
         call = Call(request_id, method, asyncio.get_running_loop().create_future())
         self._calls[request_id] = call
@@ -186,14 +195,13 @@ class Connection:
                     pass
 
     def _lost_answer(self, oversized: Oversized) -> None:
-        """Who waits for an answer that was too long to read must not wait for ever."""
+        """Who waits for an answer that was too long to read must not wait for ever: an error stands in for it."""
         found = _ANSWER_ID.match(oversized.head)
-        call = self._calls.pop(int(found[1]), None) if found else None
+        call = self._calls.get(int(found[1])) if found else None
         if call is not None:
             self._peer.forget(call.id)
-            call.answer.set_exception(
-                InvalidFrame(f"the agent's answer to {call.method} has {oversized.length} bytes, over the line limit")
-            )
+            reason = f"the answer has {oversized.length} bytes, over the line limit"
+            self._dispatch([Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")])
 
     def _serve(self, request: Request) -> None:
         task = asyncio.get_running_loop().create_task(self._answer(request), name=f"dragoman {request.method}")
@@ -235,13 +243,14 @@ class Connection:
     # -- ending
 
     async def _finish(self) -> None:
+        self._finishing = True
         self._end = await self._handler.ended()
         for task in list(self._served.values()):
             task.cancel()
         calls, self._calls = list(self._calls.values()), {}
         for call in calls:
             if not call.answer.done():
-                call.answer.set_exception(self._end)
+                call.answer.set_exception(fresh(self._end))
                 call.answer.exception()  # retrieved: a call that nobody awaits is no complaint at exit
 
     async def wait_ended(self) -> None:
@@ -251,7 +260,7 @@ class Connection:
     async def close(self) -> None:
         """Stops reading, for good. The transport's other end is the caller's to deal with."""
         self._transport.close()
-        if not self._reader.done():
+        if not self._finishing:  # else it is telling those who wait, and must come to its end
             self._reader.cancel()
         await asyncio.wait([self._reader])
         served = list(self._served.values())
@@ -263,9 +272,21 @@ class _CancelParams(msgspec.Struct, frozen=True):
     requestId: RequestId  # noqa: N815 (the wire's name)
 
 
+_Error = TypeVar("_Error", bound=DragomanError)
+
+
+def fresh(error: _Error) -> _Error:
+    """The same error once more: each who is told of it gets one that nobody else adds a result or a traceback to."""
+    twin = type(error).__new__(type(error), *error.args)
+    twin.__dict__.update(error.__dict__)
+    return twin
+
+
 def error_of_reply(method: str, error: RpcError) -> DragomanError:
     """The one place where JSON-RPC errors become exceptions."""
     message = f"{method}: {error.message or 'error'} (code {error.code}){_detail(error.data)}"
+    if error.code == UNREADABLE_ANSWER:
+        return InvalidFrame(f"{method}: {error.message}")
     if error.code == REQUEST_CANCELLED:
         return Cancelled(message)
     if error.code == AUTHENTICATION_REQUIRED:

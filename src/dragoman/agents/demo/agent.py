@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -31,7 +31,7 @@ from dragoman.errors import (
 )
 from dragoman.wire import lenient
 from dragoman.wire.connection import Connection, RpcRefusal
-from dragoman.wire.messages import Message, Notification, Request
+from dragoman.wire.messages import Message, Notification, Request, RequestId
 from dragoman.wire.vocabulary import (
     PROTOCOL_VERSION,
     AgentAuthCapabilities,
@@ -133,6 +133,8 @@ class DemoAgent:
         self._logged_in = False
         self._sessions: dict[str, Session] = {}
         self._serving: set[asyncio.Task[Any]] = set()
+        # Prompts that were heard and not yet begun, with their session; None once they are cancelled.
+        self._arriving: dict[RequestId, str | None] = {}
         self._methods: dict[str, tuple[type, Act]] = {
             "initialize": (InitializeRequest, self._initialize),
             "authenticate": (AuthenticateRequest, self._authenticate),
@@ -154,10 +156,15 @@ class DemoAgent:
 
     # -- what the connection tells
 
-    def received(self, message: Message, at: float) -> None:
-        if isinstance(message, Notification) and message.method == "session/cancel":
-            # Later, so that a prompt that came in the same breath has begun and can be cancelled.
-            asyncio.get_running_loop().call_soon(self._cancel, message.params)
+    def received(self, messages: Sequence[Message], at: float) -> None:
+        for message in messages:
+            match message:
+                case Request(method="session/prompt"):
+                    self._arriving[message.id] = _session_of(message.params)
+                case Notification(method="session/cancel"):
+                    self._cancel(_session_of(message.params))
+                case _:
+                    pass
 
     def sending(self, line: bytes, at: float) -> None:
         pass
@@ -170,6 +177,8 @@ class DemoAgent:
         assert task is not None
         self._serving.add(task)
         try:
+            if self._arriving.pop(request.id, "") is None:
+                return PromptResponse(stop_reason="cancelled")
             return await self._answer(request)
         finally:
             self._serving.discard(task)
@@ -200,14 +209,14 @@ class DemoAgent:
         except UnreadableSession as problem:
             raise RpcRefusal(INTERNAL_ERROR, str(problem)) from None
 
-    def _cancel(self, params: msgspec.Raw) -> None:
-        try:
-            session_id = lenient.decode(params, CancelNotification).session_id
-        except msgspec.MsgspecError:
-            return  # a notification cannot be answered
+    def _cancel(self, session_id: str) -> None:
+        """Cancels the turn under way, and prompts that came before this in the same breath and have not begun."""
         session = self._sessions.get(session_id)
         if session is not None and session.turn is not None:
             session.turn.cancel()
+        for request_id, its_session in self._arriving.items():
+            if its_session == session_id:
+                self._arriving[request_id] = None
 
     # -- the connection itself
 
@@ -407,6 +416,14 @@ class DemoAgent:
     def _tell_soon(self, session: Session, update: SessionUpdate) -> None:
         """After the answer that is about to go out: a client may not know the session before it."""
         asyncio.get_running_loop().call_soon(self._tell, session, update)
+
+
+def _session_of(params: msgspec.Raw) -> str:
+    """Which session a message is about; empty when it does not say so."""
+    try:
+        return lenient.decode(params, CancelNotification).session_id
+    except msgspec.MsgspecError:
+        return ""
 
 
 def _settle(session: Session, params: Opening) -> None:

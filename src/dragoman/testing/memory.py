@@ -1,0 +1,108 @@
+"""`MemoryLink`: an agent that is a coroutine of this process, behind the same link as a real one.
+
+It keeps the promises of `proc.link.AgentLink`: bytes in order, backpressure, an exit code, a stderr, an end. A signal
+to such an agent is the cancellation of its task; what it does then is up to it, as with a real signal. What cannot be
+had in memory is the kernel: a coroutine that never awaits cannot be ended by anyone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.stderr import StderrTail
+from dragoman.session.runtime import AgentRuntime, Launch
+from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.side import AgentExit, AgentMain, AgentSide
+from dragoman.wire.memory import memory_pair
+
+# Seconds after the last cancellation until we stop waiting for a coroutine that swallows them all.
+KILL_LIMIT = 5.0
+
+
+class MemoryLink:
+    """An `AgentLink`. The agent starts at once, as a task of the running loop."""
+
+    def __init__(
+        self, main: AgentMain, *, name: str = "memory agent", on_stderr: Callable[[str], None] | None = None
+    ) -> None:
+        self.name = name
+        self._ours, theirs = memory_pair()
+        self._tail = StderrTail(on_stderr)
+        self._signal = signal.SIGTERM
+        loop = asyncio.get_running_loop()
+        self._exited: asyncio.Future[int] = loop.create_future()
+        side = AgentSide(theirs, lambda line: self._tail.feed(line.encode() + b"\n"))
+        self._task = loop.create_task(self._live(main, side), name=name)
+        self.read = self._ours.read
+        self.write = self._ours.write
+        self.drain = self._ours.drain
+        self.close = self._ours.close
+
+    async def _live(self, main: AgentMain, side: AgentSide) -> None:
+        code = 1
+        try:
+            code = await main(side) or 0
+        except AgentExit as left:
+            code = left.code
+        except asyncio.CancelledError:
+            code = -self._signal
+        except Exception:
+            side.complain(traceback.format_exc())
+        finally:
+            side.close()
+            self._ours.close()  # what is still written to it goes nowhere, and holds nobody up
+            self._tail.end()
+            self._exited.set_result(code)
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._exited.result() if self._exited.done() else None
+
+    @property
+    def stderr(self) -> StderrTail:
+        return self._tail
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._exited)
+
+    async def end(self, grace: float = END_GRACE) -> int:
+        self.close()
+        if not await self._ended_within(grace):
+            self._send(signal.SIGTERM)
+            if not await self._ended_within(grace):
+                self.kill()
+                await self._ended_within(KILL_LIMIT)
+        return self._exited.result()
+
+    def interrupt(self) -> None:
+        self._send(signal.SIGINT)
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        self._signal = number
+        self._task.cancel()
+
+    async def _ended_within(self, seconds: float) -> bool:
+        await asyncio.wait({self._exited}, timeout=seconds)
+        return self._exited.done()
+
+
+def in_memory(main: AgentMain) -> Launch:
+    """The `launch` of an `AgentRuntime` whose agent is this function."""
+
+    async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+        return MemoryLink(main, name=spec.name, on_stderr=on_stderr)
+
+    return launch
+
+
+def memory_runtime(main: AgentMain, *, spec: AgentSpec | None = None, **options: Any) -> AgentRuntime:
+    """A runtime, not yet started, on an agent in memory. `options` are those of `AgentRuntime`."""
+    return AgentRuntime(spec or AgentSpec(command=["memory"]), launch=in_memory(main), **options)

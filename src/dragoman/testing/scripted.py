@@ -1,0 +1,258 @@
+"""`ScriptedAgent`: an agent whose behaviour is one async function, called for each prompt.
+
+    async def script(turn):
+        await turn.say("Working on it.")
+        if await turn.ask_permission("Write notes.txt") == "allow":
+            await turn.say("Done.")
+        return "end_turn"                  # None is the same
+
+    ScriptedAgent(script).main             # for `in_memory` or `memory_runtime`
+    command_of("agents.py:script")         # the same as a process: the command that runs it
+
+It answers `initialize` and `session/new` by itself. Anything else is answered by `answers`, method by method: with a
+value, or with an async function of the request. What it heard is kept in `heard`; whether prompts of one session ever
+overlapped, in `overlapped`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeAlias
+
+import msgspec
+
+from dragoman.errors import METHOD_NOT_FOUND, DragomanError
+from dragoman.testing.side import AgentExit, AgentSide
+from dragoman.wire.connection import Connection, RpcRefusal
+from dragoman.wire.messages import Message, Notification, Request
+
+Params: TypeAlias = Mapping[str, Any]  # JSON as it stands on the wire: a test says and sees exactly that
+Answer: TypeAlias = object | Callable[["Asked"], Awaitable[object]]
+Script: TypeAlias = Callable[["Turn"], Awaitable[object]]
+
+OPTIONS: tuple[Params, ...] = (
+    {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
+)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request or notification that the agent heard."""
+
+    agent: ScriptedAgent
+    method: str
+    params: Params
+
+    @property
+    def session_id(self) -> str:
+        return str(self.params.get("sessionId", ""))
+
+
+class Turn:
+    """One prompt, and what an agent can do with it."""
+
+    def __init__(self, agent: ScriptedAgent, params: Params) -> None:
+        self.agent = agent
+        self.session_id: str = params["sessionId"]
+        self.prompt: Sequence[Params] = params["prompt"]
+        self.cancelled = asyncio.Event()
+
+    @property
+    def text(self) -> str:
+        return "".join(block["text"] for block in self.prompt if block["type"] == "text")
+
+    async def say(self, text: str, **fields: object) -> None:
+        await self.update("agent_message_chunk", content={"type": "text", "text": text}, **fields)
+
+    async def think(self, text: str, **fields: object) -> None:
+        await self.update("agent_thought_chunk", content={"type": "text", "text": text}, **fields)
+
+    async def tool(self, tool_call_id: str, **fields: object) -> None:
+        await self.update("tool_call", **{"toolCallId": tool_call_id, "title": tool_call_id, **fields})
+
+    async def tool_update(self, tool_call_id: str, **fields: object) -> None:
+        await self.update("tool_call_update", **{"toolCallId": tool_call_id, **fields})
+
+    async def update(self, kind: str, /, **fields: object) -> None:
+        """Any update; waits while the client is behind."""
+        self.agent.update(self.session_id, kind, **fields)
+        await self.agent.connection.drain()
+
+    async def ask_permission(
+        self, title: str = "do it", *, options: Sequence[Params] = OPTIONS, **tool_call: object
+    ) -> str | None:
+        """The id of the option that was taken; None when it was cancelled."""
+        call = {"toolCallId": "asked", "title": title, **tool_call}
+        params = {"sessionId": self.session_id, "toolCall": call, "options": options}
+        answer = await self.agent.request("session/request_permission", params)
+        chosen: str | None = answer["outcome"].get("optionId")
+        return chosen
+
+    async def wait_cancelled(self) -> str:
+        """Returns when the client has cancelled: the stop reason that says so."""
+        await self.cancelled.wait()
+        return "cancelled"
+
+    async def never(self) -> NoReturn:
+        """Hears nothing any more, and answers nothing."""
+        await asyncio.Event().wait()
+        raise AssertionError("an event that nobody sets was set")
+
+    def crash(self, code: int = 1) -> NoReturn:
+        raise AgentExit(code)
+
+    def refuse(self, code: int, message: str, data: object = None) -> NoReturn:
+        """Answers the prompt with an error."""
+        raise RpcRefusal(code, message, data)
+
+
+async def _say_hello(turn: Turn) -> None:
+    await turn.say("Hello.")
+
+
+class ScriptedAgent:
+    """A connection's handler, and the agent's life: `main` is an `AgentMain`."""
+
+    def __init__(
+        self,
+        script: Script = _say_hello,
+        *,
+        capabilities: Params | None = None,
+        initialize: Params | None = None,
+        session: Params | None = None,
+        answers: Mapping[str, Answer] | None = None,
+    ) -> None:
+        """`capabilities` are the agent's, as on the wire; `initialize` and `session` are merged into those answers."""
+        self.heard: list[Asked] = []
+        self.overlapped = False
+        self.connection: Connection
+        self.side: AgentSide
+        self._script = script
+        self._session = session or {}
+        self._answers: dict[str, Answer] = {
+            "initialize": {"protocolVersion": 1, "agentCapabilities": capabilities or {}, **(initialize or {})},
+            "session/new": self._new_session,
+            "session/prompt": self._prompted,
+            **(answers or {}),
+        }
+        self._sessions_made = 0
+        self._turns: dict[str, Turn] = {}
+        self._exit: asyncio.Future[int]
+        self._waiting: list[tuple[str, int, asyncio.Future[Asked]]] = []
+
+    async def main(self, side: AgentSide) -> int:
+        """The agent's life, until the client closes the connection or a script ends it."""
+        loop = asyncio.get_running_loop()
+        self.side = side
+        self._exit = loop.create_future()
+        self.connection = Connection(side, self)
+        ended = loop.create_task(self.connection.wait_ended())
+        try:
+            await asyncio.wait([ended, self._exit], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            side.close()  # at once, as a crash does: nothing more is said
+            await self.connection.close()
+            await ended
+        return self._exit.result() if self._exit.done() else 0
+
+    # -- for tests
+
+    def all_heard(self, method: str) -> list[Asked]:
+        return [asked for asked in self.heard if asked.method == method]
+
+    async def hears(self, method: str, count: int = 1) -> Asked:
+        """Waits until it has heard the method that often; the last of them. (In memory only.)"""
+        if len(found := self.all_heard(method)) >= count:
+            return found[count - 1]
+        heard: asyncio.Future[Asked] = asyncio.get_running_loop().create_future()
+        self._waiting.append((method, count, heard))
+        return await heard
+
+    def update(self, session_id: str, kind: str, /, **fields: object) -> None:
+        """Any update, for any session, at any time."""
+        self.notify("session/update", {"sessionId": session_id, "update": {"sessionUpdate": kind, **fields}})
+
+    def notify(self, method: str, params: Params) -> None:
+        self.connection.notify(method, params)
+
+    async def request(self, method: str, params: Params) -> Any:
+        """Asks the client; raises `RequestFailed` when it refuses."""
+        return msgspec.json.decode(await self.connection.request(method, params))
+
+    def raw(self, data: bytes) -> None:
+        """Bytes on stdout, whatever they are."""
+        self.side.write(data)
+
+    def complain(self, line: str) -> None:
+        """A line on stderr."""
+        self.side.complain(line)
+
+    def exit(self, code: int) -> None:
+        if not self._exit.done():
+            self._exit.set_result(code)
+
+    # -- what the connection tells (wire.connection.Handler)
+
+    def received(self, messages: Sequence[Message], at: float) -> None:
+        for message in messages:
+            if isinstance(message, Request | Notification):
+                self._hear(Asked(self, message.method, msgspec.json.decode(message.params) or {}))
+
+    def _hear(self, asked: Asked) -> None:
+        self.heard.append(asked)
+        count = len(self.all_heard(asked.method))
+        for method, wanted, waiter in self._waiting:
+            if method == asked.method and count >= wanted and not waiter.done():
+                waiter.set_result(asked)
+        self._waiting = [entry for entry in self._waiting if not entry[2].done()]
+        if asked.method == "session/cancel":
+            # Later, so that a prompt that came in the same breath has begun.
+            asyncio.get_running_loop().call_soon(self._cancelled, asked.session_id)
+
+    def _cancelled(self, session_id: str) -> None:
+        if turn := self._turns.get(session_id):
+            turn.cancelled.set()
+
+    def sending(self, line: bytes, at: float) -> None:
+        pass
+
+    async def ready(self) -> None:
+        pass
+
+    async def ended(self) -> DragomanError:
+        return DragomanError("the client has closed the connection")
+
+    async def serve(self, request: Request) -> object:
+        if request.method not in self._answers:
+            raise RpcRefusal(METHOD_NOT_FOUND, f"the script has no answer to {request.method}")
+        answer = self._answers[request.method]
+        if not callable(answer):
+            return answer
+        try:
+            return await answer(Asked(self, request.method, msgspec.json.decode(request.params) or {}))
+        except AgentExit as left:
+            self.exit(left.code)
+            await asyncio.Event().wait()  # until the connection ends: an agent that is gone answers nothing
+            raise
+
+    async def _new_session(self, asked: Asked) -> object:
+        self._sessions_made += 1
+        return {"sessionId": f"session-{self._sessions_made}", **self._session}
+
+    async def _prompted(self, asked: Asked) -> object:
+        turn = Turn(self, asked.params)
+        self.overlapped = self.overlapped or turn.session_id in self._turns
+        self._turns[turn.session_id] = turn
+        try:
+            ended = await self._script(turn)
+        finally:
+            self._turns.pop(turn.session_id, None)
+        return ended if isinstance(ended, Mapping) else {"stopReason": ended or "end_turn"}
+
+
+def command_of(script: str | Path) -> list[str]:
+    """The command of a process that serves `FILE.py:NAME`: a script, or a `ScriptedAgent`."""
+    return [sys.executable, "-m", "dragoman.testing", str(script)]
