@@ -44,6 +44,10 @@ def chunk(text: str, **more: object) -> dict[str, object]:
     return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}, **more}
 
 
+def tool_call(**more: object) -> dict[str, object]:
+    return {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", **more}
+
+
 def update(content: object, **params: object) -> bytes:
     frame = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": content, **params}}
     return json.dumps(frame).encode() + b"\n"
@@ -78,9 +82,8 @@ SCENES: dict[str, Callable[[Path], bytes]] = {
     "notice": lambda _: update({"sessionUpdate": "notice", "severity": "warning", "title": "careful"}),
     "compaction": lambda _: update({"sessionUpdate": "compaction_update", "compactionId": "c"}),
     "unknown field": lambda _: update(chunk("x", tomorrow=7)),
-    "bad field": lambda _: update(
-        {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "locations": "nowhere"}
-    ),
+    "bad value": lambda _: update(tool_call(status="levitating")),
+    "bad array": lambda _: update(tool_call(locations="nowhere")),
     "_meta": lambda _: update(chunk("x"), _meta={"session_id": "another"}),
     "null line": lambda _: b"null\n" + update(chunk("x")),
     "array line": lambda _: b"[1]\n" + update(chunk("x")),
@@ -295,7 +298,7 @@ def told(scene: str, seen: Mapping[str, Any]) -> str:
             return f"{seen['at_end']['numbers']} of {TAIL} handled when the call returns"
         case "unknown kind" | "notice" | "compaction":
             return "seen" if kinds else "dropped"
-        case "bad field":
+        case "bad value" | "bad array":
             return "seen, without the field" if kinds else "dropped, the whole tool call"
         case "unknown field":
             return "kept" if "tomorrow" in seen["fields"] else "stripped"
@@ -318,7 +321,8 @@ QUESTIONS = {
     "notice": "a `notice`",
     "compaction": "a `compaction_update`",
     "unknown field": "an unknown field in a chunk",
-    "bad field": "a tool call whose `locations` is no array",
+    "bad value": "a tool call with a `status` that there is not",
+    "bad array": "a tool call whose `locations` is no array",
     "_meta": "`_meta` of a notification has a key `session_id`",
     "null line": "a line `null` on stdout",
     "array line": "a line `[1]` on stdout",

@@ -6,20 +6,27 @@ interpreter's own start.
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> int:
     """Runs the command line and returns its exit code."""
     if sys.argv[1:] in (["--version"], ["-V"]):
-        from dragoman._version import __version__
-
-        # No flush of our own: where nobody reads it any more, there is nobody to tell.
-        sys.stdout.write(f"dragoman {__version__}\n")
-        return 0
+        return _version()
     from dragoman.cli.main import run
 
     return run(sys.argv[1:])
+
+
+def _version() -> int:
+    from dragoman._version import __version__
+
+    try:
+        os.write(1, f"dragoman {__version__}\n".encode())
+    except OSError as problem:  # closed, full, or its reader is gone
+        return 141 if isinstance(problem, BrokenPipeError) else 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -78,9 +78,12 @@ class TestTerminal:
         assert self.process.stdout is not None
         return (await self.process.stdout.read()).decode()
 
-    async def release(self) -> None:
+    def kill(self) -> None:
         if self.process.returncode is None:
             os.killpg(self.process.pid, signal.SIGKILL)
+
+    async def release(self) -> None:
+        self.kill()
         await self.process.wait()
         await self.output
         self.released.set()
@@ -98,7 +101,8 @@ class Client:
         self.noise: list[bytes] = []
         self.permissions: list[str] = []  # option ids to answer with, in turn; "cancelled" too. Empty: allow once
         self.answers: dict[str, object] = {}  # answers by method, in place of the usual ones
-        self.held: set[str] = set()  # methods that are never answered
+        self.held: set[str] = set()  # methods that are answered only when the gate opens
+        self.gate = asyncio.Event()
         self.terminals: dict[str, TestTerminal] = {}
         self.session_id = ""
         self._changed = asyncio.Event()
@@ -151,7 +155,7 @@ class Client:
 
     async def serve(self, request: Request) -> object:
         if request.method in self.held:
-            await asyncio.Event().wait()
+            await self.gate.wait()
         if request.method in self.answers:
             answer = self.answers[request.method]
             if isinstance(answer, RpcRefusal):
@@ -162,12 +166,9 @@ class Client:
             case RequestPermissionRequest():
                 return self._permission()
             case ReadTextFileRequest(path=path):
-                if not Path(path).exists():
-                    raise RpcRefusal(NOT_FOUND, f"no file {path}")
-                return ReadTextFileResponse(content=Path(path).read_text(encoding="utf-8"))
+                return ReadTextFileResponse(content=_read(Path(path)))
             case WriteTextFileRequest(path=path, content=content):
-                Path(path).write_text(content, encoding="utf-8")
-                return {}
+                return _write(Path(path), content)
             case CreateTerminalRequest():
                 return await self._create_terminal(params)
             case _ if request.method.startswith("terminal/"):
@@ -201,12 +202,16 @@ class Client:
                 code = await terminal.process.wait()
                 return WaitForTerminalExitResponse(exit_code=code)
             case "terminal/output":
-                code = terminal.process.returncode
-                status = None if code is None else TerminalExitStatus(exit_code=code)
+                status = TerminalExitStatus(exit_code=terminal.process.returncode)
                 return TerminalOutputResponse(output=await terminal.output, truncated=False, exit_status=status)
+            case "terminal/kill":
+                terminal.kill()
+                return {}
             case "terminal/release":
                 await terminal.release()
-        return {}
+                return {}
+            case _:
+                raise RpcRefusal(METHOD_NOT_FOUND, f"{method} is not served here")
 
     # -- what a test does with it
 
@@ -270,6 +275,22 @@ class Client:
         return [update.status for _, update in self.updates if isinstance(update, ToolCall | SessionToolCallUpdate)]
 
 
+def _read(path: Path) -> str:
+    if not path.exists():
+        raise RpcRefusal(NOT_FOUND, f"no file {path}")
+    return path.read_text(encoding="utf-8")
+
+
+def _write(path: Path, content: str) -> object:
+    path.write_text(content, encoding="utf-8")
+    return {}
+
+
+def names(folder: Path) -> list[str]:
+    """What lies in a folder."""
+    return sorted(path.name for path in folder.iterdir())
+
+
 def _text(chunks: Sequence[AgentMessageChunk | AgentThoughtChunk]) -> str:
     return "".join(chunk.content.text for chunk in chunks if isinstance(chunk.content, TextContent))
 
@@ -289,6 +310,40 @@ def _strict(line: bytes, kind: Any, part: str) -> str | None:
         return str(problem)
     again = msgspec.json.decode(msgspec.json.encode(typed))
     return None if again == frame[part] else f"unknown fields, or defaults spelt out: {again}"
+
+
+# -- a command's life
+
+
+# What a command does first, having opened `pipe` as its descriptor 3: from then on it holds the lifeline.
+SIGN = "echo here >&3"
+
+
+class Lifeline:
+    """The reading end of a named pipe: it tells when a command holds it, and when the last process let go."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def held(self) -> None:
+        async with asyncio.timeout(LIMIT):
+            assert await self._reader.readline() == b"here\n"
+
+    async def released(self) -> None:
+        async with asyncio.timeout(LIMIT):
+            assert await self._reader.read() == b""
+
+
+@asynccontextmanager
+async def lifeline(path: Path) -> AsyncIterator[Lifeline]:
+    os.mkfifo(path)
+    reader = asyncio.StreamReader()
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+    try:
+        yield Lifeline(reader)
+    finally:
+        pipe.close()
 
 
 # -- the agent in this process

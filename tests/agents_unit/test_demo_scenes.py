@@ -50,7 +50,7 @@ from dragoman.wire.vocabulary import (
     UsageUpdate,
 )
 
-from .demo_client import FILES, LIMIT, Client, demo
+from .demo_client import FILES, LIMIT, Client, demo, names
 
 FORMS = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
 PAGES = ClientCapabilities(elicitation=ElicitationCapabilities(url=ElicitationUrlCapabilities()))
@@ -226,7 +226,9 @@ async def test_usage_counts_words_and_says_so(tmp_path: Path) -> None:
 
 async def test_mcp_servers_are_listed_without_their_secrets(tmp_path: Path) -> None:
     servers = (
-        McpServerStdio(name="tools", command="/bin/tools", args=("s3cret",), env=(EnvVariable(name="K", value="s3cret"),)),
+        McpServerStdio(
+            name="tools", command="/bin/tools", args=("s3cret",), env=(EnvVariable(name="K", value="s3cret"),)
+        ),
         McpServerHttp(name="web", url="https://h/mcp?key=s3cret", headers=(HttpHeader(name="A", value="s3cret"),)),
     )
     async with demo(tmp_path) as client:
@@ -483,7 +485,7 @@ async def test_the_tour_works_with_a_client_that_offers_nothing_and_refuses_ever
         client.permissions = ["reject-once"] * 9
         await tour(client, work)
         assert set(client.asked()) == {"session/request_permission"}
-        assert list(work.iterdir()) == []
+        assert names(work) == []
 
 
 async def test_word_by_word_can_be_switched_off(tmp_path: Path) -> None:

@@ -78,7 +78,6 @@ async def test_the_agent_inherits_no_descriptor_but_its_three(agents: Agents) ->
 async def test_a_program_that_is_nowhere_is_not_found_and_the_error_says_how_to_get_it() -> None:
     with pytest.raises(CommandNotFound, match="no-such-agent --acp") as caught:
         await start("no-such-agent", "--acp", env={"PATH": "/nowhere"})
-    assert "/nowhere" in str(caught.value)
     assert caught.value.guidance == "Install it: get it"
 
 

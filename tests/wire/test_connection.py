@@ -206,6 +206,15 @@ async def test_the_other_side_can_cancel_its_request_and_still_gets_an_answer(
     assert isinstance(heard.messages[1], Notification)
 
 
+async def test_a_request_cancelled_in_the_same_breath_is_answered_too(
+    ends: tuple[Connection, OtherSide], heard: Heard
+) -> None:
+    _, other = ends
+    other.say(id=5, method="session/request_permission", params={})
+    other.say(method="$/cancel_request", params={"requestId": 5})
+    assert (await other.hear())["error"]["code"] == -32800
+
+
 async def test_nothing_is_read_while_the_handler_is_not_ready(ends: tuple[Connection, OtherSide], heard: Heard) -> None:
     _, other = ends
     heard.go.clear()

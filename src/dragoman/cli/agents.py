@@ -38,6 +38,7 @@ def agents(as_json: bool) -> int:
     from dragoman.agents.find import survey
     from dragoman.agents.preset import get, load_presets
     from dragoman.cli import exits
+    from dragoman.cli.output import terminal_width
     from dragoman.config import load
     from dragoman.errors import DragomanError
 
@@ -47,7 +48,7 @@ def agents(as_json: bool) -> int:
         get(settings.agent, presets)
         findings = asyncio.run(survey(presets, environ=dict(os.environ)))
     except DragomanError as error:
-        sys.stderr.write(exits.message_of(error))
+        sys.stderr.write(exits.message_of(error, width=terminal_width()))
         return exits.code_of_error(error, opened=False)
     if as_json:
         import msgspec

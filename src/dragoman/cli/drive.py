@@ -18,14 +18,14 @@ from dragoman.cli import exits
 from dragoman.cli.ask import Asker
 from dragoman.cli.exits import Denials
 from dragoman.cli.job import Given, Job, option_value, prepare, save_handle
-from dragoman.cli.output import STDERR, STDIN, STDOUT, Outbox, OutputLost, watch_reader
+from dragoman.cli.output import STDERR, STDIN, STDOUT, Outbox, OutputLost, terminal_width, watch_reader
 from dragoman.cli.pieces import Span
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen
 from dragoman.cli.signals import Interrupts
 from dragoman.cli.status import Starting
 from dragoman.cli.text import plain
-from dragoman.errors import DragomanError, InputError
+from dragoman.errors import DragomanError
 from dragoman.proc.link import AgentLink
 from dragoman.session.client import limits_of
 from dragoman.session.diagnostics import Diagnostic
@@ -38,7 +38,6 @@ from dragoman.views.events import Error, Event, to_json
 
 # Where nobody says how wide the terminal is: logs are read on wide ones.
 LOG_WIDTH = 110
-LEAST_WIDTH = 40
 
 # Seconds for the last events of a run whose agent was killed; they are there within milliseconds, but whoever reads
 # our output may not take them.
@@ -52,7 +51,7 @@ def run(given: Given) -> int:
     except DragomanError as error:
         if given.json:
             sys.stdout.write(f"{error_line(error, '').decode()}\n")
-        sys.stderr.write(exits.message_of(error, verbose=given.verbose))
+        sys.stderr.write(exits.message_of(error, verbose=given.verbose, width=terminal_width()))
         return exits.code_of_error(error, opened=False)
     return asyncio.run(_drive(job))
 
@@ -73,7 +72,7 @@ class Drive:
         given = job.given
         dumb = os.environ.get("TERM") == "dumb"
         notes_tty = os.isatty(STDERR) and not dumb
-        width = _width()
+        width = terminal_width() or LOG_WIDTH
         shared = _same(STDOUT, STDERR)
         self._outbox = Outbox(shared=shared)
         self._screen = Screen(
@@ -240,9 +239,10 @@ class Drive:
             self._outbox.put(STDOUT, error_line(failure, "") + b"\n")
         self._screen.end()
         if failure is not None:
-            self._outbox.put(STDERR, exits.message_of(failure, verbose=self._job.given.verbose))
+            message = exits.message_of(failure, verbose=self._job.given.verbose, width=terminal_width())
+            self._outbox.put(STDERR, message)
         if self._denials.unasked:
-            self._outbox.put(STDERR, exits.advice_on_access(self._job.access))
+            self._outbox.put(STDERR, exits.advice_on_access(self._job.access, width=terminal_width()))
         await self._outbox.flush()
 
     # -- being stopped
@@ -252,7 +252,7 @@ class Drive:
             self._screen.line_soon((Span("dragoman: cancelling… press Ctrl-C again to stop at once", "bold"),))
             self._cancel_run()
         elif self._phase in ("starting", "open"):  # later the end is near, and there is nothing to ask for
-            self._task.cancel()
+            self._break_off()
 
     def _at_once(self) -> None:
         if self._phase == "running":
@@ -260,7 +260,7 @@ class Drive:
         if self._link is not None:
             self._link.kill()
         if self._phase == "starting":
-            self._task.cancel()
+            self._break_off()
         else:
             asyncio.get_running_loop().call_later(LAST_EVENTS, self._give_up)
 
@@ -271,11 +271,16 @@ class Drive:
     def _give_up(self) -> None:
         """Whoever reads our output does not take it. While the agent is being closed, that goes first."""
         if self._phase in ("running", "ended"):
-            self._task.cancel()
+            self._break_off()
 
     def _pipe_closed(self) -> None:
-        self._reader_gone = True
-        if self._phase in ("starting", "open", "running"):
+        if self._phase in ("starting", "open", "running"):  # later all may be said already
+            self._reader_gone = True
+            self._break_off()
+
+    def _break_off(self) -> None:
+        # Once only: a second one would break into the closing of the agent.
+        if not self._task.cancelling():
             self._task.cancel()
 
 
@@ -285,10 +290,3 @@ def _same(one: int, other: int) -> bool:
         return os.path.sameopenfile(one, other)
     except OSError:  # one of them is closed
         return False
-
-
-def _width() -> int:
-    try:
-        return max(LEAST_WIDTH, os.get_terminal_size(STDERR).columns)
-    except OSError:
-        return LOG_WIDTH

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable
 from typing import Final
 
 from dragoman.cli.text import plain
@@ -88,9 +90,15 @@ def code_of_result(status: str, denials: Denials) -> int:
     return REFUSED if denials.count else AGENT_FAILED
 
 
-def message_of(error: DragomanError, *, verbose: bool = False) -> str:
-    """What to print: what happened, what to do about it, and what the agent said of it."""
-    lines = _indented(f"dragoman: {error}", first="")
+def message_of(error: DragomanError, *, verbose: bool = False, width: int | None = None) -> str:
+    """What to print: what happened, what to do about it, and what the agent said of it.
+
+    On a terminal of `width` columns words are kept whole.
+    """
+    told = str(error)
+    if isinstance(error, AuthenticationRequired) and error.methods and not verbose:
+        told = told.partition(': {"')[0]  # the data that came with it: the methods, told below
+    lines = _indented(f"dragoman: {told}", first="")
     if verbose:
         lines.append(f"  ({type(error).__name__}, category: {error.category})")
     stderr = getattr(error, "stderr", "")
@@ -104,16 +112,33 @@ def message_of(error: DragomanError, *, verbose: bool = False) -> str:
             lines += _indented(f"- {name or id_}" + (f": {description}" if description else ""), first="    ")
     elif error.guidance:
         lines += _indented(error.guidance)
-    return "".join(f"{plain(line)}\n" for line in lines)
+    return laid_out(lines, width)
 
 
-def advice_on_access(access: str) -> str:
+def advice_on_access(access: str, *, width: int | None = None) -> str:
     """How to let the agent do what nobody was there to allow."""
-    return (
-        f"dragoman: what the agent asked for was not allowed: access is {access}, and there was nobody to ask.\n"
-        "  Run it on a terminal to be asked, or allow it beforehand: --access edit-inside (write inside the\n"
-        "  workspace) or --access full (everything).\n"
+    return laid_out(
+        [
+            f"dragoman: what the agent asked for was not allowed: access is {access}, and there was nobody to ask.",
+            "  Run it on a terminal to be asked, or allow it beforehand: --access edit-inside (write inside the "
+            "workspace) or --access full (everything).",
+        ],
+        width,
     )
+
+
+def laid_out(lines: Iterable[str], width: int | None) -> str:
+    """Lines for stderr, each broken between words and indented as it began; what the agent printed stays as it is."""
+    shown = []
+    for line in map(plain, lines):
+        if width is None or line.startswith("  |"):
+            shown.append(line)
+            continue
+        indent = " " * max(2, len(line) - len(line.lstrip()))
+        shown += textwrap.wrap(
+            line, width - 1, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
+    return "".join(f"{line}\n" for line in shown)
 
 
 def _indented(text: str, first: str = "  ") -> list[str]:

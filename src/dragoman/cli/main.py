@@ -21,8 +21,8 @@ PIPE_CLOSED = 141
 
 EXAMPLES = """\b
 Examples:
-  dragoman run "hello"                         try it on the built-in demo agent
-  dragoman agents                              which agents are installed here
+  dragoman run "hello"                     try it on the built-in demo agent
+  dragoman agents                          which agents are installed here
   dragoman run -a claude "Fix the failing test"
   git diff | dragoman run -a codex "Review this" > review.md
   dragoman run -a gemini --json "Explain main.py" | jq -r .type
@@ -46,6 +46,7 @@ dragoman.add_command(agents)
 
 def run(arguments: Sequence[str]) -> int:
     """Runs a command line and returns its exit code. Nothing that a user can cause ends in a traceback."""
+    _open_what_is_closed()
     try:
         code = dragoman.main(list(arguments), prog_name="dragoman", standalone_mode=False)
         sys.stdout.flush()
@@ -54,8 +55,24 @@ def run(arguments: Sequence[str]) -> int:
         return problem.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
+    except SystemExit:  # how click itself ends when nobody reads its output, whatever it was asked for
+        return PIPE_CLOSED
+    except OSError as problem:
         # What is still buffered has nowhere to go; the interpreter would complain about it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+        if isinstance(problem, BrokenPipeError):
+            return PIPE_CLOSED
+        click.echo(f"dragoman: {problem.strerror or problem}", err=True)
+        return 1
     return code if isinstance(code, int) else 0
+
+
+def _open_what_is_closed() -> None:
+    """Puts the null device where we were started without a standard stream (`>&-`).
+
+    The next file that is opened would get its number, and be written to as if it were stdout.
+    """
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(fd, mode, closefd=False))

@@ -19,6 +19,10 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 # A pipe that is writable takes this many bytes at once without blocking, by POSIX's word (PIPE_BUF).
 PIECE = 4096
 
+# Some terminals do not know their size and say 0; on one narrower than this nothing would be readable anyway.
+USUAL_WIDTH = 80
+LEAST_WIDTH = 40
+
 
 class OutputLost(Exception):
     """stdout cannot be written to any more. `closed`: its reader has gone, as `head` does."""
@@ -105,6 +109,14 @@ async def _writable(fd: int) -> None:
         await ready.wait()
     finally:
         loop.remove_writer(fd)
+
+
+def terminal_width() -> int | None:
+    """How many columns stderr has; None where it is no terminal."""
+    try:
+        return max(LEAST_WIDTH, os.get_terminal_size(STDERR).columns or USUAL_WIDTH)
+    except OSError:
+        return None
 
 
 def watch_reader(fd: int, gone: Callable[[], None]) -> None:

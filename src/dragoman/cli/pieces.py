@@ -48,11 +48,10 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What became of the line with this key: `short` completes it, `whole` stands alone where it is too late."""
+    """What became of the line with this key. It takes its place where that is still open."""
 
     key: str
-    short: tuple[Span, ...]
-    whole: tuple[Span, ...]
+    spans: tuple[Span, ...]
 
 
 Piece: TypeAlias = Text | Thought | MessageEnd | Line | Ending

@@ -80,31 +80,32 @@ class Renderer:
     # -- tools
 
     def _tool_call(self, call: events.ToolCall) -> Line:
-        return Line((*_indent(call), Span(f"{BULLET} ", "tool"), *self._named(call)), key=call.tool_call_id)
+        named = self._named(call, self._width - 2)
+        return Line((*_indent(call), Span(f"{BULLET} ", "tool"), *named), key=call.tool_call_id)
 
     def _tool_result(self, result: events.ToolCall | events.ToolResult) -> Ending:
         failed = result.status == "failed"
         mark = Span(NO, "bad") if failed else Span(YES, "good")
-        what = self._named(result)
-        known = _outcome(result)
-        room = max(20, self._width - sum(columns(span.text) for span in what) - 8)
-        outcome = (Span(f"  {one_line(known, room)}", "bad" if failed else "dim"),) if known else ()
-        return Ending(
-            result.tool_call_id,
-            short=(Span(" "), mark, *outcome),
-            whole=(*_indent(result), mark, Span(" "), *what, *outcome),
-        )
+        said = _outcome(result)
+        if not said:
+            named = self._named(result, self._width - 2)
+            return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named))
+        # Half of the line at most for each, where both are long.
+        least = min(columns(one_line(said, self._width)), self._width // 2)
+        named = self._named(result, self._width - least - 4)
+        room = self._width - sum(columns(span.text) for span in named) - 4
+        outcome = Span(f"  {one_line(said, room)}", "bad" if failed else "dim")
+        return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named, outcome))
 
-    def _named(self, call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
+    def _named(self, call: events.ToolCall | events.ToolResult, room: int) -> tuple[Span, ...]:
         """Title, with the verb of its kind and the first location where it does not name them itself."""
         verb = _VERBS.get(call.kind, "")
-        title = one_line(call.title or call.name or "", self._width)
-        words = title.lower().split()
+        title = one_line((call.title or call.name or "").replace(f"{self._cwd}/", ""), self._width)
+        words = title.lower().split() or [""]
         # A bare command, path or tool's name does not say what is done with it.
-        if verb and (len(words) < 2 or call.kind == "execute") and verb not in words:
+        if verb and (len(words) < 2 or call.kind == "execute") and verb not in (*words, words[0][: len(verb)]):
             title = f"{verb} {title}".rstrip()
-        # Room for the bullet, the mark and a short outcome on the same line.
-        room = max(20, self._width - 14)
+        room -= len(_INDENT) if call.parent_id else 0
         title = one_line(title or call.kind, room)
         place = self._place(call)
         if not place or os.path.basename(place.partition(":")[0]) in title or columns(title) + 8 > room:
@@ -112,7 +113,7 @@ class Renderer:
         return Span(title), Span(f" {one_line(place, room - columns(title) - 1)}", "dim")
 
     def _place(self, call: events.ToolCall | events.ToolResult) -> str:
-        if not call.locations:
+        if not call.locations or call.kind == "execute":  # beside a command it would look like a part of it
             return ""
         first = call.locations[0]
         path = Path(first.path)
@@ -124,9 +125,9 @@ class Renderer:
     def _plan(self, plan: events.PlanUpdated) -> Iterable[Piece]:
         before = self._plans.get(plan.plan_id)
         self._plans[plan.plan_id] = plan.entries
-        if plan.removed or before == plan.entries:
-            if not plan.removed and before is None and plan.markdown:
-                yield from (Line((Span(plain(line)),)) for line in plan.markdown.splitlines())
+        if plan.markdown and not plan.removed:
+            yield from (Line((Span(plain(line)),)) for line in plan.markdown.splitlines())
+        if plan.removed or not plan.entries or before == plan.entries:
             return
         same_steps = before is not None and [entry.content for entry in before] == [e.content for e in plan.entries]
         if same_steps and before is not None:
@@ -195,7 +196,8 @@ def _outcome(result: events.ToolCall | events.ToolResult) -> str:
     ]
     if result.status == "failed":
         error = result.output.get("error") if isinstance(result.output, dict) else None
-        return error if isinstance(error, str) else next((text for text in texts if text.strip()), "")
+        said = error if isinstance(error, str) else next((text for text in texts if text.strip()), "")
+        return " ".join(line for line in said.splitlines() if not line.startswith("```"))
     if diffs := [item for item in result.content if isinstance(item, Diff)]:
         return stat(diffs)
     if isinstance(result.output, dict):

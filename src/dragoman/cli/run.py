@@ -13,7 +13,8 @@ Examples:
   git diff | dragoman run -a codex "Review this" > review.md
   dragoman run -a opencode --json "Explain main.py" | jq -r '.text // empty'
   dragoman run --agent-command "my-agent --acp" --deadline 5m "Tidy up"
-  dragoman run --save talk.json "ask me" && dragoman run --resume talk.json "blue"
+  dragoman run -a claude --save talk.json "Read main.py"
+  dragoman run --resume talk.json "Now add a test for it"
 
 \b
 Exit codes:

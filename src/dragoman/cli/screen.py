@@ -15,6 +15,8 @@ from dragoman.cli.pieces import Block, Ending, Line, MessageEnd, Piece, Span, St
 from dragoman.cli.text import clean
 from dragoman.cli.wrap import Wrapper
 
+CLEAR_LINE = "\r\x1b[2K"
+
 Paint: TypeAlias = Callable[[Iterable[Span]], str]
 
 
@@ -91,6 +93,8 @@ class _Lane:
                 return "", ""
             gap = ("\n\n" if self.mid_line else "\n") if self.last == kind and not goes_on else self.begin(kind)
             self.newlines = 0
+            if not goes_on and self._wrapper is not None:
+                self._wrapper.begin_message()
             self.message_id = message_id
         body = text.rstrip("\n")
         held = "\n" * self.newlines if body else ""
@@ -102,8 +106,6 @@ class _Lane:
         """What ends a message: its last line, at once, since on another stream the next may come before."""
         if self.message_id != message_id or self.last not in ("text", "thought"):
             return ""
-        if self._wrapper is not None:
-            self._wrapper.begin_message()
         return self.end_line()
 
     def end_line(self) -> str:
@@ -129,7 +131,7 @@ class Screen:
         self._clean_text = text_tty
         self._text = _Lane(width if text_tty else None)
         self._notes = self._text if shared else _Lane(width if notes_tty else None)
-        self._joins = notes_tty  # logs get whole lines: a half one would wait for its end to be seen
+        self._redraws = notes_tty  # logs get whole lines, and each of them
         self._paint = paint or (colours() if notes_tty else without_colours)
 
     async def show(self, pieces: Iterable[Piece]) -> None:
@@ -154,17 +156,17 @@ class Screen:
                 self._outbox.put(STDERR, gap + (self._paint([Span(body, "thought")]) if body else ""))
             case Line(spans, key, block):
                 self.line(spans, key, block)
-            case Ending(key, short, whole):
+            case Ending(key, spans):
                 if self._notes.open_key == key and self._notes.mid_line:
-                    self._outbox.put(STDERR, self._paint(short) + "\n")
+                    self._outbox.put(STDERR, f"{CLEAR_LINE}{self._paint(spans)}\n")
                     self._notes.mid_line, self._notes.open_key = False, None
                 else:
-                    self.line(whole)
+                    self.line(spans)
 
     def line(self, spans: Iterable[Span], key: str | None = None, block: Block = "line") -> None:
         """A line of its own on stderr, also when quiet."""
         gap = self._notes.begin(block)
-        stays_open = key is not None and self._joins
+        stays_open = key is not None and self._redraws
         self._outbox.put(STDERR, gap + self._paint(spans) + ("" if stays_open else "\n"))
         self._notes.mid_line, self._notes.open_key = stays_open, key if stays_open else None
 

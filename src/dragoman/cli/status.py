@@ -6,14 +6,13 @@ import asyncio
 from types import TracebackType
 
 from dragoman.cli.output import STDERR, Outbox
+from dragoman.cli.screen import CLEAR_LINE
 from dragoman.cli.text import one_line
 
 # An installed agent is there sooner than this; a first `npx` takes half a minute.
 PATIENCE = 1.0
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_TIME = 0.125
-
-_CLEAR_LINE = "\r\x1b[2K"
 
 
 class Starting:
@@ -39,7 +38,7 @@ class Starting:
         if self._task is not None:
             self._task.cancel()
         if self._drawn:
-            self._outbox.put(STDERR, _CLEAR_LINE)
+            self._outbox.put(STDERR, CLEAR_LINE)
             self._outbox.flush_notes_soon()
 
     async def _move(self) -> None:
@@ -52,6 +51,6 @@ class Starting:
             said = f": {self.last_line}" if self.last_line else ""
             line = one_line(f"{frame} starting {self._name} ({elapsed:.0f}s){said}", self._width - 1)
             self._drawn = True
-            self._outbox.put(STDERR, _CLEAR_LINE + line)
+            self._outbox.put(STDERR, CLEAR_LINE + line)
             await self._outbox.flush_notes()
             await asyncio.sleep(FRAME_TIME)

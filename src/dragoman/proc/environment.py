@@ -128,7 +128,7 @@ async def resolve(
         path, search = found
         return [str(path), *arguments], {**env, "PATH": search}
     raise CommandNotFound(
-        f"No program named {program} was found: not on PATH ({env.get('PATH', os.defpath)}), "
+        f"No program named {program} was found: not on PATH, "
         "not on the login shell's, and not in the folders that installers use.",
         guidance=f"Install it: {install}" if install else None,
     )

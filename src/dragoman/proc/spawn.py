@@ -174,7 +174,7 @@ def _explain(
             return CommandNotFound(f"There is no file {file}, to run `{line}`.", guidance=_installing(install))
         case errno.ENOENT | errno.ENOTDIR:
             return CommandNotFound(
-                f"No program named {program} was found, to run `{line}`. Searched: {env.get('PATH', os.defpath)}",
+                f"No program named {program} was found on PATH, to run `{line}`.",
                 guidance=_installing(install),
             )
         case errno.EACCES if has_slash and file.is_dir():

@@ -14,7 +14,6 @@ from dragoman.record.fold import SessionFold
 from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Update
 from dragoman.wire.peer import Peer
 
-
 # Whose answers tell the id of a session that is new.
 _NAMING = ("session/new", "session/fork")
 

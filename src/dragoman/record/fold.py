@@ -57,7 +57,7 @@ class SessionFold:
         self._dialect = dialect_for(LATEST_VERSION)
         self._open: rows.Message | None = None
         self._run_id: str | None = None
-        self._run_spoke = False  # whether the run brought a word, thought, tool call or plan
+        self._unheard: set[str] = set()  # runs that have not brought a word, thought, tool call or plan yet
         self._prompts: dict[RequestId, str] = {}  # prompts without an answer: request id to run id
         self._announced: notes.Prompt | None = None
         self._asked: dict[RequestId, Request] = {}  # requests of ours whose answers change rows
@@ -148,6 +148,9 @@ class SessionFold:
         return self._chunk(position, time, "thought", update)
 
     def _user_chunk(self, position: int, time: float, update: acp.UserMessageChunk) -> Sequence[Fact]:
+        if not self.runs:
+            # Nobody has asked anything here: the words are of a time before (OpenCode tells a fork its history).
+            self._replaying = True
         facts = self._chunk(position, time, "user", update)
         if self._replaying and self._open is not None and self._open.id == _row_id("message", position):
             # A replay has no prompts; the user's words are what separates its turns.
@@ -162,7 +165,7 @@ class SessionFold:
             if type(content) is acp.TextContent:
                 message.body.add(content.text)
                 return (TextAdded(message, content.text),)
-            message.blocks += (content,)
+            message.blocks.append(content)
             return (BlockAdded(message),)
         facts = self._end_message()
         message = rows.Message(
@@ -176,12 +179,13 @@ class SessionFold:
         )
         self._open = message
         self.messages.append(message)
-        self._run_spoke = self._run_spoke or kind != "user"
+        if kind != "user":
+            self._unheard.clear()
         if isinstance(content, acp.TextContent):
             message.body.add(content.text)
             facts.append(TextAdded(message, content.text))
         else:
-            message.blocks = (content,)
+            message.blocks.append(content)
             facts.append(BlockAdded(message))
         return facts
 
@@ -195,16 +199,19 @@ class SessionFold:
     # -- tool calls and plans
 
     def _tool_call(self, position: int, time: float, update: acp.ToolCall) -> Sequence[Fact]:
-        self._run_spoke = True
-        ended: list[Fact] = []
-        if self._open is not None and self._open.message_id is None and not self.tool_calls.knows(update.tool_call_id):
-            # Words after a tool call are another message. An agent that gives ids says so itself.
-            ended = self._end_message()
+        ended = self._tool_seen(self.tool_calls.knows(update.tool_call_id))
         return [*ended, *self.tool_calls.started(self._origin(position, time), update)]
 
     def _tool_call_update(self, position: int, time: float, update: acp.ToolCallUpdate) -> Sequence[Fact]:
-        self._run_spoke = True
-        return self.tool_calls.changed(self._origin(position, time), update)
+        ended = self._tool_seen(self.tool_calls.by_agent_id(update.tool_call_id) is not None)
+        return [*ended, *self.tool_calls.changed(self._origin(position, time), update)]
+
+    def _tool_seen(self, before: bool) -> list[Fact]:
+        self._unheard.clear()
+        if before or self._open is None or self._open.message_id is not None:
+            return []
+        # Words after a tool call are another message. An agent that gives ids says so itself.
+        return self._end_message()
 
     def _origin(self, position: int, time: float) -> rows.ToolCall:
         return rows.ToolCall(
@@ -224,7 +231,7 @@ class SessionFold:
                 return self._set_plan(rows.Plan(plan_id=plan_id, uri=uri))
 
     def _set_plan(self, plan: rows.Plan) -> Sequence[Fact]:
-        self._run_spoke = True
+        self._unheard.clear()
         self.plans[plan.plan_id] = plan
         return (PlanChanged(plan),)
 
@@ -281,9 +288,10 @@ class SessionFold:
         match request.method:
             case "session/prompt":
                 return self._run_started(position, time, request)
-            case "session/load":
+            case "session/load" | "session/resume":
+                # Resuming is not to replay, but some agents do: what comes before the next prompt is no news.
                 self._replaying = True
-            case "session/set_mode" | "session/set_model":
+            case "session/set_mode" | "session/set_model" | "session/set_config_option":
                 self._asked[request.id] = request
             case _:
                 pass
@@ -296,7 +304,7 @@ class SessionFold:
         self.runs[run.id] = run
         self._prompts[request.id] = run.id
         self._run_id = run.id
-        self._run_spoke = False
+        self._unheard.add(run.id)
         self._replaying = False
         self.tool_calls.next_turn()
         self._add_prompt(position, time, run.id, announced.prompt if announced else _prompt_of(request))
@@ -317,7 +325,7 @@ class SessionFold:
                 time=time,
                 replayed=False,
                 body=body,
-                blocks=tuple(block for block in blocks if not isinstance(block, acp.TextContent)),
+                blocks=[block for block in blocks if not isinstance(block, acp.TextContent)],
                 ended=True,
             )
         )
@@ -327,21 +335,13 @@ class SessionFold:
         if run_id is not None and (end := self._dialect.run_end(reply)) is not None:
             del self._prompts[reply.id]
             return self._run_ended(time, run_id, end)
+        asked = self._asked.pop(reply.id, None)
         if reply.error is not None:
-            self._asked.pop(reply.id, None)
             return _NOTHING
-        match reply.method:
-            case "session/new" | "session/load" | "session/resume" | "session/fork":
-                return self._opened(reply)
-            case "session/set_config_option":
-                answer = _decoded(reply.result, acp.SetSessionConfigOptionResponse)
-                if answer is not None:
-                    self.settings = settings.with_options(self.settings, answer.config_options)
-                    return (SettingsChanged(reply.method),)
-            case "session/set_mode" | "session/set_model" if reply.id in self._asked:
-                return self._switched(self._asked.pop(reply.id))
-            case _:
-                pass
+        if asked is not None:
+            return self._switched(asked, reply)
+        if reply.method in ("session/new", "session/load", "session/resume", "session/fork"):
+            return self._opened(reply)
         return _NOTHING
 
     def _opened(self, reply: Reply) -> Sequence[Fact]:
@@ -352,15 +352,22 @@ class SessionFold:
         self.settings = settings.of_session(answer.config_options, answer.modes, answer.models)
         return (SettingsChanged(reply.method),) if self.settings else _NOTHING
 
-    def _switched(self, request: Request) -> Sequence[Fact]:
-        if request.method == "session/set_mode":
-            mode = _decoded(request.params, acp.SetSessionModeRequest)
-            if mode is not None:
-                self.settings = settings.with_mode(self.settings, mode.mode_id)
-        else:
-            model = _decoded(request.params, acp.SetSessionModelRequest)
-            if model is not None:
-                self.settings = settings.with_model(self.settings, model.model_id)
+    def _switched(self, request: Request, reply: Reply) -> Sequence[Fact]:
+        """A switch went well: the agent's answer tells what is now set, else what we asked for is."""
+        match request.method:
+            case "session/set_config_option":
+                answer = _decoded(reply.result, acp.SetSessionConfigOptionResponse)
+                option = _decoded(request.params, acp.SetSessionConfigOptionRequest)
+                if answer is not None:
+                    self.settings = settings.with_options(self.settings, answer.config_options)
+                elif option is not None:
+                    self.settings = settings.with_value(self.settings, option.config_id, option.value)
+            case "session/set_mode":
+                if mode := _decoded(request.params, acp.SetSessionModeRequest):
+                    self.settings = settings.with_mode(self.settings, mode.mode_id)
+            case _:
+                if model := _decoded(request.params, acp.SetSessionModelRequest):
+                    self.settings = settings.with_model(self.settings, model.model_id)
         return (SettingsChanged(request.method),)
 
     def _cancelling(self) -> Sequence[Fact]:
@@ -371,9 +378,8 @@ class SessionFold:
     def _run_ended(self, time: float, run_id: str, end: RunEnd) -> Sequence[Fact]:
         run = self.runs[run_id]
         facts = self._end_message()
-        usage = self.usage
         if end.usage is not None:
-            usage = self.usage = msgspec.structs.replace(
+            self.usage = msgspec.structs.replace(
                 self.usage,
                 input_tokens=end.usage.input_tokens,
                 cached_tokens=end.usage.cached_read_tokens,
@@ -381,9 +387,9 @@ class SessionFold:
                 thought_tokens=end.usage.thought_tokens,
                 total_tokens=end.usage.total_tokens,
             )
-            facts.append(UsageChanged(usage))
+            facts.append(UsageChanged(self.usage))
         status, reason = self._outcome(run, end)
-        return [*facts, *self._close_run(run, time, status, reason, end, usage)]
+        return [*facts, *self._close_run(run, time, status, reason, end)]
 
     def _outcome(self, run: rows.Run, end: RunEnd) -> tuple[rows.RunStatus, str | None]:
         if end.error is not None:
@@ -393,7 +399,7 @@ class SessionFold:
         match end.stop_reason:
             case "cancelled":
                 return "cancelled", None
-            case "end_turn" if not self._run_spoke and not run.cancel_requested:
+            case "end_turn" if run.id in self._unheard and not run.cancel_requested:
                 return "error", "silent"
             case "end_turn":
                 return "success", None
@@ -407,8 +413,11 @@ class SessionFold:
         status: rows.RunStatus,
         reason: str | None,
         end: RunEnd | None,
-        usage: rows.Usage | None,
     ) -> list[Fact]:
+        usage = self.usage
+        if end is None or end.usage is None:
+            # The tokens are an earlier run's; the size of the context and the cost are the session's.
+            usage = rows.Usage(context_used=usage.context_used, context_size=usage.context_size, cost=usage.cost)
         closed = msgspec.structs.replace(
             run,
             status=status,
@@ -419,6 +428,7 @@ class SessionFold:
             ended_time=time,
         )
         self.runs[run.id] = closed
+        self._unheard.discard(run.id)
         if self._run_id == run.id:
             # Where prompts overlap, what comes next belongs to the youngest that still runs.
             self._run_id = next(reversed(self._prompts.values()), None)
@@ -430,11 +440,10 @@ class SessionFold:
         asked = _decoded(request.params, acp.RequestPermissionRequest)
         if asked is None:
             return (OtherUpdate(request.method),)
-        self._run_spoke = True
         # Gemini CLI names a tool call here first, and sends no tool_call for it.
-        facts: list[Fact] = list(self.tool_calls.changed(self._origin(position, time), asked.tool_call))
-        tool_call = self.tool_calls.by_agent_id(asked.tool_call.tool_call_id)
-        assert tool_call is not None  # it was stored above
+        facts = self._tool_seen(self.tool_calls.knows(asked.tool_call.tool_call_id))
+        tool_call, changes = self.tool_calls.asked_for(self._origin(position, time), asked.tool_call)
+        facts.extend(changes)
         permission = rows.Permission(
             id=_row_id("permission", position),
             request_id=request.id,
@@ -482,7 +491,7 @@ class SessionFold:
                 run = self.runs[cut.run_id]
                 if run.status == "running":
                     self._prompts = {key: value for key, value in self._prompts.items() if value != run.id}
-                    return [*self._end_message(), *self._close_run(run, time, cut.status, cut.reason, None, self.usage)]
+                    return [*self._end_message(), *self._close_run(run, time, cut.status, cut.reason, None)]
             case _:
                 pass
         return _NOTHING

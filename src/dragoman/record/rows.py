@@ -34,7 +34,7 @@ class Message(msgspec.Struct, kw_only=True):
     time: float
     replayed: bool
     body: GrowingText
-    blocks: tuple[ContentBlock, ...] = ()  # what is not text: images, audio, resources
+    blocks: list[ContentBlock] = []  # what is not text: images, audio, resources
     ended: bool = False
 
     @property

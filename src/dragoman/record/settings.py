@@ -63,6 +63,11 @@ def with_model(settings: Settings, model: str) -> Settings:
     return _with_current(settings, "model", model)
 
 
+def with_value(settings: Settings, option_id: str, value: str | bool) -> Settings:
+    known = settings.get(option_id)
+    return settings if known is None else {**settings, option_id: msgspec.structs.replace(known, current=value)}
+
+
 def _with_current(settings: Settings, category: str, value: str) -> Settings:
     return {
         key: msgspec.structs.replace(setting, current=value) if setting.category == category else setting

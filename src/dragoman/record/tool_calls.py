@@ -35,6 +35,7 @@ class ToolCalls:
         self._now = {}
 
     def knows(self, agent_id: str) -> bool:
+        """Whether it was seen in this turn."""
         return agent_id in self._now
 
     @property
@@ -50,30 +51,43 @@ class ToolCalls:
         """`tool_call`: the first sight of an id in this turn, or, from older adapters, an update of it."""
         known = self._rows.get(self._now.get(call.tool_call_id, ""))
         if known is not None and not (call.tool_call_id == "" and known.finished):
-            return self._store(known, _merged(known, call, origin.time))
-        seen = msgspec.structs.replace(origin, tool_call_id=call.tool_call_id, parent_id=_parent_of(call.meta))
-        return self._store(None, _merged(seen, call, origin.time))
+            return self._store(known, _merged(known, call, origin.time), "tool_call")
+        return self._store(None, _merged(_first_seen(origin, call), call, origin.time))
 
     def changed(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> Sequence[Fact]:
         """`tool_call_update`, which may be the first that is heard of it."""
-        agent_id = call.tool_call_id
-        known = self.by_agent_id(agent_id)
-        if known is not None:
+        known = self.by_agent_id(call.tool_call_id)
+        if known is not None and not self._used_again(known, call):
             return self._store(known, _merged(known, call, origin.time))
-        seen = msgspec.structs.replace(origin, tool_call_id=agent_id, parent_id=_parent_of(call.meta))
-        return self._store(None, _merged(seen, call, origin.time))
+        return self._store(None, _merged(_first_seen(origin, call), call, origin.time))
 
-    def _store(self, before: rows.ToolCall | None, after: rows.ToolCall) -> Sequence[Fact]:
+    def asked_for(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> tuple[rows.ToolCall, Sequence[Fact]]:
+        """Permission was requested for it: always something of this turn, and maybe the first that is heard of it."""
+        known = self._rows.get(self._now.get(call.tool_call_id, ""))
+        row = _merged(known or _first_seen(origin, call), call, origin.time)
+        return row, self._store(known, row, "session/request_permission")
+
+    def _used_again(self, known: rows.ToolCall, call: acp.ToolCallUpdate) -> bool:
+        """An id of an earlier turn that begins anew; any other update of that one is merely late."""
+        return known.finished and call.status in ("pending", "in_progress") and not self.knows(call.tool_call_id)
+
+    def _store(
+        self, before: rows.ToolCall | None, after: rows.ToolCall, kind: str = "tool_call_update"
+    ) -> Sequence[Fact]:
         self._rows[after.id] = after
         facts: list[Fact] = []
         if before is None:
             self._now[after.tool_call_id] = after.id
             facts.append(ToolCallSeen(after))
         elif not after.finished or before.finished:
-            facts.append(ToolCallChanged(after))
+            facts.append(ToolCallChanged(after, kind))
         if after.finished and (before is None or not before.finished):
             facts.append(ToolCallEnded(after))
         return facts
+
+
+def _first_seen(origin: rows.ToolCall, call: acp.ToolCall | acp.ToolCallUpdate) -> rows.ToolCall:
+    return msgspec.structs.replace(origin, tool_call_id=call.tool_call_id, parent_id=_parent_of(call.meta))
 
 
 def _merged(row: rows.ToolCall, call: acp.ToolCall | acp.ToolCallUpdate, time: float) -> rows.ToolCall:

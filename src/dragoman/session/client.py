@@ -11,13 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
 from dragoman.host.access import parse_access
 from dragoman.host.permission import OnPermission
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.handle import SessionHandle, read_handle
+from dragoman.session.handle import VARIABLE, SessionHandle, read_handle, with_servers
 from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
 from dragoman.session.runtime import AgentRuntime, config_of_handle
@@ -87,8 +89,9 @@ class LocalClient:
         config: SessionConfig | None = None,
     ) -> Session:
         known = read_handle(handle)
+        self._check_environment(known)
         given = config or config_of_handle(known)
-        runtime = self._runtime(self.spec_of(known.agent or known.command), given)
+        runtime = self._runtime(self._spec_of_handle(known), given)
         return await self._opened(runtime, lambda: runtime.resume_session(known, given))
 
     async def close(self) -> None:
@@ -106,9 +109,30 @@ class LocalClient:
             return spec_of_preset(load_preset(agent, self._config), env=self._env)
         return AgentSpec(command=tuple(agent), env=self._env)
 
+    def _spec_of_handle(self, handle: SessionHandle) -> AgentSpec:
+        if handle.agent is not None:
+            return self.spec_of(handle.agent)
+        return AgentSpec(
+            command=handle.command,
+            env=self._env,
+            name=handle.name or "",
+            auth_method=handle.auth_method,
+            read_files="read_files" in handle.offers,
+            write_files="write_files" in handle.offers,
+            terminals="terminals" in handle.offers,
+        )
+
+    def _check_environment(self, handle: SessionHandle) -> None:
+        wanted = [secret.removeprefix(VARIABLE) for secret in handle.secrets if secret.startswith(VARIABLE)]
+        if missing := [name for name in wanted if name not in self._env]:
+            raise InputError(
+                f"this session's agent was started with variables that a snapshot does not keep: {', '.join(missing)}",
+                guidance="Pass them again: resume_session(handle, env={…}).",
+            )
+
     def _runtime(self, spec: AgentSpec, config: SessionConfig) -> AgentRuntime:
         if spec.cwd is None:
-            spec = _started_in(spec, config.workspace.cwd)
+            spec = replace(spec, cwd=config.workspace.cwd)
         return AgentRuntime(
             spec,
             limits=self._limits,
@@ -135,12 +159,6 @@ def limits_of(config: Config) -> Limits:
         cancel_grace=config.cancel_grace,
         close_grace=config.close_grace,
     )
-
-
-def _started_in(spec: AgentSpec, cwd: Path) -> AgentSpec:
-    from msgspec.structs import replace
-
-    return replace(spec, cwd=cwd)
 
 
 def open_session(
@@ -204,37 +222,17 @@ def resume_session(
 ) -> Opening:
     """The session of `Session.snapshot()`, in a new process. Await it, or use it with `async with`.
 
-    What the snapshot left out because it is secret (`handle.secrets`) is passed again here.
+    What the snapshot left out because it is secret (`handle.secrets`) is passed again here; `mcp_servers`
+    join those that it kept.
     """
 
     async def open_it() -> Session:
-        known = read_handle(handle)
-        missing = [secret for secret in known.secrets if not _given(secret, env, mcp_servers)]
-        if missing:
-            raise InputError(
-                f"this session was opened with what a snapshot does not keep: {', '.join(missing)}",
-                guidance="Pass it again: resume_session(handle, env={…}, mcp_servers=[…]).",
-            )
+        known = with_servers(read_handle(handle), mcp_servers)
         client = LocalClient(env=env, limits=limits, on_diagnostic=on_diagnostic)
-        config = SessionConfig(
-            workspace=Workspace(known.cwd, known.additional),
-            access=parse_access(known.access),
-            network=known.network,
-            web_search=known.web_search,
-            mcp_servers=known.mcp_servers if mcp_servers is None else tuple(mcp_servers),
-            on_permission=on_permission,
-            on_event=on_event,
-        )
+        config = replace(config_of_handle(known), on_permission=on_permission, on_event=on_event)
         return await client.resume(known, config)
 
     return Opening(open_it)
-
-
-def _given(secret: str, env: Mapping[str, str | None] | None, servers: Sequence[McpServer] | None) -> bool:
-    kind, _, name = secret.rpartition(" ")
-    if kind == "env":
-        return name in (env or {})
-    return any(server.name == name for server in servers or ())
 
 
 async def run(

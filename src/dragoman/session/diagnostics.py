@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
 import msgspec
+
+logger = logging.getLogger(__name__)
 
 # Enough to see what happened; a flood of noise must not become ours to keep.
 KEPT = 500
@@ -34,4 +37,8 @@ class Diagnostics:
         self.recent.append(entry)
         self.count += 1
         if self._listener is not None:
-            self._listener(entry)
+            try:
+                self._listener(entry)
+            except Exception:
+                # A listener's defect is no reason to stop hearing the agent.
+                logger.exception("on_diagnostic failed")

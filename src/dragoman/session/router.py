@@ -16,7 +16,7 @@ from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
 from dragoman.record.conversation import Conversation, session_in
 from dragoman.session.diagnostics import Diagnostics
 from dragoman.wire.connection import Connection, RpcRefusal
-from dragoman.wire.messages import Message, Noise, Oversized, Reply, Request, RequestId, Update
+from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RequestId, Update
 
 if TYPE_CHECKING:
     from dragoman.session.run import Run
@@ -62,10 +62,15 @@ class Router:
         self._early_bytes = 0
 
     def bind(self, session: Session, agent_session_id: str) -> None:
+        self.release(session)  # an agent may go on under another id when a session is resumed
         session.agent_session_id = agent_session_id
         self.sessions[agent_session_id] = session
         for update, at in self._early.pop(agent_session_id, ()):
             session.heard(update, at)
+
+    def release(self, session: Session) -> None:
+        if self.sessions.get(session.agent_session_id) is session:
+            del self.sessions[session.agent_session_id]
 
     # -- frames (wire.connection.Handler)
 
@@ -89,13 +94,16 @@ class Router:
             self._diagnostics.add(at, "oversized", f"a line of {message.length} bytes, over the limit; not read")
             return
         agent_session_id = self._conversation.session_of("in", message)
-        if isinstance(message, Reply) and message.error is None and agent_session_id is not None:
+        if isinstance(message, Reply) and message.error is None:
             opening = self._opening.pop(message.id, None)
-            if opening is not None:
-                self.bind(opening, agent_session_id)
+            if opening is not None and (named := session_in(message.result)):
+                self.bind(opening, named)
+                agent_session_id = named
         session = self.sessions.get(agent_session_id or "")
         if session is not None:
             session.record("in", message, at)
+        elif isinstance(message, Notification):
+            self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
     def sending(self, line: bytes, at: float) -> None:
         for heard in self._conversation.read("out", line):

@@ -85,10 +85,13 @@ class Run:
 
     async def _iterate(self) -> AsyncIterator[Event]:
         queue = self._queue
-        while queue or await self._more():
-            yield queue.popleft()
-            if len(queue) == LOW_WATER:
-                self._session.wake_reader()
+        try:
+            while queue or await self._more():
+                yield queue.popleft()
+                if len(queue) == LOW_WATER:
+                    self._session.wake_reader()
+        finally:
+            self._drain()  # who leaves the loop early will look at none of the rest, and must not hold up the agent
 
     def claim(self) -> None:
         """From here on the events are for one reader alone."""
@@ -160,6 +163,9 @@ class Run:
 
     def began(self) -> None:
         self._first_message = len(self._session.fold.messages)
+
+    def sent(self) -> None:
+        """The prompt is on its way: from here on the limits count."""
         if self._deadline is not None or self._idle_limit is not None:
             self._watch = asyncio.get_running_loop().create_task(self._watch_limits(), name="dragoman limits")
 
@@ -263,5 +269,7 @@ class Run:
             await asyncio.sleep(min(waits))
 
     def _exceeded(self, limit: LimitExceeded) -> None:
+        if self.cancelling:
+            return  # it ends already, for another reason
         self._limit = limit
         self._session.cancel_run(self)

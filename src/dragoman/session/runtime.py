@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
@@ -22,6 +21,7 @@ from dragoman.errors import (
     DragomanError,
     InputError,
     InvalidFrame,
+    RequestFailed,
     RequestTimeout,
     SessionClosed,
     StartTimeout,
@@ -33,12 +33,13 @@ from dragoman.session.capabilities import Capabilities, capabilities_of
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.launch import launch
+from dragoman.session.once import Once
 from dragoman.session.router import Router
-from dragoman.session.session import Session
+from dragoman.session.session import Session, new_id
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.connection import Call, Connection
+from dragoman.wire.connection import Call, Connection, fresh
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
 from dragoman.workspace import Workspace
@@ -74,6 +75,7 @@ class AgentRuntime:
         self._failure: DragomanError | None = None
         self._ending: str | None = None  # why we end the link ourselves
         self._closed = False
+        self._close = Once(self._end, f"close {spec.name}")
 
     # -- starting
 
@@ -144,7 +146,7 @@ class AgentRuntime:
     async def open_session(self, config: SessionConfig) -> Session:
         """A new session. Its model, mode and options are set before it is handed out."""
         self._check_servers(config.mcp_servers)
-        session = self._session_type(self, _new_id(), config)
+        session = self._session_type(self, new_id(), config)
         params = acp.NewSessionRequest(
             cwd=str(config.workspace.cwd),
             mcp_servers=config.mcp_servers,
@@ -152,6 +154,8 @@ class AgentRuntime:
             system_prompt=self._system_prompt(config),
         )
         await self._open("session/new", params, session)
+        if params.system_prompt is not None:
+            session.system_prompt_told()
         return await self._configured(session)
 
     async def resume_session(
@@ -174,14 +178,17 @@ class AgentRuntime:
     async def fork_session(self, session: Session) -> Session:
         """A second session that begins with all that this one knows."""
         self.capabilities().require("fork", "fork a session")
-        fork = self._session_type(self, _new_id(), session.config)
+        fork = self._session_type(self, new_id(), session.config)
         params = acp.ForkSessionRequest(
             session_id=session.agent_session_id,
             cwd=str(session.config.workspace.cwd),
             mcp_servers=session.config.mcp_servers,
             additional_directories=self._additional(session.config),
+            system_prompt=self._system_prompt(session.config),
         )
         await self._open("session/fork", params, fork)
+        if params.system_prompt is not None or session.snapshot().system_prompt_told:
+            fork.system_prompt_told()
         return fork
 
     async def list_sessions(self, cwd: str | None = None) -> AsyncIterator[acp.SessionInfo]:
@@ -205,16 +212,19 @@ class AgentRuntime:
 
     async def close(self) -> None:
         """Ends the sessions, then the agent and everything it started. Closing twice is fine."""
-        if self._closed:
-            return
         self._closed = True
         self._ending = self._ending or "the runtime was closed"
-        for session in list(self._router.sessions.values()):
-            await session.close()
-        if self._link is not None:
-            await self._link.end(self.limits.close_grace)
-        if self._connection is not None:
-            await self._connection.close()
+        await self._close()
+
+    async def _end(self) -> None:
+        try:
+            for session in list(self._router.sessions.values()):
+                await session.close()
+        finally:
+            if self._link is not None:
+                await self._link.end(self.limits.close_grace)
+            if self._connection is not None:
+                await self._connection.close()
 
     @property
     def busy(self) -> bool:
@@ -224,34 +234,53 @@ class AgentRuntime:
     # -- opening
 
     async def _open(self, method: str, params: object, session: Session) -> None:
-        connection = self._living()
-        call = connection.call(method, params)
-        self._router.opening(call.id, session)
         try:
-            raw = await self._answer(connection, call)
-        finally:
-            self._router.opened(call.id)
+            connection = self._living()
+            call = connection.call(method, params)
+            self._router.opening(call.id, session)
+            try:
+                raw = await self._answer(connection, call)
+            finally:
+                self._router.opened(call.id)
+        except BaseException:
+            self._router.release(session)
+            raise
         if not session.agent_session_id:
             raise InvalidFrame(f"the agent's answer to {method} has no sessionId: {bytes(raw)[:200]!r}")
 
     async def _reopen(self, handle: SessionHandle, config: SessionConfig | None, method: str) -> Session:
         config = config or config_of_handle(handle)
         self._check_servers(config.mcp_servers)
+        if handle.agent_session_id in self._router.sessions:
+            raise InputError(
+                f"session {handle.agent_session_id!r} is open on this runtime already",
+                guidance="Use the session that is open, or close it first.",
+            )
         session = self._session_type(self, handle.session_id, config)
-        self._router.bind(session, handle.agent_session_id)
         request = acp.LoadSessionRequest if method == "session/load" else acp.ResumeSessionRequest
         params = request(
             session_id=handle.agent_session_id,
             cwd=str(config.workspace.cwd),
             mcp_servers=config.mcp_servers,
             additional_directories=self._additional(config),
+            system_prompt=self._system_prompt(config),
         )
-        try:
-            await self.request(method, params)
-        except BaseException:
-            self._router.sessions.pop(handle.agent_session_id, None)
-            raise
+        self._router.bind(session, handle.agent_session_id)  # before it is asked for: what it replays is its own
+        await self._open(method, params, session)
+        if params.system_prompt is not None or handle.system_prompt_told:
+            session.system_prompt_told()
+        await self._restore(session, handle)
         return await self._configured(session)
+
+    async def _restore(self, session: Session, handle: SessionHandle) -> None:
+        """Sets what the agent itself did not remember. What it no longer offers cannot be had, and is said."""
+        for option_id, value in handle.options.items():
+            now = session.fold.settings.get(option_id)
+            if now is not None and now.current != value:
+                try:
+                    await session.set_option(option_id, value)
+                except (InputError, RequestFailed) as problem:
+                    self.diagnostics.add(time.time(), "stray", f"{option_id} cannot be set as it was: {problem}")
 
     async def _configured(self, session: Session) -> Session:
         """Applies what the config asks for; a session that cannot have it is not handed out."""
@@ -290,19 +319,20 @@ class AgentRuntime:
 
     def _living(self) -> Connection:
         if self._failure is not None:
-            raise self._failure
+            raise fresh(self._failure)
         if self._connection is None or self._closed:
             raise SessionClosed(f"{self.spec.name} is not running")
         return self._connection
 
-    async def request(self, method: str, params: object) -> msgspec.Raw:
+    async def request(self, method: str, params: object, *, timeout: float | None = None) -> msgspec.Raw:
+        """Asks the agent; within `Limits.request` seconds, or those given."""
         connection = self._living()
-        return await self._answer(connection, connection.call(method, params))
+        return await self._answer(connection, connection.call(method, params), timeout)
 
-    async def _answer(self, connection: Connection, call: Call) -> msgspec.Raw:
+    async def _answer(self, connection: Connection, call: Call, timeout: float | None = None) -> msgspec.Raw:
         self._router.wake()  # someone waits for an answer: it must be read, however full a run's queue is
         try:
-            return await connection.result(call, timeout=self.limits.request)
+            return await connection.result(call, timeout=timeout or self.limits.request)
         except AuthenticationRequired as failure:
             raise self.authentication_required(failure) from None
         except RequestTimeout as failure:
@@ -337,11 +367,12 @@ class AgentRuntime:
         """A session was closed by its user."""
         if self._capabilities is not None and self._capabilities.close and self._failure is None and not self._closed:
             try:
-                await self.request("session/close", acp.CloseSessionRequest(session_id=session.agent_session_id))
+                closing = acp.CloseSessionRequest(session_id=session.agent_session_id)
+                await self.request("session/close", closing, timeout=self.limits.close_grace)
             except DragomanError as problem:
                 # It is closed for us either way; the agent's trouble with it is worth a line, not an exception.
                 self.diagnostics.add(time.time(), "stray", f"session/close: {problem}")
-        self._router.sessions.pop(session.agent_session_id, None)
+        self._router.release(session)
 
     # -- ending
 
@@ -401,10 +432,10 @@ def client_capabilities(spec: AgentSpec) -> acp.ClientCapabilities:
 
 
 def config_of_handle(handle: SessionHandle) -> SessionConfig:
-    if handle.secrets:
+    if secret := handle.secret_servers():
         raise InputError(
-            f"this session was opened with what a snapshot does not keep: {', '.join(handle.secrets)}",
-            guidance="Pass it again when you resume.",
+            f"this session was opened with MCP servers that a snapshot does not keep: {', '.join(secret)}",
+            guidance="Pass them again, in the config.",
         )
     return SessionConfig(
         workspace=Workspace(handle.cwd, handle.additional),
@@ -412,6 +443,7 @@ def config_of_handle(handle: SessionHandle) -> SessionConfig:
         network=handle.network,
         web_search=handle.web_search,
         mcp_servers=handle.mcp_servers,
+        system_prompt=handle.system_prompt,
     )
 
 
@@ -419,10 +451,6 @@ def _crash(name: str, how: str, code: int, stderr: str) -> AgentCrashed:
     ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     said = f"; its last lines were:\n{stderr}" if stderr else ""
     return AgentCrashed(f"{name} {how}{ended}{said}", exit_code=code, stderr=stderr)
-
-
-def _new_id() -> str:
-    return uuid.uuid4().hex[:12]
 
 
 def _decode(method: str, raw: msgspec.Raw, type_: type[_T]) -> _T:

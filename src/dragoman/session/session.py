@@ -8,19 +8,22 @@ Runs never overlap: the next prompt is sent only after the run before it has end
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.errors import AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
+from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.session import settings
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
+from dragoman.session.once import Once
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.snapshot import handle_of
@@ -28,10 +31,13 @@ from dragoman.session.spec import SessionConfig
 from dragoman.views import events
 from dragoman.views.events import AssistantDelta, Event, event_of
 from dragoman.wire import vocabulary as acp
+from dragoman.wire.connection import fresh
 from dragoman.wire.messages import Message, Request, RequestId, Update
 
 if TYPE_CHECKING:
     from dragoman.session.runtime import AgentRuntime
+
+logger = logging.getLogger(__name__)
 
 SessionStatus = Literal["idle", "running", "waiting", "error"]
 
@@ -60,13 +66,14 @@ class Session:
             known=self.fold.tool_calls.by_agent_id,
         )
         self._position = 0
-        self._runs_made = 0
+        self._serving = 0  # requests of the agent that we have not answered
         self._active: Run | None = None
         self._queue: deque[tuple[Run, tuple[acp.ContentBlock, ...]]] = deque()
         self._escalation: asyncio.Task[None] | None = None
         self._unsaid_system_prompt = config.system_prompt  # goes with the first prompt where the agent takes none
         self._failure: DragomanError | None = None
         self._closed = False
+        self._close = Once(self._let_go, f"close session {session_id}")
 
     # -- for programs
 
@@ -89,12 +96,11 @@ class Session:
                 raise InputError(f"{name} must be more than 0 seconds, not {seconds}")
         self._check_open()
         blocks = assemble(prompt, self.capabilities())
-        if self._active is not None and when_busy == "raise":
-            raise SessionBusy(f"session {self.id} is busy with run {self._active.id}")
-        self._runs_made += 1
-        run_id = f"{self.id}.{self._runs_made}"
-        run = Run(self, run_id, deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat)
-        if self._active is None and not self._queue:
+        busy = self._active or (self._queue[0][0] if self._queue else None)
+        if busy is not None and when_busy == "raise":
+            raise SessionBusy(f"session {self.id} is busy with run {busy.id}")
+        run = Run(self, new_id(), deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat)
+        if busy is None:
             self._begin(run, blocks)
         else:
             self._queue.append((run, blocks))
@@ -126,29 +132,43 @@ class Session:
 
     def snapshot(self) -> SessionHandle:
         """Enough to resume the session in another process; JSON, and no secret in it."""
-        return handle_of(self._runtime.spec, self.config, self.id, self.agent_session_id, self.fold)
+        return handle_of(
+            self._runtime.spec,
+            self.config,
+            self.id,
+            self.agent_session_id,
+            self.fold,
+            system_prompt_told=self._unsaid_system_prompt is None,
+        )
 
     async def set_mode(self, mode: str) -> None:
+        self._check_open()
         await settings.switch(self._runtime, self, "mode", mode)
 
     async def set_model(self, model: str) -> None:
+        self._check_open()
         await settings.switch(self._runtime, self, "model", model)
 
     async def set_reasoning_effort(self, level: str) -> None:
+        self._check_open()
         await settings.switch(self._runtime, self, "thought_level", level)
 
     async def set_option(self, option_id: str, value: str | bool) -> None:
         """Sets one of the agent's own config options (`session.fold.settings` lists them)."""
+        self._check_open()
         await settings.set_option(self._runtime, self, option_id, value)
 
     async def close(self) -> None:
         """Cancels what runs, tells the agent where it wants to be told, and lets go. Closing twice is fine."""
-        if self._closed:
-            return
-        await self.cancel()
         self._closed = True
-        await self._host.close()
-        await self._runtime.forget(self)
+        await self._close()
+
+    async def _let_go(self) -> None:
+        try:
+            await self.cancel()
+        finally:
+            await self._host.close()
+            await self._runtime.forget(self)
 
     async def __aenter__(self) -> Session:
         return self
@@ -164,27 +184,36 @@ class Session:
         if self._closed:
             raise SessionClosed(f"session {self.id} is closed")
         if self._failure is not None:
-            raise self._failure
+            raise fresh(self._failure)
 
     def _begin(self, run: Run, blocks: tuple[acp.ContentBlock, ...]) -> None:
+        said = blocks
+        if self._unsaid_system_prompt is not None:
+            blocks = (acp.TextContent(text=self._unsaid_system_prompt), *blocks)
         self._active = run
         run.began()
-        self._record("host", notes.write(notes.Prompt(run.id, blocks)), time.time())
-        if self._unsaid_system_prompt is not None:
-            if not self.capabilities().system_prompt:
-                blocks = (acp.TextContent(text=self._unsaid_system_prompt), *blocks)
-            self._unsaid_system_prompt = None
-        self._runtime.send_prompt(self, blocks)
+        try:
+            self._record("host", notes.write(notes.Prompt(run.id, said)), time.time())
+            self._runtime.send_prompt(self, blocks)
+        except BaseException as problem:
+            # It did not reach the agent: the session is as free as before.
+            self._active = None
+            if isinstance(problem, TypeError | ValueError):
+                raise InputError(f"the prompt cannot be written as JSON: {problem}") from problem
+            raise
+        self._unsaid_system_prompt = None
+        run.sent()
 
     def _begin_next(self) -> None:
         if self._active is not None or not self._queue:
             return
         run, blocks = self._queue.popleft()
-        if self._failure is not None or self._closed:
-            run.dropped(time.time())
-            self._begin_next()
-        else:
+        try:
+            self._check_open()
             self._begin(run, blocks)
+        except DragomanError as problem:
+            run.lost(problem, time.time())
+            self._begin_next()
 
     def cancel_run(self, run: Run) -> None:
         """Asks for the end of a run; what it takes to get it goes on in the background."""
@@ -218,14 +247,14 @@ class Session:
             self._tell(self.fold.update(position, at, update.update), at, update.line)
             return
         if run.heartbeat is not None:
-            run.heartbeat()
+            self._call(run.heartbeat)
         said = self.fold.more_text(update.update)
         if said is not None:
             message, text = said
             if run.wants_events:
                 run.push(AssistantDelta(at, self.id, run.id, update.line, text, message.id))
             if self._on_event is not None:
-                self._on_event(AssistantDelta(at, self.id, run.id, update.line, text, message.id))
+                self._call(self._on_event, AssistantDelta(at, self.id, run.id, update.line, text, message.id))
             return
         changed = self.fold.update(position, at, update.update)
         if run.wants_events or self._on_event is not None:
@@ -233,6 +262,10 @@ class Session:
                 event = event_of(fact, at, self.id, run.id, update.line)
                 if event is not None:
                     self.emit(run, event)
+
+    def system_prompt_told(self) -> None:
+        """The agent has it already, by a request of its own or from an earlier run."""
+        self._unsaid_system_prompt = None
 
     def record(self, direction: Direction, message: Message, at: float) -> None:
         """Any other frame of this session, sent or received."""
@@ -256,7 +289,14 @@ class Session:
         if run is not None and run.wants_events:
             run.push(event)
         if self._on_event is not None:
-            self._on_event(event)
+            self._call(self._on_event, event)
+
+    def _call(self, callback: Callable[..., None], *arguments: object) -> None:
+        try:
+            callback(*arguments)
+        except Exception:
+            # A defect of the program's is no reason to lose the agent, and what it says next.
+            logger.exception("a callback of session %s failed", self.id)
 
     def _run_ended(self, row: rows.Run) -> None:
         run = self._active
@@ -271,7 +311,11 @@ class Session:
 
     async def serve(self, request: Request) -> object:
         """What the agent asks of us."""
-        return await self._host.serve(request)
+        self._serving += 1
+        try:
+            return await self._host.serve(request)
+        finally:
+            self._serving -= 1
 
     def link_lost(self, failure: DragomanError) -> None:
         """The agent is gone. The active run is cut, and recorded as cut."""
@@ -287,7 +331,7 @@ class Session:
             self.emit(None, error)
         queued, self._queue = self._queue, deque()
         for waiting, _ in queued:
-            waiting.lost(failure, now)
+            waiting.lost(fresh(failure), now)
 
     def _decided(self, request_id: RequestId, by: str, reason: str) -> None:
         self._record("host", notes.write(notes.Decision(request_id, by, reason)), time.time())
@@ -310,10 +354,7 @@ class Session:
     @property
     def at_work(self) -> bool:
         """A tool runs, or an answer of ours is awaited: silence then is no sign of a hang."""
-        run = self._active
-        if self._host.pending or run is None:
-            return True
-        return self.fold.tool_calls.any_unfinished
+        return bool(self._serving) or self._active is None or self.fold.tool_calls.any_unfinished
 
     def stderr_tail(self) -> str:
         return self._runtime.stderr_tail()
@@ -325,6 +366,10 @@ class Session:
         """The failure with what only the runtime knows: the agent's ways to log in, its exit code."""
         if isinstance(failure, AuthenticationRequired):
             return self._runtime.authentication_required(failure)
-        if self._failure is not None and failure.__class__ is self._failure.__class__:
-            return self._failure
+        if isinstance(failure, AgentCrashed) and isinstance(self._failure, AgentCrashed):
+            return fresh(self._failure)
         return failure
+
+
+def new_id() -> str:
+    return uuid.uuid4().hex[:12]

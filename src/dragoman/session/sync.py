@@ -1,20 +1,19 @@
 """The same for programs that are not async: scripts, notebooks, threads.
 
 One background thread with an event loop serves the whole process; it is started when first needed and
-is no obstacle at exit. Callbacks that are plain functions run in a thread of their own, so that one
-that waits for a person does not stop the agent from being heard.
+is no obstacle at exit. `on_permission`, where it is a plain function, runs in a thread of its own; `on_event`
+and `heartbeat` run on the background loop, and must not block.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
-from dragoman.host.permission import OnPermission, PermissionRequest
+from dragoman.errors import InputError
 from dragoman.session import client
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
@@ -38,12 +37,28 @@ class _Background:
         self._thread: threading.Thread | None = None
 
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Runs the coroutine there and waits. Ctrl-C here cancels it there, and waits for its clean-up."""
-        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        """Runs the coroutine there and waits. Ctrl-C here cancels it there, and waits for its clean-up; a second
+        one waits no longer."""
+        loop = self._running()
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise InputError(
+                "a blocking call was made from a callback of the session itself, which would wait for ever",
+                guidance="Make on_permission a plain function (it gets a thread of its own), or use the async API.",
+            )
+        tasks: list[asyncio.Task[_T]] = []
+
+        async def supervise() -> asyncio.Task[_T]:
+            tasks.append(loop.create_task(work))
+            await asyncio.wait(tasks)
+            return tasks[0]
+
+        future = asyncio.run_coroutine_threadsafe(supervise(), loop)
         try:
-            return future.result()
+            return future.result().result()
         except KeyboardInterrupt:
-            future.cancel()
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+            future.result()
             raise
 
     def _running(self) -> asyncio.AbstractEventLoop:
@@ -183,30 +198,18 @@ class AgentRuntimeSync:
 
 def open_session_sync(agent: client.Agent | None = None, **options: Any) -> SyncSession:
     """As `open_session`; use it with `with`."""
-    return SyncSession(_background.call(_opened(client.open_session(agent, **_threaded(options)))))
+    return SyncSession(_background.call(_opened(client.open_session(agent, **options))))
 
 
 def resume_session_sync(handle: SessionHandle | str | bytes | Mapping[str, object], **options: Any) -> SyncSession:
     """As `resume_session`; use it with `with`."""
-    return SyncSession(_background.call(_opened(client.resume_session(handle, **_threaded(options)))))
+    return SyncSession(_background.call(_opened(client.resume_session(handle, **options))))
 
 
 def run_sync(agent: client.Agent | None, prompt: Input, **options: Any) -> RunResult:
     """As `run`: one prompt to a fresh session of an agent, and what it brought."""
-    return _background.call(client.run(agent, prompt, **_threaded(options)))
+    return _background.call(client.run(agent, prompt, **options))
 
 
 async def _opened(opening: client.Opening) -> Session:
     return await opening
-
-
-def _threaded(options: dict[str, Any]) -> dict[str, Any]:
-    ask: OnPermission | None = options.get("on_permission")
-    if ask is None or inspect.iscoroutinefunction(ask):
-        return options
-
-    async def in_a_thread(request: PermissionRequest) -> Any:
-        answer = await asyncio.to_thread(ask, request)
-        return await answer if inspect.isawaitable(answer) else answer
-
-    return {**options, "on_permission": in_a_thread}

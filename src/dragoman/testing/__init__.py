@@ -2,15 +2,18 @@
 
 memory       an agent that lives in this process, behind the same link as a real one
 scripted     an agent whose behaviour a test writes as one async function; in memory, or as a process
+stage        a session on a scripted agent, in one line
 demo         the demo agent, in memory or as a process
+leaks        proof that a test left no task, descriptor or process
 conformance  what every runtime, session and run must do, as checks that any implementation can be run through
 
-    from dragoman.testing import ScriptedAgent, memory_runtime
+    from dragoman.testing import session_of
 
     async def answer(turn):
         await turn.say(f"You said: {turn.text}")
 
-    async with memory_runtime(ScriptedAgent(answer).main) as runtime: ...
+    async with session_of(answer) as session:
+        assert (await session.run("Hi")).text == "You said: Hi"
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dragoman.testing.demo import demo_in_memory as demo_in_memory
     from dragoman.testing.demo import demo_spec as demo_spec
+    from dragoman.testing.leaks import nothing_left as nothing_left
     from dragoman.testing.memory import MemoryLink as MemoryLink
     from dragoman.testing.memory import in_memory as in_memory
     from dragoman.testing.memory import memory_runtime as memory_runtime
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from dragoman.testing.scripted import command_of as command_of
     from dragoman.testing.side import AgentExit as AgentExit
     from dragoman.testing.side import AgentSide as AgentSide
+    from dragoman.testing.stage import play as play
+    from dragoman.testing.stage import runtime_of as runtime_of
+    from dragoman.testing.stage import session_of as session_of
 
 # Loaded when first used: a scripted agent that runs as a process needs the least of it, and starts sooner.
 _HOMES = {
@@ -42,6 +49,10 @@ _HOMES = {
     "demo_spec": "demo",
     "in_memory": "memory",
     "memory_runtime": "memory",
+    "nothing_left": "leaks",
+    "play": "stage",
+    "runtime_of": "stage",
+    "session_of": "stage",
 }
 
 __all__ = list(_HOMES)

@@ -7,7 +7,7 @@ import io
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dragoman.agents.demo.agent import DemoAgent as DemoAgent
 from dragoman.agents.demo.store import Store
@@ -48,8 +48,9 @@ def demo_in_memory(home: Path, *, pace: float = 0.0) -> AgentMain:
         connection = Connection(side, agent)
         agent.attach(connection)
         ended = loop.create_task(connection.wait_ended())
+        either: set[asyncio.Future[Any]] = {ended, left}
         try:
-            await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await connection.close()
             await ended

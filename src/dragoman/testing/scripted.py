@@ -27,7 +27,7 @@ import msgspec
 from dragoman.errors import METHOD_NOT_FOUND, DragomanError
 from dragoman.testing.side import AgentExit, AgentSide
 from dragoman.wire.connection import Connection, RpcRefusal
-from dragoman.wire.messages import Message, Notification, Request
+from dragoman.wire.messages import Message, Notification, Request, RequestId
 
 Params: TypeAlias = Mapping[str, Any]  # JSON as it stands on the wire: a test says and sees exactly that
 Answer: TypeAlias = object | Callable[["Asked"], Awaitable[object]]
@@ -45,6 +45,7 @@ class Asked(msgspec.Struct, frozen=True):
     agent: ScriptedAgent
     method: str
     params: Params
+    id: RequestId | None = None  # None for a notification
 
     @property
     def session_id(self) -> str:
@@ -139,7 +140,8 @@ class ScriptedAgent:
             **(answers or {}),
         }
         self._sessions_made = 0
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[RequestId | None, Turn] = {}  # from the moment the prompt is heard
+        self._running: list[str] = []  # the sessions of the turns that have begun
         self._exit: asyncio.Future[int]
         self._waiting: list[tuple[str, int, asyncio.Future[Asked]]] = []
 
@@ -150,8 +152,9 @@ class ScriptedAgent:
         self._exit = loop.create_future()
         self.connection = Connection(side, self)
         ended = loop.create_task(self.connection.wait_ended())
+        either: set[asyncio.Future[Any]] = {ended, self._exit}
         try:
-            await asyncio.wait([ended, self._exit], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             side.close()  # at once, as a crash does: nothing more is said
             await self.connection.close()
@@ -198,8 +201,13 @@ class ScriptedAgent:
 
     def received(self, messages: Sequence[Message], at: float) -> None:
         for message in messages:
-            if isinstance(message, Request | Notification):
+            if isinstance(message, Request):
+                self._hear(self._asked(message))
+            elif isinstance(message, Notification):
                 self._hear(Asked(self, message.method, msgspec.json.decode(message.params) or {}))
+
+    def _asked(self, request: Request) -> Asked:
+        return Asked(self, request.method, msgspec.json.decode(request.params) or {}, request.id)
 
     def _hear(self, asked: Asked) -> None:
         self.heard.append(asked)
@@ -208,13 +216,12 @@ class ScriptedAgent:
             if method == asked.method and count >= wanted and not waiter.done():
                 waiter.set_result(asked)
         self._waiting = [entry for entry in self._waiting if not entry[2].done()]
-        if asked.method == "session/cancel":
-            # Later, so that a prompt that came in the same breath has begun.
-            asyncio.get_running_loop().call_soon(self._cancelled, asked.session_id)
-
-    def _cancelled(self, session_id: str) -> None:
-        if turn := self._turns.get(session_id):
-            turn.cancelled.set()
+        if asked.method == "session/prompt":
+            self._turns[asked.id] = Turn(self, asked.params)
+        elif asked.method == "session/cancel":
+            for turn in self._turns.values():
+                if turn.session_id == asked.session_id:
+                    turn.cancelled.set()
 
     def sending(self, line: bytes, at: float) -> None:
         pass
@@ -232,7 +239,7 @@ class ScriptedAgent:
         if not callable(answer):
             return answer
         try:
-            return await answer(Asked(self, request.method, msgspec.json.decode(request.params) or {}))
+            return await answer(self._asked(request))
         except AgentExit as left:
             self.exit(left.code)
             await asyncio.Event().wait()  # until the connection ends: an agent that is gone answers nothing
@@ -243,13 +250,14 @@ class ScriptedAgent:
         return {"sessionId": f"session-{self._sessions_made}", **self._session}
 
     async def _prompted(self, asked: Asked) -> object:
-        turn = Turn(self, asked.params)
-        self.overlapped = self.overlapped or turn.session_id in self._turns
-        self._turns[turn.session_id] = turn
+        turn = self._turns[asked.id]
+        self.overlapped = self.overlapped or turn.session_id in self._running
+        self._running.append(turn.session_id)
         try:
             ended = await self._script(turn)
         finally:
-            self._turns.pop(turn.session_id, None)
+            self._running.remove(turn.session_id)
+            del self._turns[asked.id]
         return ended if isinstance(ended, Mapping) else {"stopReason": ended or "end_turn"}
 
 

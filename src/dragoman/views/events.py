@@ -193,8 +193,8 @@ Event: TypeAlias = (
 
 
 def event_of(fact: facts.Fact, time: float, session_id: str, run_id: str | None, line: bytes | None) -> Event | None:
-    """The event that tells a fact; None for the end of a run (which the run itself tells, last of all)
-    and for the user's own words, which the program already has."""
+    """The event that tells a fact; None for the end of a run, which the run itself tells, last of all, and
+    for what another event tells."""
     if type(fact) is facts.TextAdded:  # ahead of the match: most facts are this one
         message = fact.message
         if message.kind == "assistant":
@@ -211,8 +211,10 @@ def event_of(fact: facts.Fact, time: float, session_id: str, run_id: str | None,
             return _message_event(message, time, session_id, run_id)
         case facts.ToolCallSeen(tool_call=call):
             return ToolCall(time, session_id, run_id, line, *_tool_fields(call))
-        case facts.ToolCallChanged():
-            return ProviderEvent(time, session_id, run_id, line, "tool_call_update")
+        case facts.ToolCallChanged(kind="session/request_permission"):
+            return None  # the permission.requested that follows has all of it
+        case facts.ToolCallChanged(kind=kind):
+            return ProviderEvent(time, session_id, run_id, line, kind)
         case facts.ToolCallEnded(tool_call=call):
             return ToolResult(time, session_id, run_id, line, *_tool_fields(call))
         case facts.PlanChanged(plan=plan, removed=removed):
@@ -254,9 +256,9 @@ _CHUNK_KINDS: dict[rows.MessageKind, str] = {
 def _message_event(message: rows.Message, time: float, session_id: str, run_id: str | None) -> Event | None:
     # The frame at hand is the one that came after the message, so there is no raw to give.
     if message.kind == "assistant":
-        return AssistantMessage(time, session_id, run_id, None, message.text, message.id, message.blocks)
+        return AssistantMessage(time, session_id, run_id, None, message.text, message.id, tuple(message.blocks))
     if message.kind == "thought":
-        return ReasoningMessage(time, session_id, run_id, None, message.text, message.id, message.blocks)
+        return ReasoningMessage(time, session_id, run_id, None, message.text, message.id, tuple(message.blocks))
     return None
 
 

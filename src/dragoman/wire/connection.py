@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -91,13 +91,17 @@ class Connection:
         *,
         line_limit: int = DEFAULT_LINE_LIMIT,
         clock: Callable[[], float] = time.time,
+        gone: Callable[[], Coroutine[Any, Any, object]] | None = None,
     ) -> None:
+        """`gone()` returns when the other side has ended, for transports that know before all of it was read."""
         self._transport = transport
         self._handler = handler
         self._clock = clock
         self._peer = Peer(line_limit=line_limit)
         self._calls: dict[RequestId, Call] = {}
-        self._served: dict[RequestId, asyncio.Task[None]] = {}
+        self._gone = gone
+        self._unanswered: dict[RequestId, asyncio.Task[None]] = {}  # their requests: these they may still take back
+        self._served: set[asyncio.Task[None]] = set()  # the same, until their answers have left
         self._room = asyncio.Event()  # set while fewer than MAX_SERVED requests are being served
         self._room.set()
         self._finishing = False
@@ -167,10 +171,21 @@ class Connection:
             while data := await self._transport.read():
                 self._dispatch(self._peer.feed(data))
                 await self._handler.ready()
-                await self._room.wait()
+                if not self._room.is_set():
+                    await self._wait_for_room()
             self._dispatch(self._peer.finish())
         finally:
             await self._finish()
+
+    async def _wait_for_room(self) -> None:
+        """Also over when the other side has ended: what it still wrote is little, and its end must be heard of."""
+        waits = [self._room.wait()] if self._gone is None else [self._room.wait(), self._gone()]
+        tasks = [asyncio.get_running_loop().create_task(wait) for wait in waits]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     def _dispatch(self, messages: list[Message]) -> None:
         if not messages:
@@ -205,13 +220,20 @@ class Connection:
 
     def _serve(self, request: Request) -> None:
         task = asyncio.get_running_loop().create_task(self._answer(request), name=f"dragoman {request.method}")
-        self._served[request.id] = task
-        task.add_done_callback(lambda _: self._served_one(request.id))
+        self._unanswered[request.id] = task
+        self._served.add(task)
+        task.add_done_callback(lambda task: self._served_one(task, request.id))
         if len(self._served) >= MAX_SERVED:
             self._room.clear()
 
-    def _served_one(self, request_id: RequestId) -> None:
-        self._served.pop(request_id, None)
+    def _served_one(self, task: asyncio.Task[None], request_id: RequestId) -> None:
+        self._served.discard(task)
+        if self._unanswered.get(request_id) is task:
+            # One that was cancelled before its first step has not come to its answer, and is owed one all the same.
+            del self._unanswered[request_id]
+            unsaid = self._peer.refuse(request_id, RpcError(REQUEST_CANCELLED, "cancelled"))
+            if unsaid is not None and self._end is None:
+                self._send(unsaid)
         if len(self._served) < MAX_SERVED:
             self._room.set()
 
@@ -228,15 +250,18 @@ class Connection:
             # A defect in a handler must not end the connection; the agent learns that it was ours.
             error = RpcError(INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")
             line = self._peer.refuse(request.id, error)
+        del self._unanswered[request.id]
         if line is not None and self._end is None:
             self._send(line)
+            # It keeps its place until the answer has left: who asks and does not read the answers is not read either.
+            await self._transport.drain()
 
     def _cancel_served(self, params: msgspec.Raw) -> None:
         try:
             request_id = msgspec.json.decode(params, type=_CancelParams).requestId
         except msgspec.MsgspecError:
             return
-        task = self._served.get(request_id)
+        task = self._unanswered.get(request_id)
         if task is not None:
             task.cancel()
 
@@ -245,7 +270,7 @@ class Connection:
     async def _finish(self) -> None:
         self._finishing = True
         self._end = await self._handler.ended()
-        for task in list(self._served.values()):
+        for task in list(self._served):
             task.cancel()
         calls, self._calls = list(self._calls.values()), {}
         for call in calls:
@@ -263,9 +288,8 @@ class Connection:
         if not self._finishing:  # else it is telling those who wait, and must come to its end
             self._reader.cancel()
         await asyncio.wait([self._reader])
-        served = list(self._served.values())
-        if served:
-            await asyncio.wait(served)
+        if self._served:
+            await asyncio.wait(self._served)
 
 
 class _CancelParams(msgspec.Struct, frozen=True):

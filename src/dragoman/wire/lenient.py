@@ -33,10 +33,8 @@ T = TypeVar("T")
 # What msgspec raises on bad input: wrong shape or no JSON; not UTF-8; nested beyond the stack.
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-# A backslash escape that hides nothing, a proper surrogate pair, half a pair.
-_SURROGATES = re.compile(
-    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
+# Halves of surrogate pairs. The standard library reads them as they stand; no strict reader does.
+_HALVES = re.compile("[\ud800-\udfff]")
 
 
 def decode(raw: bytes | msgspec.Raw, type_: TypeForm[T]) -> T:
@@ -88,13 +86,14 @@ def prepare(*types: Any) -> None:
         _decoder(type_)
 
 
-def readable(raw: bytes) -> bytes:
-    """The same text with U+FFFD in place of bytes that are not UTF-8 and of halves of surrogate pairs.
+def restated(value: Any) -> bytes:
+    """Plain values as JSON that every reader takes, with U+FFFD in place of halves of surrogate pairs.
 
     Agents cut streams in the middle of a character, and then no strict reader takes the whole frame.
     """
-    text = raw.decode("utf-8", "replace").encode()
-    return _SURROGATES.sub(lambda match: rb"\ufffd" if match[1] else match[0], text)
+    import json  # few frames need it
+
+    return _HALVES.sub("\ufffd", json.dumps(value, ensure_ascii=False)).encode()
 
 
 # How a type is mended -------------------------------------------------------------------------------------------
@@ -241,6 +240,7 @@ def _loads(raw: bytes | msgspec.Raw) -> Any:
         import json  # slower, but takes numbers out of range and NaN
 
         try:
-            return json.loads(readable(bytes(raw)).decode(), parse_constant=lambda _: None)
+            value = json.loads(bytes(raw).decode("utf-8", "replace"), parse_constant=lambda _: None)
+            return json.loads(restated(value)) if b"\\ud" in bytes(raw).lower() else value
         except (ValueError, RecursionError) as problem:
             raise msgspec.ValidationError(f"cannot be read as JSON: {problem}") from None

@@ -31,8 +31,12 @@ from dragoman.wire.messages import (
 
 _NULL = msgspec.Raw(b"null")
 
-# What msgspec raises for bytes that are not the value asked for.
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+# Messages that are taken from one line. Two were seen, of agents whose threads write at the same time; a line of
+# nothing but `{}` would be twenty million.
+MOST_ON_A_LINE = 1000
+
+# What msgspec raises for bytes that are not the value asked for: wrong shape or no JSON; not UTF-8; nested too deeply.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _NOT_AN_UPDATE = (*_UNREADABLE, TypeError)
 
 
@@ -122,28 +126,35 @@ class Peer:
             return self._repaired(line)
 
     def _repaired(self, line: bytes) -> list[Message]:
-        """A line with a byte-order mark, half a character, or several objects on it still carries messages."""
-        text = lenient.readable(line).decode().lstrip("\ufeff").strip()
+        """A line with a byte-order mark, half a character, NaN, or several objects on it still carries messages."""
+        text = line.decode("utf-8", "replace").lstrip("\ufeff").strip()
         if not text:
             return [Noise("blank line", line)]
-        decoder = json.JSONDecoder()
+        decoder = json.JSONDecoder(parse_constant=lambda _: None)
         messages: list[Message] = []
         position = 0
+        reason = ""
         try:
             while position < len(text):
+                if len(messages) == MOST_ON_A_LINE:
+                    reason = f"after {MOST_ON_A_LINE} objects on one line"
+                    break
                 value, end = decoder.raw_decode(text, position)
                 if not isinstance(value, dict):
-                    return [Noise("JSON, but not an object", line)]
+                    reason = "JSON, but not an object"
+                    break
                 piece = line if position == 0 and end == len(text) else text[position:end].encode()
-                messages.append(self._message(_envelope.decode(text[position:end]), piece))
+                messages.append(self._message(_envelope_of(text[position:end], value), piece))
                 position = end
                 while position < len(text) and text[position].isspace():
                     position += 1
-        except (json.JSONDecodeError, RecursionError):
-            messages.append(Noise("not JSON", text[position:].encode() if messages else line))
-        except _UNREADABLE as problem:
+        except json.JSONDecodeError:
+            reason = "not JSON"
+        except (*_UNREADABLE, ValueError) as problem:  # ValueError: a number of more digits than Python reads
+            reason = f"no message: {problem}"
+        if reason:
             # What was read before the broken part still counts.
-            messages.append(Noise(f"no message: {problem}", text[position:].encode() if messages else line))
+            messages.append(Noise(reason, text[position:].encode() if messages else line))
         return messages
 
     def _message(self, envelope: _Envelope, line: bytes) -> Message:
@@ -207,6 +218,13 @@ class Peer:
     def forget(self, request_id: RequestId) -> None:
         """Nobody waits for this answer any more; should it come, it is noise."""
         self._asked.pop(request_id, None)
+
+
+def _envelope_of(text: str, value: object) -> _Envelope:
+    try:
+        return _envelope.decode(text)
+    except _UNREADABLE:
+        return _envelope.decode(lenient.restated(value))
 
 
 def _line(message: object) -> bytes:

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from dragoman._version import __version__
 from dragoman.agents.demo import settings
-from dragoman.agents.demo.requests import CATALOGUE
+from dragoman.agents.demo.introduction import COMMANDS, INTRODUCTION
 from dragoman.agents.demo.scenes import perform
 from dragoman.agents.demo.session import Session, timestamp
 from dragoman.agents.demo.store import BadCursor, Saved, Store, UnreadableSession, new_id
@@ -33,13 +32,8 @@ from dragoman.wire import lenient
 from dragoman.wire.connection import Connection, RpcRefusal
 from dragoman.wire.messages import Message, Notification, Request, RequestId
 from dragoman.wire.vocabulary import (
-    PROTOCOL_VERSION,
-    AgentAuthCapabilities,
-    AgentCapabilities,
     AuthenticateRequest,
     AuthenticateResponse,
-    AvailableCommand,
-    AvailableCommandsUpdate,
     CancelNotification,
     ClientCapabilities,
     CloseSessionRequest,
@@ -50,39 +44,28 @@ from dragoman.wire.vocabulary import (
     DeleteSessionResponse,
     ForkSessionRequest,
     ForkSessionResponse,
-    Implementation,
     InitializeRequest,
     InitializeResponse,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
     LoadSessionResponse,
-    LogoutCapabilities,
     LogoutRequest,
     LogoutResponse,
     NewSessionRequest,
     NewSessionResponse,
-    PromptCapabilities,
     PromptRequest,
     PromptResponse,
     ResumeSessionRequest,
     ResumeSessionResponse,
-    SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities,
-    SessionCloseCapabilities,
-    SessionDeleteCapabilities,
-    SessionForkCapabilities,
     SessionInfo,
     SessionInfoUpdate,
-    SessionListCapabilities,
     SessionNotification,
-    SessionResumeCapabilities,
     SessionUpdate,
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
     SetSessionModeResponse,
-    UnstructuredCommandInput,
     UsageUpdate,
 )
 
@@ -94,31 +77,6 @@ PAGE_SIZE = 50
 
 # At the end of stdin, how long requests under way may still take to be answered.
 LAST_ANSWERS = 2.0
-
-CAPABILITIES = AgentCapabilities(
-    load_session=True,
-    prompt_capabilities=PromptCapabilities(image=True, audio=True, embedded_context=True),
-    session_capabilities=SessionCapabilities(
-        list=SessionListCapabilities(),
-        delete=SessionDeleteCapabilities(),
-        additional_directories=SessionAdditionalDirectoriesCapabilities(),
-        fork=SessionForkCapabilities(),
-        resume=SessionResumeCapabilities(),
-        close=SessionCloseCapabilities(),
-    ),
-    auth=AgentAuthCapabilities(logout=LogoutCapabilities()),
-)
-
-# Those that misbehave are left out: nobody shall crash the agent by picking from a menu.
-COMMANDS = AvailableCommandsUpdate(
-    available_commands=tuple(
-        AvailableCommand(
-            name=ask.name, description=ask.says, input=UnstructuredCommandInput(hint=ask.hint) if ask.hint else None
-        )
-        for ask in CATALOGUE
-        if ask.group != "Break"
-    )
-)
 
 
 class DemoAgent:
@@ -199,11 +157,12 @@ class DemoAgent:
         kind, act = self._methods[request.method]
         if self._client is None and request.method != "initialize":
             raise RpcRefusal(INVALID_REQUEST, f"{request.method} came before initialize")
-        params = msgspec.Raw(b"{}") if bytes(request.params) == b"null" else request.params
         try:
-            return await act(lenient.decode(params, kind))
-        except msgspec.ValidationError as problem:
+            read: Any = lenient.decode(request.params, kind)
+        except msgspec.MsgspecError as problem:
             raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
+        try:
+            return await act(read)
         except (settings.NotAllowed, BadCursor) as problem:
             raise RpcRefusal(INVALID_PARAMS, str(problem)) from None
         except UnreadableSession as problem:
@@ -222,12 +181,7 @@ class DemoAgent:
 
     async def _initialize(self, params: InitializeRequest) -> InitializeResponse:
         self._client = params.client_capabilities
-        return InitializeResponse(
-            protocol_version=PROTOCOL_VERSION,
-            agent_capabilities=CAPABILITIES,
-            auth_methods=(LOGIN,),
-            agent_info=Implementation(name="dragoman-demo", title="Dragoman's demo agent", version=__version__),
-        )
+        return INTRODUCTION
 
     async def _authenticate(self, params: AuthenticateRequest) -> AuthenticateResponse:
         if params.method_id != LOGIN.id:
@@ -246,7 +200,6 @@ class DemoAgent:
     async def _new(self, params: NewSessionRequest) -> NewSessionResponse:
         self._check_opening(params)
         session = self._opened(self._fresh(params), params)
-        self._store.prune()
         self._tell_soon(session, COMMANDS)
         return NewSessionResponse(
             session_id=session.id, modes=settings.mode_state(session.mode), config_options=self._options(session)
@@ -370,7 +323,7 @@ class DemoAgent:
         session = Session(saved, params.mcp_servers)
         _settle(session, params)
         self._sessions[session.id] = session
-        self._store.save(session.saved())
+        self._save(session, new=True)
         return session
 
     def _reopened(self, params: LoadSessionRequest | ResumeSessionRequest) -> Session:
@@ -403,9 +356,17 @@ class DemoAgent:
             session.turn.cancel()
         del self._sessions[session.id]
 
-    def _save(self, session: Session) -> None:
-        """Unless it was deleted meanwhile: what is deleted must not come back."""
-        self._store.save_again(session.saved())
+    def _save(self, session: Session, *, new: bool = False) -> None:
+        try:
+            if new:
+                self._store.save(session.saved())
+                self._store.prune()
+            else:
+                self._store.save_again(session.saved())
+        except OSError as problem:
+            # The conversation can go on; only load, resume and list will not know of it.
+            self._world.stderr.write(f"demo agent: {session.id} could not be saved: {problem}\n")
+            self._world.stderr.flush()
 
     def _options(self, session: Session) -> tuple[Any, ...]:
         return session.options(switches=shows_switches(self._offered))

@@ -20,6 +20,7 @@ from dragoman.errors import NOT_FOUND, DragomanError, RequestFailed
 from dragoman.wire.vocabulary import (
     CreateTerminalRequest,
     CreateTerminalResponse,
+    KillTerminalRequest,
     ReadTextFileRequest,
     ReadTextFileResponse,
     ReleaseTerminalRequest,
@@ -152,17 +153,18 @@ async def run(turn: Turn, tool: Tool, command: str) -> CommandEnd:
 
 
 async def _run_in_terminal(turn: Turn, tool: Tool, argv: list[str]) -> CommandEnd:
-    session_id = turn.session.id
     try:
         terminal_id = await _create_terminal(turn, argv)
         tool.progress(Terminal(terminal_id=terminal_id))
         try:
-            wait = WaitForTerminalExitRequest(session_id=session_id, terminal_id=terminal_id)
+            wait = WaitForTerminalExitRequest(session_id=turn.session.id, terminal_id=terminal_id)
             ended = await turn.request("terminal/wait_for_exit", wait, WaitForTerminalExitResponse)
-            ask = TerminalOutputRequest(session_id=session_id, terminal_id=terminal_id)
+            ask = TerminalOutputRequest(session_id=turn.session.id, terminal_id=terminal_id)
             said = await turn.request("terminal/output", ask, TerminalOutputResponse)
+        except asyncio.CancelledError:
+            _tell(turn, "terminal/kill", KillTerminalRequest(session_id=turn.session.id, terminal_id=terminal_id))
+            raise
         finally:
-            # Also when cancelled, without waiting for the answer: a release kills what still runs.
             _release(turn, terminal_id)
     except RequestFailed as problem:
         raise CannotDo(f"The client's terminal failed: {problem}") from None
@@ -192,10 +194,13 @@ async def _create_terminal(turn: Turn, argv: list[str]) -> str:
 
 
 def _release(turn: Turn, terminal_id: str) -> None:
+    _tell(turn, "terminal/release", ReleaseTerminalRequest(session_id=turn.session.id, terminal_id=terminal_id))
+
+
+def _tell(turn: Turn, method: str, params: object) -> None:
+    """A request whose answer nobody waits for: a turn that ends must not hang on its cleaning up."""
     try:
-        turn.connection.call(
-            "terminal/release", ReleaseTerminalRequest(session_id=turn.session.id, terminal_id=terminal_id)
-        )
+        turn.connection.call(method, params)
     except DragomanError:
         pass  # the client is gone, and its terminals with it
 

@@ -177,7 +177,7 @@ def help_text() -> str:
     """Everything that can be asked, as Markdown."""
     heads: dict[Group, str] = {
         "Look": "To look at",
-        "Act": "To do (it asks first)",
+        "Act": "To do (it asks before it changes or runs anything)",
         "Set": "To set",
         "Pour": "To pour out",
         "Break": "To break, on purpose",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from dragoman.agents.demo import act, show, trouble
+from dragoman.agents.demo import act, hands, show, trouble
 from dragoman.agents.demo.hands import CannotDo
 from dragoman.agents.demo.requests import BY_NAME, Intent, parse
 from dragoman.agents.demo.session import timestamp, title_of
@@ -76,7 +76,7 @@ async def tour(turn: Turn, intent: Intent) -> StopReason | None:
     """A bit of everything. A "no" skips a stop; the tour goes on."""
     stops: tuple[tuple[str, tuple[tuple[Scene, Intent], ...]], ...] = (
         ("Think", ((show.think, Intent("think")),)),
-        ("Change a file", ((act.edit, Intent("edit", TOUR_FILE)), (act.read, Intent("read", TOUR_FILE)))),
+        ("Change a file", ((_change, Intent("edit", TOUR_FILE)),)),
         ("Run a command", ((act.run, Intent("run", "ls")),)),
         ("Ask you something", ((act.ask, Intent("ask")),)),
         ("Show pictures and links", ((show.image, Intent("image")), (show.link, Intent("link")))),
@@ -107,6 +107,14 @@ def _offered(turn: Turn) -> list[tuple[Scene, Intent]]:
     if offers is not None and offers.compaction is not None:
         shown.append((show.compact, Intent("compact")))
     return shown
+
+
+async def _change(turn: Turn, intent: Intent) -> StopReason | None:
+    """Changes a file and reads it again, if it was allowed."""
+    await act.edit(turn, intent)
+    if hands.exists(turn, hands.absolute(turn, intent.text)):
+        await act.read(turn, intent)
+    return None
 
 
 async def _modes(turn: Turn, intent: Intent) -> StopReason | None:

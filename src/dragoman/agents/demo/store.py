@@ -116,8 +116,11 @@ class Store:
 
     def prune(self) -> None:
         """Deletes the oldest sessions beyond `MOST_SAVED`."""
+        files = list(self.home.glob("demo-*.json"))
+        if len(files) <= MOST_SAVED:
+            return
         try:
-            files = sorted(self.home.glob("demo-*.json"), key=lambda path: path.stat().st_mtime)
+            files.sort(key=lambda path: path.stat().st_mtime)
         except FileNotFoundError:
             return  # another process is deleting too
         for path in files[:-MOST_SAVED]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NoReturn, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
 
 import msgspec
 
@@ -51,6 +51,9 @@ from dragoman.wire.vocabulary import (
     Usage,
     UsageUpdate,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm  # known to type checkers without being installed
 
 T = TypeVar("T")
 
@@ -256,18 +259,17 @@ class Turn:
 
     # -- asking
 
-    async def request(self, method: str, params: object, answer: type[T]) -> T:
+    async def request(self, method: str, params: object, answer: TypeForm[T]) -> T:
         """Asks the client. `RequestFailed` when it refuses, or answers what cannot be read."""
         raw = await self.connection.request(method, params)
         try:
-            return lenient.decode(msgspec.Raw(b"{}") if bytes(raw) == b"null" else raw, answer)
+            return lenient.decode(raw, answer)
         except msgspec.MsgspecError as problem:
             message = f"{method} was answered with what cannot be read: {problem}"
             raise RequestFailed(message, method=method, code=INTERNAL_ERROR) from None
 
     async def elicit(self, question: ElicitationFormMode | ElicitationUrlMode) -> CreateElicitationResponse:
-        raw = await self.connection.request("elicitation/create", question)
-        return lenient.decode(raw, CreateElicitationResponse)
+        return await self.request("elicitation/create", question, CreateElicitationResponse)
 
     async def allowed(self, tool: Tool) -> bool:
         """Whether the tool may be used: by an earlier "always", else by asking. A "no" is told; the turn goes on."""

@@ -1,0 +1,487 @@
+"""Writes docs/reference/ and docs/agents.md from the code: docstrings, signatures, comments beside fields, presets.
+
+`--check` writes nothing, and ends with 1 when a page is not what the code says; a test does that. What is missing on a
+page is missing in a docstring: mend it there and run this again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
+
+import click
+import msgspec
+
+import dragoman
+from dragoman import config, errors, events, ports
+from dragoman.agents import demo, preset
+from dragoman.cli.main import dragoman as command_line
+from dragoman.host import access
+from dragoman.record import rows
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTE = "<!-- Written by scripts/generate_reference.py: change the code's docstrings, not this page. -->"
+
+# How the public names are shown: what a newcomer needs first comes first.
+GROUPS = {
+    "One prompt": ("run_sync", "run", "RunResult"),
+    "Sessions and runs": ("open_session", "resume_session", "Session", "Run", "SessionHandle", "Capabilities"),
+    "What goes with a prompt": ("Image", "Audio", "File", "Attachment", "Link"),
+    "Permissions": ("PermissionRequest", "Answer"),
+    "Runtimes": ("AgentRuntime", "AgentSpec", "SessionConfig", "Workspace", "Limits", "Diagnostic"),
+    "For programs that are not async": (
+        "open_session_sync",
+        "resume_session_sync",
+        "SyncSession",
+        "SyncRun",
+        "AgentRuntimeSync",
+    ),
+    "Ports": ("AgentClient", "LocalClient"),
+}
+# Documented on pages of their own, or by the word alone.
+ELSEWHERE = {"__version__", "errors", "events", "ports"}
+
+# Rows that a program meets in results and events.
+ROWS = ("Usage", "ToolCall", "PlanEntry", "Setting", "Choice", "Command")
+
+# Methods outside of a class's section "for programs" that are for programs all the same; those inside it that are not.
+ALSO = {"AgentRuntime": ("start",)}
+EXCEPT = {"Run": ("claim", "next_events"), "AgentRuntime": ("busy",), "Capabilities": ("require",)}
+
+# Attributes that are set in a constructor, where no comment or docstring tells of them.
+ATTRIBUTES = {
+    "Session": {
+        "id": "ours; stays the same when the session is resumed",
+        "agent_session_id": "the agent's own",
+        "config": "the `SessionConfig` it was opened with",
+        "fold": "what is known of it by now: `messages`, `tool_calls`, `plans`, `commands`, `settings` (by id), "
+        "`usage`, `title`, `permissions`, `runs`, `sub_agents`",
+    },
+    "Run": {"id": "the session's id and a number"},
+    "AgentRuntime": {
+        "spec": "the `AgentSpec`",
+        "limits": "the `Limits`",
+        "diagnostics": "`recent` entries, and a `count`",
+    },
+}
+
+# Made by the functions and methods that return them, never by hand.
+NOT_MADE_BY_HAND = {"Session", "Run", "SyncSession", "SyncRun", "AgentClient"}
+
+# Classes that their module's docstring is about.
+SPOKEN_FOR = {"Diagnostic"}
+
+COLUMNS = 80  # of the help texts, as on a terminal
+
+
+# Code as text ---------------------------------------------------------------------------------------------------------
+
+
+def docstring(thing: object) -> str:
+    """The docstring; Protocols and structs without one inherit something that says nothing of them."""
+    text = thing.__dict__.get("__doc__") if isinstance(thing, type) else thing.__doc__
+    return inspect.cleandoc(text) if text else ""
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """The call as a reader writes it, one parameter a line where it is long."""
+    found = inspect.signature(function)
+    # A default that is a function or a class is a seam for tests, not for programs.
+    parameters = [
+        parameter.replace(annotation=Written(parameter.annotation))
+        if parameter.annotation is not parameter.empty
+        else parameter
+        for parameter in found.parameters.values()
+        if parameter.name != "self" and (parameter.default is parameter.empty or not callable(parameter.default))
+    ]
+    start = "async " if inspect.iscoroutinefunction(function) else ""
+    line = str(found.replace(parameters=parameters, return_annotation=Written(found.return_annotation)))
+    line = line.removesuffix(" -> None") if name[:1].isupper() else line
+    if len(line) + len(name) < 100:
+        return f"{start}{name}{line}"
+    body, star = [], False
+    for parameter in parameters:
+        if parameter.kind is parameter.KEYWORD_ONLY and not star:
+            body.append("*")
+            star = True
+        body.append(str(parameter))
+    returned = "" if name[:1].isupper() else f" -> {found.return_annotation}"
+    return f"{start}{name}(\n" + "".join(f"    {part},\n" for part in body) + f"){returned}"
+
+
+class Written:
+    """An annotation as it stands in the source, without the quotes that a string would get."""
+
+    def __init__(self, text: object) -> None:
+        self.text = str(text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def comments(class_: type) -> dict[str, str]:
+    """What is said of each field in the comments above it and beside it."""
+    lines = textwrap.dedent(inspect.getsource(class_)).splitlines()
+    found: dict[str, str] = {}
+    (tree,) = ast.parse("\n".join(lines)).body
+    assert isinstance(tree, ast.ClassDef)
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            said: list[str] = []
+            above = node.lineno - 2
+            while lines[above].lstrip().startswith("# "):
+                said.insert(0, lines[above].strip().removeprefix("# "))
+                above -= 1
+            _, _, beside = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")
+            found[node.target.id] = " ".join([*said, *([beside.strip()] if beside else [])])
+    return found
+
+
+def types_of(class_: type) -> dict[str, str]:
+    """The fields' types as they are written, those of the bases first."""
+    found: dict[str, str] = {}
+    for base in reversed(class_.__mro__):
+        found |= {name: str(type_) for name, type_ in inspect.get_annotations(base).items()}
+    return {name: type_ for name, type_ in found.items() if not type_.startswith("ClassVar")}
+
+
+def fields(class_: type[msgspec.Struct], leave_out: Iterable[str] = ()) -> str:
+    """A table of a struct's fields."""
+    types, said = types_of(class_), comments(class_)
+    body = []
+    for field in msgspec.structs.fields(class_):
+        if field.name in leave_out:
+            continue
+        default = "" if field.required else _shown(_default(field))
+        body.append((f"`{field.name}`", f"`{types.get(field.name, '')}`", default, said.get(field.name, "")))
+    head = ("field", "type", "default", "")
+    if not any(row[3] for row in body):
+        return table(head[:3], [row[:3] for row in body])
+    return table(head, body)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+
+
+def _shown(value: object) -> str:
+    match value:
+        case {} | [] | "":
+            return "empty"
+        case msgspec.Raw():
+            return ""
+        case str():
+            return f'`"{value}"`'
+        case _:
+            return f"`{value}`"
+
+
+def methods(class_: type) -> Iterator[tuple[str, Callable[..., Any] | property]]:
+    """The methods that are for programs: where the class has a section of that name, those in it."""
+    source = inspect.getsource(class_)
+    _, programs, rest = source.partition("# -- for programs")
+    section = rest.partition("# -- ")[0] if programs else source
+    for name, member in class_.__dict__.items():
+        ours = re.search(rf"def {name}\(", section) or name in ALSO.get(class_.__name__, ())
+        ours = ours and name not in EXCEPT.get(class_.__name__, ())
+        if not name.startswith("_") and ours and (callable(member) or isinstance(member, property)):
+            yield name, member
+
+
+def table(head: Iterable[str], body: Iterable[Iterable[str]]) -> str:
+    lines = [list(head), *(list(row) for row in body)]
+    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines]
+    rule = ["---"] * len(escaped[0])
+    cells = [[f" {cell} " if cell else " " for cell in line] for line in (escaped[0], rule, *escaped[1:])]
+    return "\n".join(f"|{'|'.join(line)}|" for line in cells)
+
+
+def code(text: str, language: str = "text") -> str:
+    fence = "```" if "```" not in text else "````"
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def page(title: str, *parts: str) -> str:
+    return "\n\n".join([f"# {title}", NOTE, *(part for part in parts if part)]) + "\n"
+
+
+# The pages ------------------------------------------------------------------------------------------------------------
+
+
+def python_page() -> str:
+    public = set(dragoman.__all__) - ELSEWHERE
+    listed = {name for names in GROUPS.values() for name in names}
+    if public != listed:
+        raise SystemExit(f"GROUPS and dragoman.__all__ differ: {', '.join(sorted(public ^ listed))}")
+    parts = ["All names below are in `dragoman`: `import dragoman`, then `dragoman.run_sync(…)`. Errors and events"]
+    parts[0] += " have pages of their own: [errors](errors.md), [events](events.md)."
+    for group, names in GROUPS.items():
+        parts.append(f"## {group}")
+        for name in names:
+            parts += _documented(name, getattr(dragoman, name))
+    parts.append("## Rows\n\nWhat results, events and `session.fold` are made of (`dragoman.record.rows`).")
+    for name in ROWS:
+        parts += _documented(name, getattr(rows, name))
+    return page("Python", *parts)
+
+
+def _documented(name: str, thing: Any) -> Iterator[str]:
+    yield f"### {name}"
+    if not isinstance(thing, type):
+        yield code(signature(name, thing), "python")
+        yield docstring(thing)
+        return
+    if not issubclass(thing, msgspec.Struct) and name not in NOT_MADE_BY_HAND:
+        yield code(signature(name, thing.__init__), "python")
+    port = getattr(ports, name, None)
+    yield docstring(thing) or (docstring(port) if port else "") or (_head(thing) if name in SPOKEN_FOR else "")
+    if issubclass(thing, msgspec.Struct):
+        yield fields(thing)
+    if name in ATTRIBUTES:
+        yield table(("attribute", ""), [(f"`{each}`", said) for each, said in ATTRIBUTES[name].items()])
+    for method, member in methods(thing):
+        called = getattr(port, method, None) if port else None
+        said = docstring(member) or (docstring(called) if called is not None else "")
+        if isinstance(member, property):
+            assert member.fget is not None
+            returned = inspect.signature(member.fget).return_annotation
+            yield f"**`.{method}`**: `{returned}`" + (f"\n\n{said}" if said else "")
+        else:
+            yield code(f".{signature(method, member)}".replace(".async ", "async ."), "python") + (
+                f"\n\n{said}" if said else ""
+            )
+
+
+def _head(class_: type) -> str:
+    """The module's own words."""
+    module = sys.modules[class_.__module__].__doc__ or ""
+    return inspect.cleandoc(module)
+
+
+def events_page() -> str:
+    listing = _tabular(events.__doc__ or "")
+    classes = [each for each in vars(events).values() if _is(each, events.EventBase) and each.type]
+    by_name = {each.__name__: each for each in classes}
+    body = [(f"`{kind}`", f"`{name}`", said) for kind, name, said in listing]
+    if {kind for kind, _, _ in listing} != {each.type for each in classes}:
+        raise SystemExit("views/events.py lists other events than it has")
+    base = events.EventBase
+    parts = [
+        table(("type", "class in `dragoman.events`", "when"), body),
+        "## What all of them have",
+        fields(base),
+        f"**`.raw`**: {docstring(base.raw)}",
+        "On the command line, `dragoman run --json` prints one event a line: `type`, the fields below, and `raw`.",
+    ]
+    for _, name, said in listing:
+        class_ = by_name[name]
+        own = [field.name for field in msgspec.structs.fields(base)]
+        parts += [f"## {name}", f"`{class_.type}`: {said}.", docstring(class_)]
+        if len(msgspec.structs.fields(class_)) > len(own):
+            parts.append(fields(class_, leave_out=own))
+    return page("Events", *parts)
+
+
+def _is(thing: object, base: type[T]) -> TypeGuard[type[T]]:
+    return isinstance(thing, type) and issubclass(thing, base)
+
+
+def _tabular(text: str) -> list[tuple[str, str, str]]:
+    """The lines `type  Class  when` of the module's docstring."""
+    found = re.findall(r"^([a-z_.]+) +([A-Z]\w+) {2,}(\S.*)$", text, re.MULTILINE)
+    return [(kind, name, said.strip()) for kind, name, said in found]
+
+
+def errors_page() -> str:
+    text = inspect.cleandoc(errors.__doc__ or "")
+    first, tree, rest = text.split("\n\n", 2)
+    classes = [each for each in vars(errors).values() if _is(each, errors.DragomanError)]
+    missing = [each.__name__ for each in classes if each.__name__ not in tree]
+    if missing:
+        raise SystemExit(f"not in the tree of errors.py: {', '.join(missing)}")
+    guidance = [(f"`{each.__name__}`", each.default_guidance) for each in classes if "default_guidance" in vars(each)]
+    return page(
+        "Errors",
+        f"{first} All are in `dragoman.errors`.",
+        code(tree),
+        rest,
+        "## What each says to do\n\n`error.guidance`, where nothing more exact is known:",
+        table(("error", "guidance"), guidance),
+        "## Attributes",
+        table(("error", "has"), [(f"`{each.__name__}`", _attributes(each)) for each in classes if _attributes(each)]),
+        "## JSON-RPC errors of agents\n\nA request that an agent answers with an error raises `RequestFailed`, whose "
+        "`category` follows from the code:",
+        table(
+            ("code", "category"),
+            [
+                (str(value), errors.category_of_code(value))
+                for name, value in vars(errors).items()
+                if name.isupper() and isinstance(value, int)
+            ]
+            + [("any other", errors.category_of_code(1))],
+        ),
+    )
+
+
+def _attributes(class_: type[errors.DragomanError]) -> str:
+    if "__init__" not in class_.__dict__:
+        return ""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(class_.__init__)))
+    stored = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)]
+    return ", ".join(f"`{node.attr}`" for node in stored)
+
+
+def config_page() -> str:
+    said = comments(config.Config)
+    _, judged, *remarks = inspect.cleandoc(access.__doc__ or "").split("\n\n")
+    defaults = {field.name: field for field in msgspec.structs.fields(config.Config) if not field.required}
+    schema_text, block, after = _split_block(inspect.cleandoc(preset.__doc__ or "").partition("\n\n")[2])
+    body = [
+        (f"`{key}`", _setting(_default(defaults[key])), setting.expected, said.get(key, ""))
+        for key, setting in config.SETTINGS.items()
+    ]
+    variables = [(f"`{config.PREFIX}{key.upper()}`", f"the setting `{key}`", "") for key in config.SETTINGS]
+    return page(
+        "Settings",
+        inspect.cleandoc(config.__doc__ or "").split("\n\n", 1)[1],
+        "## config.toml",
+        table(("key", "default", "takes", "why"), body),
+        "## Environment variables",
+        table(
+            ("variable", "means", ""),
+            [(f"`{config.HOME_VARIABLE}`", "the home folder, an absolute path", "`~/.dragoman`"), *variables],
+        ),
+        "An empty variable sets nothing. Agents do not inherit variables that begin with `DRAGOMAN_`, but for those "
+        "that their preset claims by `env_prefix`. The demo agent's own:",
+        inspect.cleandoc(demo.__doc__ or "").partition("Environment: ")[2],
+        "## Access",
+        "What `access` allows, refuses and asks (`config.toml`, `--access`, `access=`). " + judged.replace("\n", " "),
+        *(code(textwrap.dedent(part)) if part.startswith(" ") else part for part in remarks),
+        "## Agents: `[agents.NAME]`",
+        schema_text,
+        code(block, "toml"),
+        after,
+    )
+
+
+def _setting(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case float():
+            return f'`"{config.format_duration(value)}"`'
+        case int():
+            return f'`"{value // 2**20}MiB"`'
+        case _:
+            return f'`"{value}"`'
+
+
+def _split_block(text: str) -> tuple[str, str, str]:
+    """The words before an indented block, the block, the words after it."""
+    lines = text.splitlines()
+    start = next(index for index, line in enumerate(lines) if line.startswith("    "))
+    end = next(index for index in range(start, len(lines)) if lines[index] and not lines[index].startswith(" "))
+    return (
+        "\n".join(lines[:start]).strip(),
+        textwrap.dedent("\n".join(lines[start:end])).strip(),
+        "\n".join(lines[end:]).strip(),
+    )
+
+
+def command_line_page() -> str:
+    parts = [code(_help(command_line, "dragoman"))]
+    for name, command in sorted(command_line.commands.items()):
+        parts += [f"## dragoman {name}", code(_help(command, f"dragoman {name}"))]
+    return page("Command line", *parts)
+
+
+def _help(command: click.Command, name: str) -> str:
+    context = click.Context(command, info_name=name, terminal_width=COLUMNS, max_content_width=COLUMNS)
+    return command.get_help(context)
+
+
+def agents_page() -> str:
+    presets = preset.load_presets(config.load(home=ROOT / "no-such-folder", environ={}))
+    parts = [
+        "The agents that Dragoman knows by name, from the presets in `src/dragoman/agents/presets/`. `dragoman agents` "
+        "shows which of them are installed here. Any other program that speaks the Agent Client Protocol works by its "
+        'command line, `--agent-command "my-agent --acp"`, or by a table in '
+        "[config.toml](reference/config.md#agents-agentsname).",
+        "A quirk is something that was seen of an agent, in the versions named, and is not as the protocol has it. "
+        "Dragoman is built to work with all of them; they are listed so that nobody is surprised.",
+        table(
+            ("name", "agent", "command"),
+            [(f"[`{id}`](#{id})", each.name, f"`{_line(each.command_lines[0])}`") for id, each in presets.items()],
+        ),
+    ]
+    for id, each in presets.items():
+        facts = [("start", f"`{_line(each.command_lines[0])}`")]
+        facts += [("else", f"`{_line(line)}`") for line in each.alternatives]
+        facts += [("install", f"`{each.install}`" if id != "demo" else each.install)] if each.install else []
+        facts += [("note", each.note)] if each.note else []
+        facts += [("needs", ", ".join(f"`{name}`" for name in each.needs))] if each.needs else []
+        facts += [("its variables", ", ".join(f"`{name}…`" for name in each.env_prefix))] if each.env_prefix else []
+        facts += [("configured by", f"`{each.config_env_var}`, as JSON")] if each.config_env_var else []
+        facts += [("logs in by", ", ".join(f"`{way.env}` (`{way.method}`)" for way in each.auth))] if each.auth else []
+        facts += [("offered by us", _offered(each))]
+        facts += [("website", f"<{each.website}>")] if each.website else []
+        parts += [f"## {id}", f"**{each.name}.** {each.description}", table(("", ""), facts)]
+        if each.quirks:
+            quirks = [(f"`{quirk.id}`", ", ".join(quirk.versions), quirk.note) for quirk in each.quirks]
+            parts.append(table(("quirk", "seen in", "what"), quirks))
+    return page("Agents", *parts)
+
+
+def _line(words: Iterable[str]) -> str:
+    # Where our own interpreter is differs from machine to machine.
+    return " ".join("python" if word == sys.executable else word for word in words)
+
+
+def _offered(each: preset.Preset) -> str:
+    offers = (("reading files", each.fs.read), ("writing files", each.fs.write), ("terminals", each.terminal))
+    return ", ".join(word for word, on in offers if on) or "nothing: it reads, writes and runs by itself"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/python.md": python_page,
+    "docs/reference/events.md": events_page,
+    "docs/reference/errors.md": errors_page,
+    "docs/reference/config.md": config_page,
+    "docs/reference/command-line.md": command_line_page,
+    "docs/agents.md": agents_page,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Write docs/reference/ and docs/agents.md from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where a page is out of date")
+    given = parser.parse_args()
+    os.environ["COLUMNS"] = str(COLUMNS)
+    stale = []
+    for name, write in PAGES.items():
+        path, text = ROOT / name, write()
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(name)
+        if not given.check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if stale and given.check:
+        print(f"out of date: {', '.join(stale)}\nRun: python scripts/generate_reference.py", file=sys.stderr)
+        return 1
+    print(f"written: {', '.join(stale)}" if stale else "all pages are up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,420 @@
+"""What every runtime, session and run must do, whatever is behind it: the promises of `session.ports` as checks.
+
+Each check is an async function that opens what it needs by `Subject.open` and raises AssertionError where a promise is
+broken. The agent behind it is the demo agent, or one that answers these prompts as it does: `hello`, `think`, `plan`,
+`tools`, `permission`, `stream N`, `slow N`, `refuse`, `error`, `silent`.
+
+    @pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+    async def test_mine_conforms(check, subject):
+        await check(subject)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from dragoman.errors import (
+    DeadlineExceeded,
+    DragomanError,
+    InputError,
+    RequestFailed,
+    SessionBusy,
+    SessionClosed,
+    SilentFailure,
+    StoppedEarly,
+)
+from dragoman.host.permission import OnPermission, PermissionRequest
+from dragoman.session.handle import SessionHandle
+from dragoman.session.ports import AgentRuntime, Run, Session
+from dragoman.session.spec import SessionConfig
+from dragoman.views import events
+from dragoman.views.events import Event
+from dragoman.workspace import Workspace
+
+# Seconds until a check gives up waiting: far more than anything here takes.
+LIMIT = 30.0
+
+
+class Subject(Protocol):
+    """What is put to the test."""
+
+    @property
+    def folder(self) -> Path:
+        """A folder for sessions to work in."""
+
+    def open(self) -> AbstractAsyncContextManager[AgentRuntime]:
+        """A runtime, started; closed when the context is left. A second one continues the first one's sessions."""
+
+
+Check: TypeAlias = Callable[[Subject], Awaitable[None]]
+CHECKS: list[Check] = []
+
+
+def _check(function: Check) -> Check:
+    async def limited(subject: Subject) -> None:
+        async with asyncio.timeout(LIMIT):
+            await function(subject)
+
+    limited.__name__ = function.__name__
+    limited.__doc__ = function.__doc__
+    CHECKS.append(limited)
+    return limited
+
+
+@asynccontextmanager
+async def _session(subject: Subject, on_permission: OnPermission | None = None) -> AsyncIterator[Session]:
+    async with subject.open() as runtime, await runtime.open_session(_config(subject, on_permission)) as session:
+        yield session
+
+
+def _config(subject: Subject, on_permission: OnPermission | None = None) -> SessionConfig:
+    return SessionConfig(workspace=Workspace(subject.folder), on_permission=on_permission)
+
+
+async def _all(run: Run) -> list[Event]:
+    return [event async for event in run]
+
+
+@contextmanager
+def _raising(kind: type[DragomanError], saying: str = "") -> Iterator[None]:
+    try:
+        yield
+    except kind as problem:
+        if saying not in str(problem):
+            raise AssertionError(f"{saying!r} is not in {problem}") from problem
+        return
+    raise AssertionError(f"{kind.__name__} should have been raised")
+
+
+async def _failure(run: Run) -> DragomanError:
+    try:
+        result = await run
+    except DragomanError as failure:
+        return failure
+    raise AssertionError(f"the run should have failed, and ended as {result.status}: {result.text!r}")
+
+
+# -- events
+
+
+@_check
+async def a_run_is_told_from_started_to_completed(subject: Subject) -> None:
+    async with _session(subject) as session:
+        run = session.run("hello")
+        told = await _all(run)
+        assert isinstance(told[0], events.RunStarted), told[0]
+        assert isinstance(told[-1], events.RunCompleted), told[-1]
+        assert [event.type for event in told].count("run.completed") == 1
+        assert {event.session_id for event in told} == {session.id}
+        assert {event.run_id for event in told} == {run.id}
+        assert all(before.time <= after.time for before, after in itertools.pairwise(told))
+        assert run.done
+
+
+@_check
+async def every_word_comes_in_order_and_before_the_end(subject: Subject) -> None:
+    async with _session(subject) as session:
+        told = await _all(session.run("stream 500"))
+        said = [event.text for event in told if isinstance(event, events.AssistantDelta)]
+        messages = [event.text for event in told if isinstance(event, events.AssistantMessage)]
+        completed = told[-1]
+        assert isinstance(completed, events.RunCompleted)
+        assert "".join(said) == "".join(f"chunk {number}\n" for number in range(1, 501))
+        assert "".join(messages) == "".join(said)
+        assert completed.text.strip() == "".join(said).strip()
+        assert completed.status == "success"
+
+
+@_check
+async def thoughts_are_told_apart_from_words(subject: Subject) -> None:
+    async with _session(subject) as session:
+        told = await _all(session.run("think"))
+        thought = "".join(event.text for event in told if isinstance(event, events.ReasoningDelta))
+        whole = [event.text for event in told if isinstance(event, events.ReasoningMessage)]
+        assert thought
+        assert "".join(whole) == thought
+        assert any(isinstance(event, events.AssistantMessage) for event in told)
+
+
+@_check
+async def each_tool_call_is_told_once_and_then_its_result(subject: Subject) -> None:
+    async with _session(subject) as session:
+        told = await _all(session.run("tools"))
+        called = [event.tool_call_id for event in told if isinstance(event, events.ToolCall)]
+        ended = [event.tool_call_id for event in told if isinstance(event, events.ToolResult)]
+        assert called
+        assert len(set(called)) == len(called)
+        assert sorted(called) == sorted(ended)
+        for tool_call_id in called:
+            of_it = [event.type for event in told if getattr(event, "tool_call_id", None) == tool_call_id]
+            assert of_it.index("tool.call") < of_it.index("tool.result")
+
+
+@_check
+async def a_plan_is_told_whole_each_time(subject: Subject) -> None:
+    async with _session(subject) as session:
+        plans = [event for event in await _all(session.run("plan")) if isinstance(event, events.PlanUpdated)]
+        assert plans
+        assert len({len(plan.entries) for plan in plans}) == 1
+        assert all(entry.status == "completed" for entry in plans[-1].entries)
+
+
+@_check
+async def events_carry_the_agents_own_words(subject: Subject) -> None:
+    async with _session(subject) as session:
+        told = await _all(session.run("hello"))
+        delta = next(event for event in told if isinstance(event, events.AssistantDelta))
+        assert delta.raw["sessionUpdate"] == "agent_message_chunk"
+        assert delta.raw["content"]["text"] == delta.text
+
+
+# -- results
+
+
+@_check
+async def a_run_can_be_awaited_without_looking_at_its_events(subject: Subject) -> None:
+    async with _session(subject) as session:
+        run = session.run("stream 20000")
+        result = await run
+        assert result.status == "success"
+        assert result.stop_reason == "end_turn"
+        assert result.text.count("chunk") == 20000
+        assert (result.run_id, result.session_id) == (run.id, session.id)
+        assert await run == result == await run.result()
+
+
+@_check
+async def events_are_iterated_once(subject: Subject) -> None:
+    async with _session(subject) as session:
+        run = session.run("hello")
+        told = await _all(run)
+        assert (await run).text == told[-1].text  # type: ignore[union-attr]  # the last is run.completed
+        with _raising(InputError):
+            await _all(run)
+
+
+@_check
+async def who_stops_looking_early_still_gets_the_result(subject: Subject) -> None:
+    async with _session(subject) as session:
+        run = session.run("stream 30000")
+        async for event in run:
+            if isinstance(event, events.AssistantDelta):
+                break
+        assert (await run).text.count("chunk") == 30000
+
+
+@_check
+async def a_run_that_stopped_early_raises_with_what_it_brought(subject: Subject) -> None:
+    async with _session(subject) as session:
+        failure = await _failure(session.run("refuse"))
+        assert isinstance(failure, StoppedEarly)
+        assert failure.stop_reason == "refusal"
+        assert failure.result.status == "error"
+        assert failure.result.text
+
+
+@_check
+async def a_failed_run_leaves_the_session_usable(subject: Subject) -> None:
+    async with _session(subject) as session:
+        failure = await _failure(session.run("error"))
+        assert isinstance(failure, RequestFailed)
+        assert failure.category == "transient"
+        told = await _all(session.run("error"))
+        assert [event.type for event in told[-2:]] == ["error", "run.completed"]
+        assert session.status() == "idle"
+        assert (await session.run("hello")).status == "success"
+
+
+@_check
+async def an_end_without_a_word_is_a_failure(subject: Subject) -> None:
+    async with _session(subject) as session:
+        assert isinstance(await _failure(session.run("silent")), SilentFailure)
+
+
+@_check
+async def an_empty_prompt_is_refused_at_once(subject: Subject) -> None:
+    async with _session(subject) as session:
+        with _raising(InputError):
+            session.run("  ")
+        assert session.status() == "idle"
+
+
+# -- cancelling
+
+
+async def _until_it_speaks(run: Run) -> None:
+    async for event in run:
+        if isinstance(event, events.AssistantDelta):
+            return
+
+
+@_check
+async def a_cancelled_run_returns_its_result(subject: Subject) -> None:
+    async with _session(subject) as session:
+        run = session.run("slow 1000")
+        await _until_it_speaks(run)
+        await run.cancel()
+        assert run.done
+        await run.cancel()
+        result = await run
+        assert result.status == "cancelled"
+        assert result.text
+        assert session.status() == "idle"
+        assert (await session.run("hello")).status == "success"
+
+
+@_check
+async def leaving_the_block_cancels_what_still_runs(subject: Subject) -> None:
+    async with _session(subject) as session:
+        async with session.run("slow 1000") as run:
+            await _until_it_speaks(run)
+        assert run.done
+        assert (await run).status == "cancelled"
+
+
+@_check
+async def who_waits_no_longer_cancels_the_run(subject: Subject) -> None:
+    async with _session(subject) as session:
+        run = session.run("slow 1000")
+        waiting = asyncio.ensure_future(run.result())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (await run).status == "cancelled"
+
+
+@_check
+async def cancelling_a_session_empties_its_queue(subject: Subject) -> None:
+    async with _session(subject) as session:
+        first, second = session.run("slow 1000"), session.run("hello")
+        await session.cancel()
+        assert (await first).status == "cancelled"
+        assert (await second).status == "cancelled"
+        assert not (await second).text
+
+
+@_check
+async def a_deadline_ends_a_run_and_keeps_what_it_brought(subject: Subject) -> None:
+    async with _session(subject) as session:
+        failure = await _failure(session.run("slow 1000", deadline=0.2))
+        assert isinstance(failure, DeadlineExceeded)
+        assert failure.category == "transient"
+        assert failure.result.status == "error"
+        assert (await session.run("hello")).status == "success"
+
+
+# -- sessions
+
+
+@_check
+async def runs_of_a_session_never_overlap(subject: Subject) -> None:
+    async with _session(subject) as session:
+        runs = [session.run("stream 50") for _ in range(3)]
+        told = [await _all(run) for run in runs]
+        for before, after in itertools.pairwise(told):
+            assert before[-1].time <= after[0].time
+        assert len({run.id for run in runs}) == 3
+
+
+@_check
+async def a_busy_session_says_so_to_who_will_not_queue(subject: Subject) -> None:
+    async with _session(subject) as session:
+        async with session.run("slow 1000"):
+            assert session.status() == "running"
+            with _raising(SessionBusy):
+                session.run("hello", when_busy="raise")
+        assert (await session.run("hello", when_busy="raise")).status == "success"
+
+
+@_check
+async def sessions_of_a_runtime_run_side_by_side(subject: Subject) -> None:
+    async with subject.open() as runtime:
+        sessions = [await runtime.open_session(_config(subject)) for _ in range(3)]
+        assert len({session.id for session in sessions}) == 3
+        results = await asyncio.gather(*(session.run("stream 200").result() for session in sessions))
+        assert [result.text.count("chunk") for result in results] == [200, 200, 200]
+        assert [result.session_id for result in results] == [session.id for session in sessions]
+
+
+@_check
+async def a_permission_request_waits_for_its_answer(subject: Subject) -> None:
+    statuses: list[str] = []
+
+    async def ask(request: PermissionRequest) -> bool:
+        statuses.append(session.status())
+        return True
+
+    async with _session(subject, ask) as session:
+        told = await _all(session.run("permission"))
+        asked = next(event for event in told if isinstance(event, events.PermissionRequested))
+        resolved = next(event for event in told if isinstance(event, events.PermissionResolved))
+        assert told.index(asked) < told.index(resolved)
+        assert resolved.permission_id == asked.permission_id
+        assert (resolved.outcome, resolved.option_kind, resolved.decided_by) == ("selected", "allow_once", "callback")
+        assert statuses == ["waiting"]
+        assert session.status() == "idle"
+
+
+@_check
+async def what_nobody_answers_is_refused(subject: Subject) -> None:
+    async with _session(subject) as session:
+        told = await _all(session.run("permission"))
+        resolved = next(event for event in told if isinstance(event, events.PermissionResolved))
+        assert resolved.option_kind == "reject_once"
+        assert resolved.reason
+
+
+@_check
+async def a_mode_is_set_or_the_choices_are_told(subject: Subject) -> None:
+    async with _session(subject) as session:
+        await session.set_mode("plan")
+        assert session.snapshot().mode == "plan"
+        with _raising(InputError, saying="plan"):
+            await session.set_mode("no such mode")
+        assert session.snapshot().mode == "plan"
+
+
+@_check
+async def a_session_is_resumed_from_its_snapshot(subject: Subject) -> None:
+    async with _session(subject) as session:
+        await session.run("hello")
+        handle = session.snapshot()
+        kept = handle.to_json()
+    async with subject.open() as runtime, await runtime.resume_session(kept) as session:
+        again: SessionHandle = session.snapshot()
+        assert session.id == handle.session_id
+        assert (again.agent_session_id, again.cwd) == (handle.agent_session_id, handle.cwd)
+        assert (await session.run("hello")).status == "success"
+
+
+@_check
+async def a_closed_session_says_so(subject: Subject) -> None:
+    async with subject.open() as runtime:
+        session = await runtime.open_session(_config(subject))
+        await session.close()
+        await session.close()
+        with _raising(SessionClosed):
+            session.run("hello")
+        async with await runtime.open_session(_config(subject)) as another:
+            assert (await another.run("hello")).status == "success"
+
+
+@_check
+async def closing_a_session_ends_what_runs_in_it(subject: Subject) -> None:
+    async with subject.open() as runtime:
+        session = await runtime.open_session(_config(subject))
+        run = session.run("slow 1000")
+        await session.close()
+        assert (await run).status == "cancelled"
+
+
+@_check
+async def capabilities_are_told(subject: Subject) -> None:
+    async with subject.open() as runtime, await runtime.open_session(_config(subject)) as session:
+        assert runtime.capabilities() == session.capabilities()
+        assert runtime.capabilities().protocol_version == 1

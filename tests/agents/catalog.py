@@ -1,0 +1,164 @@
+"""The real agents, as data: what to install, how each is told of the scripted model, and what its tools are called.
+
+Commands come from the presets, so that these are tested too; an agent is found by the PATH that its runs get.
+In `env` and `files`, `{url}` is the model server's base and `{home}` the run's own HOME; in `shell`, `{command}` is
+replaced by a JSON string.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from msgspec import Struct
+
+NODE = "node@24.21.0"
+"""Several agents need Node 22 or later, and systems have older ones."""
+
+Ending = Literal["goes-on", "end_turn", "cancelled"]
+
+
+class RealAgent(Struct, frozen=True, kw_only=True):
+    id: str  # the preset's
+    packages: tuple[str, ...]  # of npm, pinned
+    reported: str | None  # the version that the agent itself tells
+    env: dict[str, str]
+    files: dict[str, str] = {}  # below HOME
+    shell: str  # the tool that runs `{command}`, and for which it asks
+    after_refusal: Ending = "goes-on"
+    model_error: Literal["error", "text"] = "error"  # how it tells of a model's HTTP error
+    retries_for_long: bool = False  # on a model's 500, for more than 40 s and in silence
+    cancel_is_end_turn: bool = False  # a cancelled turn comes back as `end_turn`
+    load_after: float = 0.0  # seconds of a clock minute that must have passed before a session can be loaded
+    skips: dict[str, str] = {}  # case: the reason
+
+    def run(self, command: str) -> str:
+        """The directive that has the agent run a command in its shell."""
+        return f"[[tool:{self.shell.replace('{command}', json.dumps(command))}]]"
+
+
+_OPENCODE_CONFIG = {
+    "model": "scripted/scripted-1",
+    "small_model": "scripted/scripted-1",
+    "enabled_providers": ["scripted"],
+    "provider": {
+        "scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "Scripted",
+            "options": {"baseURL": "{url}/v1", "apiKey": "none"},
+            "models": {
+                "scripted-1": {"name": "Scripted 1", "reasoning": True, "tool_call": True},
+                "scripted-2": {"name": "Scripted 2", "reasoning": True, "tool_call": True},
+            },
+        }
+    },
+    "permission": {"edit": "ask", "bash": "ask", "webfetch": "ask"},
+    "lsp": False,
+    "autoupdate": False,
+}
+
+_CODEX_CONFIG = """
+model = "gpt-5.5"
+model_provider = "scripted"
+approval_policy = "on-request"
+sandbox_mode = "workspace-write"
+check_for_update_on_startup = false
+
+[model_providers.scripted]
+name = "Scripted"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+requires_openai_auth = false
+request_max_retries = 1
+stream_max_retries = 1
+supports_websockets = false
+
+[analytics]
+enabled = false
+
+[feedback]
+enabled = false
+"""
+
+AGENTS = (
+    RealAgent(
+        id="claude",
+        packages=("@agentclientprotocol/claude-agent-acp@0.99.0",),
+        reported="0.99.0",
+        env={
+            "ANTHROPIC_BASE_URL": "{url}",
+            "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "IS_SANDBOX": "1",  # else it refuses to run as root
+            "ENABLE_TOOL_SEARCH": "false",
+            "CLAUDE_CODE_MAX_RETRIES": "1",
+        },
+        shell='Bash {"command": {command}, "description": "run it"}',
+    ),
+    RealAgent(
+        id="opencode",
+        packages=("opencode-ai@1.18.33",),
+        reported="1.18.33",
+        env={
+            "OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE_CONFIG),
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+            "OPENCODE_DISABLE_SHARE": "1",
+        },
+        shell='bash {"command": {command}, "description": "run it"}',
+        after_refusal="end_turn",
+        retries_for_long=True,
+    ),
+    RealAgent(
+        id="codex",
+        packages=("@agentclientprotocol/codex-acp@2.6.0",),
+        reported="2.6.0",
+        env={
+            "CODEX_HOME": "{home}/.codex",
+            "MODEL_PROVIDER": "scripted",
+            "INITIAL_AGENT_MODE": "read-only",
+            "NO_BROWSER": "1",
+            "OPENAI_API_KEY": "none",
+        },
+        files={".codex/config.toml": _CODEX_CONFIG},
+        shell='exec_command {"cmd": {command}, "sandbox_permissions": "require_escalated", "justification": "a test"}',
+        after_refusal="cancelled",
+        model_error="text",
+    ),
+    RealAgent(
+        id="gemini",
+        packages=("@google/gemini-cli@0.61.0",),
+        reported="0.61.0",
+        env={
+            "GEMINI_API_KEY": "none",
+            "GOOGLE_GEMINI_BASE_URL": "{url}",
+            "GEMINI_MODEL": "gemini-2.5-flash",
+            "GEMINI_CLI_NO_RELAUNCH": "1",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        },
+        shell='run_shell_command {"command": {command}, "description": "run it"}',
+        load_after=60.0,
+    ),
+    RealAgent(
+        id="goose",
+        packages=("@aaif/goose@0.20.1",),
+        reported=None,
+        env={
+            "GOOSE_PROVIDER": "openai",
+            "GOOSE_MODEL": "scripted-1",
+            "OPENAI_HOST": "{url}",
+            "OPENAI_BASE_PATH": "v1/chat/completions",
+            "OPENAI_API_KEY": "none",
+            "GOOSE_MODE": "approve",
+            "GOOSE_DISABLE_KEYRING": "1",
+            "GOOSE_TELEMETRY_ENABLED": "false",
+        },
+        shell='shell|~__shell {"command": {command}}',
+        model_error="text",
+        cancel_is_end_turn=True,
+    ),
+)

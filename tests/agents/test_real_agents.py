@@ -1,0 +1,253 @@
+"""Dragoman drives agents that it did not write, from the handshake to their death, and leaves no process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from dragoman import PermissionRequest, Run, events
+from dragoman.errors import AgentCrashed, DragomanError
+
+from .conftest import LIMIT, Stage
+
+# The first test of an agent may have to install it.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+async def told(run: Run) -> list[events.Event]:
+    """All events of a run."""
+    async with asyncio.timeout(LIMIT):
+        return [event async for event in run]
+
+
+async def allow(request: PermissionRequest) -> bool:
+    return True
+
+
+async def refuse(request: PermissionRequest) -> bool:
+    return False
+
+
+class Tool:
+    """A command that never ends, and says when it has begun: agents tell of a command's output late or never."""
+
+    def __init__(self, pipe: Path) -> None:
+        os.mkfifo(pipe)
+        self._fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.command = f"echo begun > {pipe.name}; tail -f /dev/null"
+
+    async def begun(self) -> None:
+        loop = asyncio.get_running_loop()
+        heard: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(self._fd, lambda: heard.done() or heard.set_result(None))
+        try:
+            await heard
+        finally:
+            loop.remove_reader(self._fd)
+            os.close(self._fd)
+
+
+async def test_the_handshake_tells_version_and_capabilities(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT), stage.runtime() as runtime:
+        capabilities = runtime.capabilities()
+        assert capabilities.protocol_version == 1
+        assert capabilities.agent_version == stage.agent.reported
+        session = await runtime.open_session(stage.config())
+        assert session.status() == "idle"
+        handle = session.snapshot()
+        assert handle.agent == stage.agent.id
+        assert handle.agent_session_id
+
+
+async def test_text_comes_in_deltas_and_in_order(stage: Stage) -> None:
+    async with stage.session() as session:
+        seen = await told(session.run("[[say:One. Two. Three. Four.]]"))
+        deltas = [event.text for event in seen if isinstance(event, events.AssistantDelta)]
+        assert len(deltas) > 1
+        assert "".join(deltas) == "One. Two. Three. Four."
+        last = seen[-1]
+        assert isinstance(seen[0], events.RunStarted)
+        assert isinstance(last, events.RunCompleted)
+        assert (last.status, last.stop_reason, last.text) == ("success", "end_turn", "One. Two. Three. Four.")
+
+
+async def test_thoughts_are_told_apart_from_text(stage: Stage) -> None:
+    async with stage.session() as session:
+        seen = await told(session.run("[[think:Considering.]][[say:Considered.]]"))
+        thoughts = "".join(event.text for event in seen if isinstance(event, events.ReasoningDelta))
+        text = "".join(event.text for event in seen if isinstance(event, events.AssistantDelta))
+        assert "Considering." in thoughts
+        assert text == "Considered."
+
+
+async def test_an_allowed_tool_call_is_carried_out(stage: Stage) -> None:
+    async with stage.session(allow) as session:
+        seen = await told(session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It is done.]]"))
+        kinds = [event.type for event in seen]
+        asked, answered = kinds.index("permission.requested"), kinds.index("permission.resolved")
+        assert kinds.index("tool.call") < asked < answered < kinds.index("tool.result")
+        results = [event for event in seen if isinstance(event, events.ToolResult)]
+        assert [result.status for result in results] == ["completed"]
+        assert (stage.folder / "made.txt").read_text() == "made\n"
+        last = seen[-1]
+        assert isinstance(last, events.RunCompleted)
+        assert (last.status, last.text) == ("success", "Doing.\n\nIt is done.")
+
+
+async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
+    async with stage.session(refuse) as session:
+        seen = await told(session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It went on.]]"))
+        resolved = [event for event in seen if isinstance(event, events.PermissionResolved)]
+        assert [event.option_kind for event in resolved] == ["reject_once"]
+        results = [event.status for event in seen if isinstance(event, events.ToolResult)]
+        assert results == ["failed"]
+        assert not (stage.folder / "made.txt").exists()
+        last = seen[-1]
+        assert isinstance(last, events.RunCompleted)
+        expected = {
+            "goes-on": ("success", "Doing.\n\nIt went on."),
+            "end_turn": ("success", "Doing."),
+            "cancelled": ("cancelled", "Doing."),
+        }
+        assert (last.status, last.text) == expected[stage.agent.after_refusal]
+        assert session.status() == "idle"
+
+
+async def test_a_run_is_cancelled_while_it_streams_and_the_next_one_works(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT), stage.session() as session:
+        run = session.run("[[slow:1000:0.05]]")
+        async for event in run:
+            if isinstance(event, events.AssistantDelta):
+                break
+        await run.cancel()
+        result = await run
+        assert result.status == "cancelled"
+        assert "word1 " in result.text
+        assert "word1000" not in result.text
+        assert (await session.run("[[say:After the cancel.]]")).text == "After the cancel."
+
+
+async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None:
+    asked = asyncio.Event()
+
+    async def think_for_ever(request: PermissionRequest) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    async with asyncio.timeout(LIMIT), stage.session(think_for_ever) as session:
+        run = session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]")
+        await asked.wait()
+        assert session.status() == "waiting"
+        await run.cancel()
+        assert (await run).status == "cancelled"
+        assert not (stage.folder / "made.txt").exists()
+        assert (await session.run("[[say:After the cancel.]]")).text == "After the cancel."
+
+
+async def test_a_run_is_cancelled_while_a_tool_runs(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT), stage.session(allow) as session:
+        tool = Tool(stage.folder / "begun")
+        run = session.run(f"{stage.agent.run(tool.command)}[[say:It went on.]]")
+        task = asyncio.create_task(run.result())
+        await tool.begun()
+        await run.cancel()
+        assert (await task).status == "cancelled"
+        assert (await session.run("[[say:After the cancel.]]")).text == "After the cancel."
+
+
+async def test_closing_while_a_tool_runs_leaves_no_process(stage: Stage) -> None:
+    """What is left is looked for after every test."""
+    async with asyncio.timeout(LIMIT), stage.session(allow) as session:
+        tool = Tool(stage.folder / "begun")
+        task = asyncio.create_task(session.run(stage.agent.run(tool.command)).result())
+        await tool.begun()
+    assert (await task).status == "cancelled"
+
+
+async def test_a_loaded_session_has_its_history_and_its_memory(stage: Stage) -> None:
+    stage.skip("load")
+    async with asyncio.timeout(LIMIT):
+        async with stage.session() as session:
+            if not session.capabilities().load:
+                pytest.skip(f"{stage.agent.id} does not offer loadSession")
+            await session.run("[[say:The word is azure.]]")
+            handle = session.snapshot()
+        async with stage.runtime() as runtime:
+            again = await runtime.load_session(handle)
+            assert again.id == session.id
+            said = [(message.kind, message.text) for message in again.fold.messages]
+            assert ("assistant", "The word is azure.") in said
+            assert any(kind == "user" and "azure" in text for kind, text in said)
+            assert "The word is azure." in (await again.run("[[recall]]")).text
+
+
+async def test_a_resumed_session_has_its_memory(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with stage.session() as session:
+            if not session.capabilities().resume:
+                pytest.skip(f"{stage.agent.id} does not offer sessionCapabilities.resume")
+            await session.run("[[say:The word is azure.]]")
+            handle = session.snapshot().to_json()
+        async with stage.runtime() as runtime:
+            again = await runtime.resume_session(handle)
+            assert "The word is azure." in (await again.run("[[recall]]")).text
+
+
+async def test_the_agent_lists_its_sessions(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with stage.session() as session:
+            if not session.capabilities().list:
+                pytest.skip(f"{stage.agent.id} does not offer sessionCapabilities.list")
+            await session.run("[[say:Remember me.]]")
+        async with stage.runtime() as runtime:
+            listed = [info.session_id async for info in runtime.list_sessions(str(stage.folder))]
+            assert session.agent_session_id in listed
+
+
+async def test_two_sessions_run_side_by_side(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT), stage.runtime() as runtime:
+        other = stage.folder / "other"
+        other.mkdir()
+        first = await runtime.open_session(stage.config())
+        second = await runtime.open_session(stage.config(folder=other))
+        runs = [first.run("[[say:First.]][[slow:5:0.05]]"), second.run("[[say:Second.]][[slow:5:0.05]]")]
+        results = [await run for run in runs]
+        words = "word1 word2 word3 word4 word5"
+        assert [result.text.strip() for result in results] == [f"First.{words}", f"Second.{words}"]
+
+
+@pytest.mark.parametrize("status", [400, 500])
+async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Stage, status: int) -> None:
+    async with asyncio.timeout(LIMIT), stage.session() as session:
+        run = session.run(f"[[http:{status}]]")
+        if status == 500 and stage.agent.retries_for_long:
+            task = asyncio.create_task(run.result())
+            await stage.failed(2)
+            await run.cancel()
+            assert (await task).status == "cancelled"
+        elif stage.agent.model_error == "error":
+            with pytest.raises(DragomanError) as caught:
+                await run
+            assert not isinstance(caught.value, AgentCrashed)
+        else:
+            assert (await run).text
+        assert session.status() == "idle"
+        assert (await session.run("[[say:Well again.]]")).text == "Well again."
+
+
+async def test_an_agent_that_is_killed_in_a_run_is_reported_with_what_it_had_said(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT), stage.session() as session:
+        run = session.run("[[slow:1000:0.05]]")
+        async for event in run:
+            if isinstance(event, events.AssistantDelta):
+                break
+        stage.links[0].kill()
+        with pytest.raises(AgentCrashed) as caught:
+            await run
+        assert caught.value.exit_code == -9
+        assert "word1 " in caught.value.result.text
+        assert session.status() == "error"

@@ -1,0 +1,115 @@
+"""The command line as users start it: a real process, a home and a workspace of its own, the demo agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LIMIT = 40.0
+"""Seconds until a test gives up waiting: far more than anything here takes."""
+
+
+class Done:
+    """What a command line left behind."""
+
+    def __init__(self, code: int, out: bytes, err: bytes) -> None:
+        self.code = code
+        self.raw_out = out
+        self.out = out.decode()
+        self.err = err.decode()
+
+    def events(self) -> list[dict[str, Any]]:
+        """stdout as `--json` writes it; every line must be an object."""
+        assert self.raw_out.endswith(b"\n")
+        found = [json.loads(line) for line in self.raw_out.splitlines()]
+        assert all(isinstance(event, dict) and event["type"] for event in found)
+        return found
+
+
+class Cli:
+    demo = f"{sys.executable} -P -m dragoman.agents.demo"
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.workspace = folder / "workspace"
+        self.home.mkdir()
+        self.workspace.mkdir()
+        self.lifeline = folder / "lifeline"
+        self.started: list[subprocess.Popen[bytes]] = []
+        demo = {"DRAGOMAN_DEMO_PACE": "0", "DRAGOMAN_DEMO_HOME": str(folder / "demo")}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in demo.items()]
+        self.configure("\n".join(["[agents.demo.env]", *lines]))
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
+        self.env |= {"DRAGOMAN_HOME": str(self.home), "TERM": "xterm-256color"}
+        for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+            self.env.pop(name, None)
+
+    def configure(self, text: str) -> None:
+        (self.home / "config.toml").write_text(text)
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        settings = {"cwd": self.workspace, "env": self.env, **pipes, **options}
+        process = subprocess.Popen([sys.executable, "-m", "dragoman", *arguments], **settings)
+        self.started.append(process)
+        return process
+
+    def __call__(self, *arguments: str, stdin: bytes | None = None, env: dict[str, str] | None = None) -> Done:
+        options: dict[str, Any] = {"env": {**self.env, **(env or {})}}
+        if stdin is not None:
+            options["stdin"] = subprocess.PIPE
+        process = self.start(*arguments, **options)
+        out, err = process.communicate(stdin, timeout=LIMIT)
+        return Done(process.returncode, out, err)
+
+    def holding(self, before: str = "") -> str:
+        """An `--agent-command`: the demo agent, with a child that would outlive it, both holding the lifeline open."""
+        os.mkfifo(self.lifeline)
+        script = self.workspace.parent / "agent.sh"
+        script.write_text(
+            f"exec 9>{self.lifeline}\nexport DRAGOMAN_DEMO_PACE=0\n{before}\n"
+            f"sleep 1000 <&- >&- 2>&- &\nexec {self.demo}\n"
+        )
+        return f"sh {script}"
+
+    def wait_until_all_are_gone(self, reading: int) -> None:
+        """Blocks until nobody holds the lifeline any more."""
+        while True:
+            ready, _, _ = select.select([reading], [], [], LIMIT)
+            assert ready, "someone still holds the lifeline"
+            if not os.read(reading, 4096):
+                return
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    made = Cli(tmp_path)
+    yield made
+    for process in made.started:
+        if process.poll() is None:  # the test failed: the reaper sees to the rest
+            process.send_signal(signal.SIGKILL)
+            process.wait(LIMIT)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def read_until(fd: int, wanted: bytes) -> bytes:
+    """What a descriptor brings, byte by byte, up to and with what is wanted."""
+    heard = b""
+    while not heard.endswith(wanted):
+        ready, _, _ = select.select([fd], [], [], LIMIT)
+        assert ready, f"waited in vain for {wanted!r}; heard {heard!r}"
+        data = os.read(fd, 1)
+        assert data, f"it ended without {wanted!r}; heard {heard!r}"
+        heard += data
+    return heard

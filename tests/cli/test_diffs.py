@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.cli.diffs import changes, lines_of, stat
+from dragoman.wire.vocabulary import Diff
+
+
+def diff(old: str | None, new: str) -> Diff:
+    return Diff(path="/a", old_text=old, new_text=new)
+
+
+def test_a_new_file_is_all_added() -> None:
+    assert stat([diff(None, "a\nb\n")]) == "+2"
+
+
+def test_nothing_changed_says_nothing() -> None:
+    assert stat([diff("a\n", "a\n")]) == ""
+
+
+def test_all_removed_is_said_with_a_minus() -> None:
+    assert stat([diff("a\nb\n", "")]) == "+0 \N{MINUS SIGN}2"
+
+
+def test_lines_come_with_their_surroundings() -> None:
+    old = "".join(f"{number}\n" for number in range(10))
+    assert lines_of(diff(old, old.replace("5\n", "five\n")), context=1) == [
+        (" ", "4"),
+        ("-", "5"),
+        ("+", "five"),
+        (" ", "6"),
+    ]
+
+
+def test_a_huge_change_is_counted_as_a_whole() -> None:
+    old, new = "".join(f"a{n}\n" for n in range(3000)), "".join(f"b{n}\n" for n in range(3000))
+    assert changes([diff(old, new)]) == (3000, 3000)
+
+
+lines = st.lists(st.sampled_from(["a", "b", "c"]), max_size=12)
+
+
+@given(lines, lines)
+def test_the_counts_add_up(old: list[str], new: list[str]) -> None:
+    added, removed = changes([diff("\n".join(old), "\n".join(new))])
+    assert added - removed == len(new) - len(old)
+    assert (added, removed) == (0, 0) or old != new

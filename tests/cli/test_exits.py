@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+
+from dragoman import errors
+from dragoman.cli.exits import Denials, code_of_error, code_of_result, message_of
+from dragoman.views import events
+
+HEAD = (0.0, "s", "r", None)
+
+
+def resolved(by: str, kind: str | None) -> events.PermissionResolved:
+    return events.PermissionResolved(*HEAD, "p", "t", "selected", "o", kind, by, "why")
+
+
+def ended(status: str) -> events.ToolResult:
+    return events.ToolResult(*HEAD, "t", "", None, "other", status, (), (), None, None, None)
+
+
+def denials(*told: events.Event) -> Denials:
+    heard = Denials()
+    for event in told:
+        heard.hear(event)
+    return heard
+
+
+LOGIN = errors.AuthenticationRequired("log in", method="session/new", methods=[("key", "API key", "Set KEY")])
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.InputError("x"), 2),
+        (errors.ConfigError("x", where="f:1"), 2),
+        (errors.CapabilityMissing("x", capability="image"), 2),
+        (errors.CommandNotFound("x"), 3),
+        (errors.StartTimeout("x"), 3),
+        (errors.UnsupportedVersion("x"), 3),
+        (LOGIN, 4),
+        (errors.DeadlineExceeded("x"), 124),
+        (errors.IdleLimitExceeded("x"), 124),
+        # Whatever else happens before there is a session.
+        (errors.RequestFailed("x", method="session/new", code=-32603), 3),
+        (errors.AgentCrashed("x"), 3),
+    ],
+)
+def test_errors_before_a_session(error: errors.DragomanError, code: int) -> None:
+    assert code_of_error(error, opened=False) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.InputError("x"), 2),
+        (LOGIN, 4),
+        (errors.DeadlineExceeded("x"), 124),
+        (errors.AgentCrashed("x"), 1),
+        (errors.StoppedEarly("x", stop_reason="refusal"), 1),
+        (errors.SilentFailure("x"), 1),
+        (errors.InvalidFrame("x"), 1),
+        (errors.RequestTimeout("x", method="m"), 1),
+        (errors.RequestFailed("x", method="session/prompt", code=-32603), 1),
+    ],
+)
+def test_errors_of_a_run(error: errors.DragomanError, code: int) -> None:
+    assert code_of_error(error, opened=True) == code
+
+
+def test_every_error_has_a_code() -> None:
+    def all_of(kind: type[errors.DragomanError]) -> list[type[errors.DragomanError]]:
+        return [kind, *(each for child in kind.__subclasses__() for each in all_of(child))]
+
+    for kind in all_of(errors.DragomanError):
+        error = kind.__new__(kind)
+        assert code_of_error(error, opened=True) in (1, 2, 3, 4, 124)
+
+
+def test_a_run_that_failed_after_a_refusal_was_refused() -> None:
+    refused = denials(resolved("access", "reject_once"))
+    assert code_of_error(errors.StoppedEarly("x", stop_reason="refusal"), opened=True, denials=refused) == 5
+    assert code_of_error(errors.AgentCrashed("x"), opened=True, denials=refused) == 1
+    assert code_of_result("cancelled", refused) == 5
+    assert code_of_result("cancelled", denials()) == 1
+
+
+def test_a_run_that_did_nothing_after_a_refusal_was_refused() -> None:
+    assert code_of_result("success", denials()) == 0
+    assert code_of_result("success", denials(resolved("access", "reject_once"))) == 5
+    assert code_of_result("success", denials(resolved("default", None), ended("failed"))) == 5
+    assert code_of_result("success", denials(ended("completed"), resolved("default", "reject_once"))) == 5
+
+
+def test_a_run_that_found_another_way_is_done() -> None:
+    assert code_of_result("success", denials(resolved("access", "reject_once"), ended("completed"))) == 0
+
+
+def test_a_persons_no_is_no_failure() -> None:
+    assert code_of_result("success", denials(resolved("callback", "reject_once"))) == 0
+    assert code_of_result("success", denials(resolved("access", "allow_once"))) == 0
+
+
+def test_only_what_nobody_was_asked_about_calls_for_advice() -> None:
+    assert denials(resolved("access", "reject_once")).unasked == 0
+    assert denials(resolved("default", "reject_once"), resolved("default", None)).unasked == 2
+
+
+def test_a_message_says_what_happened_and_what_to_do() -> None:
+    error = errors.InputError("no such thing", guidance="Name another.\nOr none.")
+    assert message_of(error) == "dragoman: no such thing\n  Name another.\n    Or none.\n"
+    assert "(InputError, category: input)" in message_of(error, verbose=True)
+
+
+def test_a_message_shows_the_agents_last_lines_once() -> None:
+    assert message_of(errors.AgentCrashed("it ended", stderr="a\nb", guidance="")) == (
+        "dragoman: it ended\n  Its last lines were:\n  | a\n  | b\n"
+    )
+    assert message_of(errors.AgentCrashed("it ended:\na\nb", stderr="a\nb", guidance="")).count("b") == 1
+
+
+def test_a_login_error_lists_the_ways() -> None:
+    assert "  The agent offers these ways to log in:\n    - API key: Set KEY\n" in message_of(LOGIN)
+
+
+def test_a_message_keeps_words_whole_and_its_indent_on_a_terminal() -> None:
+    error = errors.AgentCrashed("it ended", stderr="a long line of the agent's own", guidance="Try it once again now.")
+    assert message_of(error, width=20) == (
+        "dragoman: it ended\n  Its last lines\n  were:\n  | a long line of the agent's own\n"
+        "  Try it once again\n  now.\n"
+    )
+
+
+def test_a_message_cannot_act_on_the_terminal() -> None:
+    assert "\x1b" not in message_of(errors.InputError("x\x1b[2J", guidance="\x1b[1A"))

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dragoman._version import __version__
+
+from .conftest import Cli
+
+DEMO = "dragoman.agents.demo"
+MINE = """
+[agents.mine]
+command = "no-such-program"
+install = "get mine --now"
+note = "It needs a key."
+"""
+
+HEAVY = ("asyncio", "click", "rich", "msgspec")
+
+
+def test_version_loads_nothing_heavy(cli: Cli) -> None:
+    script = (
+        "import sys; from dragoman.__main__ import main; sys.argv[1:] = ['--version']; code = main()\n"
+        f"sys.exit(code or [name for name in {HEAVY!r} if name in sys.modules] or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=cli.env, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dragoman {__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["agents", "--help"], []])
+def test_help_teaches_by_example_and_loads_no_more_than_it_needs(cli: Cli, arguments: list[str]) -> None:
+    script = (
+        f"import sys; from dragoman.__main__ import main; sys.argv[1:] = {arguments!r}; code = main()\n"
+        "sys.exit(code or [name for name in ('asyncio', 'rich', 'msgspec') if name in sys.modules] or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=cli.env, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Examples:\n    dragoman " in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_without_arguments_a_first_step_is_shown(cli: Cli) -> None:
+    done = cli()
+    assert done.code == 0
+    assert done.out.endswith('New here? Try: dragoman run "hello"\n')
+
+
+def test_the_exit_codes_are_in_the_help(cli: Cli) -> None:
+    text = cli("run", "--help").out
+    for code in ("0", "1", "2", "3", "4", "5", "124", "130"):
+        assert f"\n    {code:<3}  " in text
+
+
+def test_a_command_that_is_none_is_bad_input(cli: Cli) -> None:
+    done = cli("rum", "hello")
+    assert done.code == 2
+    assert "rum" in done.err
+
+
+def test_agents_lists_what_is_here_and_how_to_get_the_rest(cli: Cli) -> None:
+    cli.configure(MINE)
+    done = cli("agents")
+    assert done.code == 0
+    here, missing = done.out.split("Not installed; to get them:\n")
+    assert here.startswith("Ready to use\n")
+    assert "\n* demo " in here
+    assert f"-m {DEMO}\n" in here
+    assert "\n  mine " in missing
+    assert " get mine --now\n" in missing
+    assert " It needs a key.\n" in missing
+
+
+def test_agents_as_json(cli: Cli) -> None:
+    cli.configure(MINE)
+    listed = {agent["id"]: agent for agent in json.loads(cli("agents", "--json").out)}
+    assert {"claude", "codex", "gemini", "opencode"} <= set(listed)
+    assert [agent["id"] for agent in listed.values() if agent["default"]] == ["demo"]
+    assert listed["demo"]["state"] == "installed"
+    assert listed["mine"]["state"] == "missing"
+    assert listed["mine"]["install"] == "get mine --now"
+
+
+def test_agents_with_a_broken_config_names_the_line(cli: Cli) -> None:
+    cli.configure('acces = "ask"\n')
+    done = cli("agents")
+    assert (done.code, done.out) == (2, "")
+    assert "config.toml:1" in done.err
+
+
+def test_a_closed_pipe_ends_the_listing_quietly(cli: Cli) -> None:
+    process = cli.start("agents", "--json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(40) == 141
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_standard_stream_that_is_closed_harms_nothing(cli: Cli, closed: str) -> None:
+    for arguments in ("run hello", "agents", "--help"):
+        line = f"{sys.executable} -m dragoman {arguments} {closed}"
+        done = subprocess.run(["sh", "-c", line], cwd=cli.workspace, env=cli.env, capture_output=True, check=False)
+        assert done.returncode == 0
+        assert b"Traceback" not in done.stderr
+        assert (b"ello" in done.stdout or b"demo" in done.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["agents"]])
+def test_a_full_disk_is_no_traceback(cli: Cli, arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        process = cli.start(*arguments, stdout=full)
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    assert process.wait(40) == 1

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.prompt import prompt_parts
+from dragoman.errors import InputError
+from dragoman.session.prompt import Attachment, File, Image
+
+
+@pytest.fixture
+def nothing() -> Iterator[int]:
+    fd = os.open(os.devnull, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+@pytest.fixture
+def piped(tmp_path: Path) -> Iterator[int]:
+    path = tmp_path / "stdin"
+    path.write_text("notes\n")
+    fd = os.open(path, os.O_RDONLY)
+    yield fd
+    os.close(fd)
+
+
+def test_words_are_joined(nothing: int) -> None:
+    assert prompt_parts(["fix", "the", "test"], fd=nothing) == ("fix the test",)
+
+
+def test_what_is_piped_goes_with_the_words(piped: int) -> None:
+    assert prompt_parts(["look"], fd=piped) == ("look", Attachment("stdin", "notes\n"))
+
+
+@pytest.mark.parametrize("words", [[], ["-"], [""]])
+def test_what_is_piped_is_the_prompt_where_there_are_no_words(piped: int, words: list[str]) -> None:
+    assert prompt_parts(words, fd=piped) == ("notes\n",)
+
+
+def test_files_and_images_come_after(nothing: int) -> None:
+    parts = prompt_parts(["look"], files=[Path("a")], images=[Path("b")], fd=nothing)
+    assert parts == ("look", File(Path("a")), Image(Path("b")))
+
+
+def test_nothing_at_all_is_said_with_an_example(nothing: int) -> None:
+    with pytest.raises(InputError, match="empty") as raised:
+        prompt_parts([], fd=nothing)
+    assert "For example" in raised.value.guidance
+
+
+def test_a_closed_stdin_is_said() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.close(writing)
+    with pytest.raises(InputError, match="standard input cannot be read"):
+        prompt_parts([], fd=reading)
+    assert prompt_parts(["hello"], fd=reading) == ("hello",)

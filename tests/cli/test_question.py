@@ -1,0 +1,306 @@
+"""The numbered question, and all else that only a terminal sees: on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import re
+import select
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from dragoman.cli.ask import Asker, chosen, question
+from dragoman.cli.output import Outbox
+from dragoman.cli.pieces import Span
+from dragoman.cli.screen import Screen, without_colours
+from dragoman.host.permission import Option, PermissionRequest
+from dragoman.wire.vocabulary import Diff
+
+from .conftest import LIMIT, Cli, read_until
+
+OPTIONS = (Option("yes", "Allow", "allow_once"), Option("no", "Reject", "reject_once"))
+
+
+class Terminal:
+    """A command line on a terminal of its own."""
+
+    def __init__(self, cli: Cli, *arguments: str, env: dict[str, str] | None = None) -> None:
+        self.master, slave = pty.openpty()
+        self.process = cli.start(
+            *arguments, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env={**cli.env, **(env or {})}
+        )
+        os.close(slave)
+
+    def until(self, wanted: bytes) -> bytes:
+        return read_until(self.master, wanted)
+
+    def type(self, text: bytes) -> None:
+        os.write(self.master, text)
+
+    def rest(self) -> str:
+        heard = b""
+        while True:
+            ready, _, _ = select.select([self.master], [], [], LIMIT)
+            assert ready, f"it does not end; heard {heard!r}"
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:  # how Linux says that nobody has the terminal any more
+                data = b""
+            if not data:
+                return heard.decode().replace("\r\n", "\n")
+            heard += data
+
+    def code(self) -> int:
+        return self.process.wait(LIMIT)
+
+
+On: TypeAlias = Callable[..., Terminal]
+
+
+@pytest.fixture
+def on_terminal(cli: Cli) -> Iterator[On]:
+    opened: list[Terminal] = []
+
+    def start(*arguments: str, env: dict[str, str] | None = None) -> Terminal:
+        opened.append(Terminal(cli, *arguments, env=env))
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        os.close(terminal.master)
+
+
+def without_looks(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
+
+
+def test_a_person_is_asked_and_the_answer_counts(cli: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("run", "edit README")
+    shown = without_looks(terminal.until(b"1-4): ").decode().replace("\r\n", "\n"))
+    assert "● Create README.md\n\n? Create README.md (edit)\n  README.md  +3\n    + # README\n" in shown
+    assert "  1  Allow\n  2  Always allow\n  3  Reject\n  4  Always reject\n" in shown
+    terminal.type(b"1\n")
+    assert "I created README.md." in terminal.rest()
+    assert terminal.code() == 0
+    assert (cli.workspace / "README.md").exists()
+
+
+def test_what_is_no_answer_is_asked_again(cli: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("run", "edit README")
+    for typed in (b"\n", b"5\n", b"yes\n"):
+        terminal.until(b"1-4): ")
+        terminal.type(typed)
+        terminal.until(b"Please type a number from 1 to 4.")
+    terminal.until(b"1-4): ")
+    terminal.type(b"3\n")
+    assert "You said no, so I leave it." in terminal.rest()
+    assert terminal.code() == 0  # a person's no is no failure
+    assert not (cli.workspace / "README.md").exists()
+
+
+def test_the_end_of_input_refuses(cli: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("run", "edit README")
+    terminal.until(b"1-4): ")
+    terminal.type(b"\x04")
+    assert "No answer: refused." in terminal.rest()
+    assert not (cli.workspace / "README.md").exists()
+
+
+def test_what_was_typed_before_the_question_does_not_answer_it(cli: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("run", "edit README")
+    terminal.type(b"1\n")
+    terminal.until(b"1-4): ")
+    terminal.type(b"3\n")
+    terminal.rest()
+    assert terminal.code() == 0
+    assert not (cli.workspace / "README.md").exists()
+
+
+def test_a_deadline_ends_a_question_that_nobody_answers(on_terminal: On) -> None:
+    terminal = on_terminal("run", "--deadline", "500ms", "edit README")
+    assert "the run's deadline of 0.5 s has passed" in terminal.rest()
+    assert terminal.code() == 124
+
+
+def test_questions_are_asked_beside_json_too(on_terminal: On, cli: Cli) -> None:
+    terminal = on_terminal("run", "--json", "edit README")
+    terminal.until(b"1-4): ")
+    terminal.type(b"1\n")
+    assert '"type":"run.completed"' in terminal.rest()
+    assert (cli.workspace / "README.md").exists()
+
+
+def test_without_a_prompt_an_example_is_shown(on_terminal: On) -> None:
+    terminal = on_terminal("run")
+    assert 'For example: dragoman run "' in terminal.rest()
+    assert terminal.code() == 2
+
+
+def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
+    terminal = on_terminal("run", "say \x1b[2Jthis\x1b]0;owned\x07 \x9b31mback\r\b\u202e", env={"NO_COLOR": "1"})
+    shown = terminal.rest()
+    assert "You said “say this" in shown
+    assert "back" in shown
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)
+
+
+def test_what_is_piped_keeps_the_agents_words_as_they_are(cli: Cli) -> None:
+    assert "“say \x1b[2Jthis" in cli("run", "say \x1b[2Jthis").out
+
+
+def test_colours_are_for_terminals_that_want_them(on_terminal: On) -> None:
+    assert "\x1b[2m" in on_terminal("run", "hello").rest()
+    assert not re.search(r"\x1b\[[0-9;]*m", on_terminal("run", "tools", env={"NO_COLOR": "1"}).rest())
+    assert "\x1b" not in on_terminal("run", "tools", env={"TERM": "dumb"}).rest()
+
+
+def test_a_slow_start_is_shown_and_wiped_away(cli: Cli, on_terminal: On) -> None:
+    go = cli.workspace / "go"
+    os.mkfifo(go)
+    script = cli.workspace / "agent.sh"
+    script.write_text(f"echo fetching it >&2\nread x < {go}\nexec {cli.demo}\n")
+    terminal = on_terminal("run", "--agent-command", f"sh {script}", "hello")
+    terminal.until(b"starting sh (1s): fetching it")
+    go.write_text("go\n")
+    assert "\r\x1b[2KHello!" in terminal.rest()
+
+
+# -- without a process
+
+
+def asked(**changes: object) -> PermissionRequest:
+    fields: dict[str, object] = {
+        "session_id": "s",
+        "tool_call_id": "t",
+        "title": "Do it",
+        "kind": "other",
+        "options": OPTIONS,
+    }
+    return PermissionRequest(**{**fields, **changes})  # type: ignore[arg-type]  # fields by name, as the tests say
+
+
+def shown(request: PermissionRequest, width: int = 80) -> str:
+    return "\n".join(without_colours(spans) for spans in question(request, Path("/project"), width))
+
+
+def test_a_question_tells_command_paths_and_changes() -> None:
+    text = shown(
+        asked(
+            title="Change\nthings",
+            command="rm -rf build\necho done",
+            paths=("/project/a.txt", "/etc/passwd"),
+            diffs=(Diff(path="/project/a.txt", old_text="one\ntwo\nthree\n", new_text="one\n2\nthree\n"),),
+        )
+    )
+    assert text.splitlines() == [
+        "? Change things (other)",
+        "  $ rm -rf build",
+        "    echo done",
+        "  a.txt  +1 −1",
+        "      one",
+        "    - two",
+        "    + 2",
+        "      three",
+        "  /etc/passwd",
+        "  1  Allow",
+        "  2  Reject",
+    ]
+
+
+def test_what_a_question_leaves_out_it_counts() -> None:
+    assert "… 84 more lines" in shown(asked(command="\n".join(f"echo {number}" for number in range(100))))
+    many = Diff(path="/project/a", old_text=None, new_text="line\n" * 50)
+    assert "… 34 more lines" in shown(asked(diffs=(many,)))
+
+
+def test_a_question_about_something_unknown_shows_its_input() -> None:
+    assert '  {"url":"https://example.com"}' in shown(asked(raw_input={"url": "https://example.com"}))
+
+
+def test_nothing_in_a_question_acts_on_the_terminal() -> None:
+    text = shown(asked(title="a\x1b[1Ab\u202ec", command="x\r\x1b[2Ky", paths=("/project/\x1b]0;t\x07p",)))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert "? abc (other)\n  $ xy\n  p" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "index"),
+    [("1", 0), (" 2. ", 1), ("2)", 1), ("0", None), ("3", None), ("", None), ("y", None), ("²", None)],
+)
+def test_only_a_number_that_stands_there_answers(line: str, index: int | None) -> None:
+    assert chosen(line, 2) == index
+
+
+class AskedScreen(Screen):
+    """Says when a question stands on the screen."""
+
+    def __init__(self) -> None:
+        super().__init__(Outbox(), text_tty=False, notes_tty=False, shared=True, width=None, paint=without_colours)
+        self.prompts: asyncio.Queue[None] = asyncio.Queue()
+
+    async def ask(self, spans: object) -> None:
+        await super().ask((Span("> "),))
+        self.prompts.put_nowait(None)
+
+
+async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
+    master, slave = pty.openpty()
+
+    async def caught_up() -> None:
+        return None
+
+    screen = AskedScreen()
+    asker = Asker(screen, fd=slave, cwd=Path("/project"), width=80, caught_up=caught_up)
+    try:
+        async with asyncio.timeout(LIMIT):
+            first = asyncio.create_task(asker(asked(title="First")))
+            second = asyncio.create_task(asker(asked(title="Second")))
+            await screen.prompts.get()
+            assert not asker.free.is_set()
+            assert "Second" not in capfd.readouterr().err
+            os.write(master, b"1\n")
+            assert (await first).option_id == "yes"
+            await screen.prompts.get()
+            os.write(master, b"2\n")
+            assert (await second).option_id == "no"
+            assert asker.free.is_set()
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> None:
+    master, slave = pty.openpty()
+
+    async def caught_up() -> None:
+        return None
+
+    screen = AskedScreen()
+    asker = Asker(screen, fd=slave, cwd=Path("/project"), width=80, caught_up=caught_up)
+    try:
+        async with asyncio.timeout(LIMIT):
+            first = asyncio.create_task(asker(asked()))
+            await screen.prompts.get()
+            first.cancel()
+            await asyncio.wait([first])
+            assert asker.free.is_set()
+            assert not asyncio.get_running_loop().remove_reader(slave)
+            second = asyncio.create_task(asker(asked()))
+            await screen.prompts.get()
+            os.write(master, b"1\n")
+            assert (await second).allowed
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+async def test_a_question_without_answers_is_refused() -> None:
+    async def caught_up() -> None:
+        return None
+
+    asker = Asker(AskedScreen(), fd=0, cwd=Path("/project"), width=80, caught_up=caught_up)
+    assert (await asker(asked(options=()))).outcome == "cancelled"

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Text, Thought
+from dragoman.cli.render import Renderer, duration, size, usage_parts
+from dragoman.cli.screen import without_colours
+from dragoman.record import rows
+from dragoman.views import events
+from dragoman.wire.vocabulary import Content, Cost, Diff, TextContent, ToolCallContent, ToolCallLocation
+
+HEAD = (0.0, "s", "r", None)
+CWD = Path("/project")
+
+
+def renderer(*, width: int = 80, thoughts: bool = True, verbose: bool = False) -> Renderer:
+    return Renderer(cwd=CWD, width=width, thoughts=thoughts, verbose=verbose)
+
+
+def shown(*told: events.Event, using: Renderer | None = None) -> list[Piece]:
+    by = using or renderer()
+    return [piece for event in told for piece in by.show(event)]
+
+
+def lines(*told: events.Event, using: Renderer | None = None) -> list[str]:
+    """The lines beside the text, as on a log."""
+    found = []
+    for piece in shown(*told, using=using):
+        assert isinstance(piece, Line | Ending)
+        found.append(without_colours(piece.spans))
+    return found
+
+
+def tool(
+    title: str = "",
+    kind: str = "other",
+    *,
+    content: tuple[ToolCallContent, ...] = (),
+    path: str | None = None,
+    line: int | None = None,
+    output: Any = None,
+    parent: str | None = None,
+    status: str = "pending",
+) -> tuple[Any, ...]:
+    locations = (ToolCallLocation(path=path, line=line),) if path else ()
+    return (*HEAD, "t1", title, None, kind, status, content, locations, None, output, parent)
+
+
+def call(*fields: Any, **named: Any) -> events.ToolCall:
+    return events.ToolCall(*tool(*fields, **named))
+
+
+def result(*fields: Any, status: str = "completed", **named: Any) -> events.ToolResult:
+    return events.ToolResult(*tool(*fields, status=status, **named))
+
+
+def plan(*entries: tuple[str, str]) -> events.PlanUpdated:
+    return events.PlanUpdated(*HEAD, tuple(rows.PlanEntry(text, "medium", status) for text, status in entries))
+
+
+def provider(kind: str, **update: Any) -> events.ProviderEvent:
+    line = msgspec.json.encode({"method": "session/update", "params": {"update": update}})
+    return events.ProviderEvent(0.0, "s", "r", line, kind)
+
+
+def test_words_and_thoughts_keep_their_messages_apart() -> None:
+    assert shown(
+        events.AssistantDelta(*HEAD, "Hi", "m1"),
+        events.AssistantMessage(*HEAD, "Hi", "m1"),
+        events.ReasoningDelta(*HEAD, "Hm", "m2"),
+    ) == [Text("Hi", "m1"), MessageEnd("m1"), Thought("Hm", "m2")]
+
+
+def test_thoughts_are_left_out_where_nobody_wants_them() -> None:
+    assert shown(events.ReasoningDelta(*HEAD, "Hm", "m2"), using=renderer(thoughts=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (call("Edit README.md", "edit", path="/project/README.md"), "● Edit README.md"),
+        (call("Edit the readme", "edit", path="/project/doc/README.md", line=3), "● Edit the readme doc/README.md:3"),
+        (call("ls -la", "execute"), "● run ls -la"),
+        (call("Run `ls`", "execute"), "● Run `ls`"),
+        (call("Running: ls", "execute"), "● Running: ls"),
+        (call("ls", "execute", path="/project"), "● run ls"),
+        (call("Writing /project/a/b.py", "edit"), "● Writing a/b.py"),
+        (call("main.py", "read", path="/project/main.py"), "● read main.py"),
+        (call("", "search"), "● search"),
+        (call("", "other"), "● other"),
+        (call("", "edit", path="/etc/hosts"), "● edit /etc/hosts"),
+        (call("a\n\x1b[31mb", "other"), "● a b"),
+        (call("Look", "read", parent="t0"), "  ● read Look"),
+        (
+            result("Edit x", "edit", content=(Diff(path="x", old_text="a\nb\n", new_text="a\nc\nd\n"),)),
+            "✓ Edit x  +2 −1",
+        ),
+        (result("Run x", "execute", output={"exitCode": 2}), "✓ Run x  exit 2"),
+        (result("Run x", "execute", output={"exit_code": 0}), "✓ Run x  exit 0"),
+        (result("Do x", output=["a"]), "✓ Do x"),
+        (result("Do x", status="failed", output={"error": "no\nway"}), "✗ Do x  no way"),
+        (result("Do x", status="failed", output={"error": "```\nno\n```"}), "✗ Do x  no"),
+        (result("Do x", status="failed", content=(Content(content=TextContent(text="why")),)), "✗ Do x  why"),
+        (call("Done at once", status="completed"), "✓ Done at once"),
+    ],
+)
+def test_a_tool_line_says_what_is_done_to_what(event: events.Event, line: str) -> None:
+    assert lines(event) == [line]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_tool_line_fits_the_terminal(width: int) -> None:
+    long = "漢字 and a very long title that goes on and on " * 5
+    for event in (
+        call(long, "edit", path=f"/project/{'deep/' * 30}file.py"),
+        call("Edit it", "edit", path=f"/project/{'deep/' * 30}file.py"),
+        result("Do it", status="failed", output={"error": long}),
+    ):
+        (text,) = lines(event, using=renderer(width=width))
+        wide = sum(2 if character in "漢字" else 1 for character in text)
+        assert wide <= width
+
+
+def test_a_result_takes_the_place_of_its_call() -> None:
+    begun, ended = shown(call("Run x", "execute"), result("Run x", "execute", output={"exitCode": 0}))
+    assert isinstance(begun, Line)
+    assert isinstance(ended, Ending)
+    assert begun.key == ended.key
+
+
+def test_a_plan_is_told_whole_once_and_then_where_it_changed() -> None:
+    by = renderer()
+    assert lines(plan(("One", "in_progress"), ("Two", "pending")), using=by) == ["plan 0/2", "  ▸ One", "  ○ Two"]
+    assert lines(plan(("One", "in_progress"), ("Two", "pending")), using=by) == []
+    assert lines(plan(("One", "completed"), ("Two", "in_progress")), using=by) == ["  ✓ One", "  ▸ Two"]
+    new = plan(("One", "completed"), ("Two", "in_progress"), ("Three", "pending"))
+    assert lines(new, using=by) == ["plan 1/3", "  ✓ One", "  ▸ Two", "  ○ Three"]
+
+
+def test_a_plan_in_markdown_is_shown_as_it_is() -> None:
+    assert lines(events.PlanUpdated(*HEAD, (), "p", "# Do\n- this")) == ["# Do", "- this"]
+    assert lines(events.PlanUpdated(*HEAD, (), "p", None, None, True)) == []
+
+
+def asked_and(by: str, kind: str | None, *, verbose: bool = False) -> list[str]:
+    return lines(
+        events.PermissionRequested(*HEAD, "p1", "t1", "Run x", "execute", None, (), (), ()),
+        events.PermissionResolved(*HEAD, "p1", "t1", "selected", "o", kind, by, "access is read-only"),
+        using=renderer(verbose=verbose),
+    )
+
+
+def test_what_was_decided_for_the_user_is_told() -> None:
+    assert asked_and("access", "reject_once") == ["✗ not allowed: Run x (access is read-only)"]
+    assert asked_and("access", None) == ["✗ not allowed: Run x (access is read-only)"]
+    assert asked_and("default", "reject_once") == ["✗ not allowed: Run x (nobody to ask)"]
+    assert asked_and("access", "allow_once") == []
+    assert asked_and("access", "allow_once", verbose=True) == ["✓ allowed: Run x (access is read-only)"]
+    assert asked_and("callback", "reject_once") == []
+
+
+def test_what_is_no_text_is_named() -> None:
+    image = {"type": "image", "data": "A" * 4000, "mimeType": "image/png"}
+    link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
+    inside = {"type": "resource", "resource": {"uri": "demo:///n.md", "text": "x"}}
+    kind = "agent_message_chunk"
+    assert lines(*(provider(kind, content=block) for block in (image, link, inside, None))) == [
+        "[image: image/png, 3.0 kB]",
+        "[link: file:///a]",
+        "[resource: demo:///n.md]",
+        "[attachment: ]",
+    ]
+
+
+def test_notices_modes_and_compactions_are_told_and_the_rest_is_not() -> None:
+    assert lines(
+        provider("notice", severity="info", title="Hello", description="there"),
+        provider("current_mode_update", currentModeId="plan"),
+        provider("compaction_update", status="in_progress"),
+        provider("compaction_update", status="completed"),
+        provider("available_commands_update", availableCommands=[]),
+        provider("something_new", x=1),
+    ) == ["! Hello: there", "mode: plan", "the agent compacted its context"]
+
+
+def test_the_last_line_tells_only_what_was_reported() -> None:
+    usage = rows.Usage(input_tokens=1234, output_tokens=0, cost=Cost(amount=0.0123, currency="USD"))
+    end = events.RunCompleted(*HEAD, "success", "end_turn", "", usage, 3.21)
+    assert lines(end) == ["done in 3.2s · tokens: 1.2k in, 0 out · 0.0123 USD"]
+    assert lines(events.RunCompleted(*HEAD, "cancelled", None, "", None, 75.4)) == ["cancelled after 1m15s"]
+    assert lines(events.RunCompleted(*HEAD, "error", None, "", rows.Usage(), 1.0)) == ["failed after 1.0s"]
+
+
+def test_figures_are_short() -> None:
+    assert usage_parts(rows.Usage(total_tokens=999)) == ["tokens: 999"]
+    assert usage_parts(rows.Usage(context_used=12_345, context_size=200_000)) == ["context: 12k of 200k"]
+    assert usage_parts(rows.Usage(input_tokens=2_000_000)) == ["tokens: 2M in"]
+    assert usage_parts(rows.Usage(cost=Cost(amount=12.5, currency="EUR"))) == ["12.50 EUR"]
+    assert (duration(0.04), duration(3600)) == ("0.0s", "1h")
+    assert (size(12), size(1500), size(3_200_000)) == ("12 bytes", "1.5 kB", "3.2 MB")

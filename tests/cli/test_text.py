@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.cli.text import clean, columns, one_line, plain
+
+
+def test_sequences_go_whole_and_words_stay() -> None:
+    assert clean("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1bcreset") == "red link reset"
+
+
+def test_a_string_for_the_terminal_that_never_ends_swallows_nothing() -> None:
+    assert clean("\x1b]0;title\nand the rest") == "0;title\nand the rest"
+
+
+def test_line_ends_and_tabs_stay_and_carriage_returns_go() -> None:
+    assert clean("a\tb\r\nc\rd") == "a\tb\ncd"
+
+
+@given(st.lists(st.text()))
+def test_no_control_character_passes_however_the_text_is_cut(parts: list[str]) -> None:
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "".join(clean(part) for part in parts))
+
+
+def test_the_direction_of_writing_cannot_be_turned() -> None:
+    assert plain("rm \u202efdp.\u2066x") == "rm fdp.x"
+    assert clean("שלום") == "שלום"
+
+
+def test_one_line_is_one_line() -> None:
+    assert one_line("a\n\tb  c", 80) == "a b c"
+    assert one_line("abcdef", 4) == "abc…"
+    assert one_line("漢字漢字", 5) == "漢字…"
+
+
+@given(st.text(), st.integers(min_value=2, max_value=40))
+def test_one_line_fits(text: str, width: int) -> None:
+    line = one_line(text, width)
+    assert columns(line) <= width
+    assert "\n" not in line

@@ -1,0 +1,108 @@
+"""Examples in Markdown: what they are, and running them as a newcomer would, one after the other in one folder.
+
+```python blocks are programs of their own; an ```output block right after one is what it prints. In ```console
+blocks, lines that begin with `$ ` are typed into a shell, and what follows each is what it prints, stderr with it;
+where nothing follows, nothing is compared. `…` stands for anything, spaces and line breaks for each other. A block
+after `<!-- not run: why -->` is left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+# Each example takes a second or two; one that hangs shall say which it is.
+LIMIT_SECONDS = 60
+
+_BLOCK = re.compile(
+    r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<language>python|console)\n(?P<body>.*?)^```$"
+    r"(?:\n+```output\n(?P<output>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One thing to run: a program, or a line for the shell."""
+
+    where: str
+    language: Literal["python", "console"]
+    text: str
+    expected: str | None
+
+
+def examples(path: Path) -> Iterator[Example]:
+    """Those of a document that are to be run, in order."""
+    document = path.read_text(encoding="utf-8")
+    for block in _BLOCK.finditer(document):
+        if block["reason"] is not None:
+            continue
+        line = document.count("\n", 0, block.start("body")) + 1
+        if block["language"] == "python":
+            yield Example(f"{path.name}:{line}", "python", block["body"], block["output"])
+        else:
+            yield from _typed(path.name, line, block["body"])
+
+
+def _typed(name: str, line: int, body: str) -> Iterator[Example]:
+    """The commands of a console block, each with what is shown under it."""
+    lines = body.splitlines(keepends=True)
+    starts = [index for index, text in enumerate(lines) if text.startswith("$ ")]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        # A command goes on where the line before ends with a backslash, or inside of a here-document.
+        last = start
+        while lines[last].endswith("\\\n"):
+            last += 1
+        if here := re.search(r"<<'(\w+)'", lines[start]):
+            last = lines.index(f"{here[1]}\n", start)
+        command = "".join(lines[start : last + 1]).removeprefix("$ ")
+        expected = "".join(lines[last + 1 : end])
+        yield Example(f"{name}:{line + start}", "console", command, expected or None)
+
+
+def run(example: Example, folder: Path, env: Mapping[str, str]) -> str:
+    """What it prints. AssertionError where a program fails; a shell's exit code is shown by the examples themselves."""
+    if example.language == "python":
+        program = folder / "example.py"
+        program.write_text(example.text, encoding="utf-8")
+        command = [sys.executable, str(program)]
+    else:
+        command = ["bash", "-c", example.text]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    printed = done.stdout.decode("utf-8")
+    if example.language == "python":
+        (folder / "example.py").unlink()
+        assert done.returncode == 0, f"{example.where} ended with exit code {done.returncode}:\n{printed}"
+    return printed
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Whether it is what the document shows, word by word: where lines are broken is for the reader's width."""
+    pattern = ".*?".join(re.escape(" ".join(part.split())) for part in expected.split("…"))
+    return re.fullmatch(pattern, " ".join(printed.split()), re.DOTALL) is not None
+
+
+def newcomer(home: Path) -> dict[str, str]:
+    """The environment of someone who has just installed it: our programs, the system's, and an empty home folder."""
+    return {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}",
+        "LANG": "C.UTF-8",
+        "SHELL": "/bin/sh",  # its login shell has nothing of ours to read
+        "DRAGOMAN_DEMO_PACE": "0",
+    }

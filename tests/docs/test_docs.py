@@ -1,0 +1,86 @@
+"""The documents do what they say: examples run and print what is shown, links lead somewhere, tables match the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from dragoman import errors, events
+from dragoman.cli import exits
+from dragoman.cli.run import EPILOG
+
+from . import examples
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDE = ROOT / "docs" / "guide.md"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.timeout(240)  # dozens of real runs, one after the other
+@pytest.mark.parametrize("document", [ROOT / "README.md", GUIDE], ids=lambda path: path.stem)
+def test_every_example_runs_and_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "README.md").write_text("# My project\n")
+    env = examples.newcomer(tmp_path)
+    wrong = []
+    for example in examples.examples(document):
+        printed = examples.run(example, folder, env)
+        if example.expected is not None and not examples.matches(example.expected, printed):
+            wrong.append(f"{example.where}\n{example.text}--- shown:\n{example.expected}--- printed:\n{printed}")
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_inside_the_project_leads_somewhere(document: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (document.parent / name).resolve() if name else document
+        if not path.exists() or (anchor and anchor not in _anchors(path)):
+            broken.append(target)
+    assert not broken
+
+
+def _anchors(path: Path) -> set[str]:
+    """The anchors that a Markdown page gets for its headings."""
+    heads = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "generate_reference.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_guide_lists_every_exit_code() -> None:
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)}
+    in_the_code = {value for value in vars(exits).values() if isinstance(value, int)} - {exits.STDERR_LINES}
+    assert documented == in_the_code
+    assert {int(code) for code in re.findall(r"^  (\d+) ", EPILOG, re.MULTILINE)} <= documented
+
+
+def test_the_guide_lists_every_event() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `([a-z.]+)` \| `[A-Z]\w+` \|", text, re.MULTILINE))
+    assert documented == {each.type for each in get_args(events.Event)}
+
+
+def test_the_guide_names_only_errors_that_there_are() -> None:
+    section = GUIDE.read_text(encoding="utf-8").partition("## When something goes wrong")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([A-Z]\w+)`", section))
+    assert named
+    assert {name for name in named if not hasattr(errors, name)} == set()

@@ -1,0 +1,155 @@
+"""Whatever is said, in whatever order, the fold takes it, and takes it the same way each time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.record import facts, notes
+from dragoman.testing.tape import Tape, rows_of
+from dragoman.wire.vocabulary import TextContent
+
+Step = Callable[[Tape], object]
+
+# Few names, so that they meet: ids repeat, are empty, come late and never come.
+ids = st.sampled_from(["", "a", "b"])
+words = st.text(max_size=3)
+statuses = st.sampled_from(["pending", "in_progress", "completed", "failed", "no such status", None, 7])
+request_ids: st.SearchStrategy[int | str] = st.sampled_from([0, 1, 2, 3, "p", "q"])
+cuts: st.SearchStrategy[Literal["cancelled", "error", "interrupted"]] = st.sampled_from(
+    ["cancelled", "error", "interrupted"]
+)
+
+blocks = st.one_of(
+    st.fixed_dictionaries({"type": st.just("text"), "text": words}),
+    st.just({"type": "image", "data": "aGk=", "mimeType": "image/png"}),
+    st.just({"type": "resource_link", "uri": "file:///x", "name": "x"}),
+    st.just({"type": "never heard of"}),
+    st.none(),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | words,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
+    max_leaves=4,
+)
+tool_fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "status": statuses,
+        "title": words,
+        "kind": st.sampled_from(["edit", "execute", "what"]),
+        "rawInput": json_values,
+        "rawOutput": json_values,
+        "content": st.lists(
+            st.sampled_from(
+                [
+                    {"type": "diff", "path": "/x", "newText": "n"},
+                    {"type": "terminal", "terminalId": "t"},
+                    {"type": "odd"},
+                ]
+            ),
+            max_size=2,
+        ),
+        "locations": st.lists(st.just({"path": "/x"}), max_size=2),
+        "_meta": st.sampled_from([{"claudeCode": {"parentToolUseId": "a"}}, {"x": None}, None]),
+    },
+)
+setting = {
+    "type": "select",
+    "id": "mode",
+    "name": "Mode",
+    "category": "mode",
+    "currentValue": "ask",
+    "options": [{"value": "ask", "name": "Ask"}, {"value": "do", "name": "Do"}],
+}
+
+
+def _steps() -> st.SearchStrategy[Step]:
+    def update(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+        return st.fixed_dictionaries(fields).map(lambda chosen: lambda tape: tape.update(kind, **chosen))
+
+    chunks = [
+        update(kind, content=blocks, messageId=st.sampled_from([None, "m", "n"]))
+        for kind in ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk")
+    ]
+    tools: list[st.SearchStrategy[Step]] = [
+        st.tuples(ids, tool_fields).map(lambda c: lambda tape: tape.tool(c[0], **c[1])),
+        st.tuples(ids, tool_fields).map(lambda c: lambda tape: tape.tool_update(c[0], **c[1])),
+        st.tuples(request_ids, ids, tool_fields).map(lambda c: lambda tape: tape.permission(c[0], c[1], **c[2])),
+        st.tuples(request_ids, st.sampled_from(["allow", "reject", "odd", None])).map(
+            lambda c: lambda tape: tape.decide(*c)
+        ),
+    ]
+    others = [
+        update("plan", entries=st.just([{"content": "c", "priority": "high", "status": "pending"}])),
+        update("plan_update", plan=st.just({"type": "markdown", "planId": "p", "content": "x"})),
+        update("plan_removed", planId=st.just("p")),
+        update("usage_update", used=st.integers(0, 5), size=st.integers(0, 5)),
+        update("current_mode_update", currentModeId=words),
+        update("config_option_update", configOptions=st.lists(st.just(setting), max_size=1)),
+        update("session_info_update", title=st.none() | words),
+        update("available_commands_update", availableCommands=st.just([{"name": "x", "description": "y"}])),
+        update("subagent_update", sessionId=ids, title=words),
+        update("notice", message=words),
+        update("of another time", anything=json_values),
+    ]
+    ours: list[st.SearchStrategy[Step]] = [
+        words.map(lambda text: lambda tape: tape.prompt(text)),
+        st.just(lambda tape: tape.cancel()),
+        st.sampled_from(["session/load", "session/resume", "session/set_mode", "session/set_config_option"]).map(
+            lambda method: lambda tape: tape.ask(method, modeId="do", configId="mode", value="do", cwd="/")
+        ),
+    ]
+    answers: list[st.SearchStrategy[Step]] = [
+        st.tuples(request_ids, st.sampled_from(["end_turn", "cancelled", "refusal", "odd"])).map(
+            lambda c: lambda tape: tape.end(*c)
+        ),
+        st.tuples(request_ids, json_values).map(lambda c: lambda tape: tape.answer(*c)),
+        st.tuples(request_ids, st.sampled_from([-32800, -32603, 1])).map(lambda c: lambda tape: tape.refuse(*c)),
+    ]
+    host: list[st.SearchStrategy[Step]] = [
+        st.tuples(request_ids, words).map(lambda c: lambda tape: tape.note(notes.Decision(c[0], "who", c[1]))),
+        cuts.map(
+            lambda status: lambda tape: tape.note(notes.RunCut(next(iter(tape.fold.runs), "none"), status, "cut"))
+        ),
+        # The host gives each run an id of its own.
+        st.just(lambda tape: tape.note(notes.Prompt(f"run-{len(tape.frames)}", (TextContent(text="x"),)))),
+    ]
+    return st.one_of(*chunks, *tools, *others, *ours, *answers, *host)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_steps(), max_size=30))
+def test_no_order_of_frames_raises_and_all_of_them_fold_alike_again(steps: list[Step]) -> None:
+    tape = Tape()
+    for step in steps:
+        step(tape)
+    assert rows_of(tape.played_again()) == rows_of(tape.fold)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_steps(), max_size=30))
+def test_the_facts_tell_the_rows(steps: list[Step]) -> None:
+    tape = Tape()
+    for step in steps:
+        step(tape)
+    said: dict[str, str] = {}
+    for fact in tape.facts:
+        if isinstance(fact, facts.TextAdded):
+            said[fact.message.id] = said.get(fact.message.id, "") + fact.text
+    for message in tape.fold.messages:
+        if message.id in said:
+            assert message.text == said[message.id]
+    seen = Counter(fact.tool_call.id for fact in tape.facts if isinstance(fact, facts.ToolCallSeen))
+    ended = Counter(fact.tool_call.id for fact in tape.facts if isinstance(fact, facts.ToolCallEnded))
+    assert set(seen) == {call.id for call in tape.fold.tool_calls}
+    assert set(seen.values()) <= {1}
+    assert set(ended.values()) <= {1}
+    closed = Counter(fact.run.id for fact in tape.facts if isinstance(fact, facts.RunEnded))
+    assert set(closed.values()) <= {1}
+    resolved = Counter(fact.permission.id for fact in tape.facts if isinstance(fact, facts.PermissionResolved))
+    assert set(resolved.values()) <= {1}

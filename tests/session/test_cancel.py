@@ -1,0 +1,304 @@
+"""G5: a cancel is polite, keeps listening, ends in time, and the next run never overlaps it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dragoman.errors import AgentCrashed, RequestFailed
+from dragoman.host.permission import PermissionRequest
+from dragoman.session.run import Run
+from dragoman.session.session import Session
+from dragoman.session.spec import Limits
+from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.testing.stage import config, runtime_of, session_of
+from dragoman.views import events
+
+# Graces that a test has to sit out.
+QUICK = {"limits": Limits(cancel_grace=0.05, close_grace=0.05)}
+
+
+async def until(run: Run, kind: type[events.EventBase]) -> None:
+    async for event in run:
+        if isinstance(event, kind):
+            return
+
+
+async def goes_on(session: Session) -> None:
+    """The session is as good as new."""
+    assert session.status() == "idle"
+    assert (await session.run("hello")).text == "hello"
+
+
+async def echo(turn: Turn) -> str:
+    await turn.say(turn.text)
+    return "end_turn"
+
+
+async def test_a_streaming_run_is_cancelled_and_what_still_comes_is_kept() -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        while not turn.cancelled.is_set():
+            await turn.say("word ")
+            await asyncio.sleep(0)
+        await turn.say("last words")
+        return "cancelled"
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        run = session.run("go")
+        await until(run, events.AssistantDelta)
+        await run.cancel()
+        result = await run
+        assert (result.status, result.stop_reason) == ("cancelled", "cancelled")
+        assert result.text.endswith("last words")
+        assert len(agent.all_heard("session/cancel")) == 1
+        await goes_on(session)
+        assert not agent.overlapped
+
+
+async def test_a_run_is_cancelled_while_its_tool_runs() -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        await turn.tool("t", status="in_progress")
+        await turn.cancelled.wait()
+        await turn.tool_update("t", status="failed")
+        return "cancelled"
+
+    async with session_of(script) as session:
+        run = session.run("go")
+        await until(run, events.ToolCall)
+        await run.cancel()
+        result = await run
+        assert result.status == "cancelled"
+        assert [call.status for call in result.tool_calls] == ["failed"]
+        await goes_on(session)
+
+
+async def test_a_waiting_permission_is_answered_cancelled() -> None:
+    answers: list[str | None] = []
+    asked = asyncio.Event()
+
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        answers.extend(await asyncio.gather(turn.ask_permission(toolCallId="a"), turn.ask_permission(toolCallId="b")))
+        answers.append(await turn.ask_permission("one more, on its way when the cancel came"))
+        return await turn.wait_cancelled()
+
+    async def ask(request: PermissionRequest) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    heard: list[events.Event] = []
+    async with session_of(script, on_permission=ask, on_event=heard.append) as session:
+        run = session.run("go")
+        await asked.wait()
+        assert session.status() == "waiting"
+        await run.cancel()
+        assert answers == [None, None, None]
+        resolved = [event for event in heard if isinstance(event, events.PermissionResolved)]
+        assert [(event.outcome, event.decided_by) for event in resolved] == [("cancelled", "cancel")] * 3
+        assert (await run).status == "cancelled"
+        await goes_on(session)
+
+
+async def test_a_queued_run_never_reaches_the_agent() -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        first, second, third = session.run("go"), session.run("never"), session.run("hello")
+        await second.cancel()
+        told = [event async for event in second]
+        assert [event.type for event in told] == ["run.completed"]
+        result = await second
+        assert (result.status, result.text) == ("cancelled", "")
+        await first.cancel()
+        assert (await third).text == "hello"
+        assert [asked.params["prompt"][0]["text"] for asked in agent.all_heard("session/prompt")] == ["go", "hello"]
+        assert not agent.overlapped
+
+
+async def test_cancelling_the_session_cancels_the_queue_too() -> None:
+    async def script(turn: Turn) -> str:
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        runs = [session.run("go"), session.run("never"), session.run("never")]
+        await session.cancel()
+        assert [(await run).status for run in runs] == ["cancelled"] * 3
+        assert len(agent.all_heard("session/prompt")) == 1
+
+
+async def test_an_agent_that_answers_a_cancel_with_an_error_did_as_it_was_asked() -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        await turn.say("half")
+        await turn.cancelled.wait()
+        return turn.refuse(-32603, "aborted")
+
+    async with session_of(script) as session:
+        run = session.run("go")
+        await until(run, events.AssistantDelta)
+        await run.cancel()
+        result = await run
+        assert (result.status, result.text) == ("cancelled", "half")
+        await goes_on(session)
+
+
+async def test_an_agent_that_finishes_all_the_same_has_finished() -> None:
+    """goose 1.34.0 ends a cancelled turn with `end_turn`."""
+
+    async def script(turn: Turn) -> object:
+        await turn.say("all of it")
+        await turn.cancelled.wait()
+        return "end_turn"
+
+    async with session_of(script) as session:
+        run = session.run("go")
+        await until(run, events.AssistantDelta)
+        await run.cancel()
+        assert (await run).status == "success"
+
+
+async def test_an_agent_that_ignores_a_cancel_is_ended_and_other_sessions_are_told_why() -> None:
+    async def script(turn: Turn) -> None:
+        await turn.say("working")
+        await turn.never()
+
+    agent = ScriptedAgent(script)
+    async with runtime_of(agent, **QUICK) as runtime:
+        deaf, other, idle = [await runtime.open_session(config()) for _ in range(3)]
+        cancelled, cut = deaf.run("go"), other.run("go")
+        waiting = other.run("never")
+        await until(cut, events.AssistantDelta)
+        await until(cancelled, events.AssistantDelta)
+        await cancelled.cancel()
+        result = await cancelled
+        assert (result.status, result.text) == ("cancelled", "working")
+        with pytest.raises(AgentCrashed, match=r"did not stop within 0\.05 s") as interrupted:
+            await cut
+        assert interrupted.value.result.text == "working"
+        assert interrupted.value.exit_code == -2  # SIGINT was enough
+        with pytest.raises(AgentCrashed, match="did not stop"):
+            await waiting
+        assert [session.status() for session in (deaf, other, idle)] == ["error", "error", "error"]
+        assert other.fold.runs[cut.id].status == "interrupted"
+        assert deaf.fold.runs[cancelled.id].status == "cancelled"
+        with pytest.raises(AgentCrashed, match="did not stop"):
+            idle.run("go")
+        assert len(agent.all_heard("session/cancel")) == 1
+
+
+async def test_leaving_the_block_cancels_also_when_it_is_left_by_an_error() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("working")
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        run = session.run("go")
+
+        async def fail() -> None:
+            async with run:
+                async for _ in run:
+                    raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await fail()
+        assert run.done
+        assert (await run).status == "cancelled"
+        assert len(agent.all_heard("session/cancel")) == 1
+
+
+async def test_cancelling_the_task_that_awaits_cancels_the_run() -> None:
+    async def script(turn: Turn) -> object:
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        run = session.run("go")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await run
+        await agent.hears("session/cancel")
+        assert (await run).status == "cancelled"
+
+
+async def test_the_next_run_waits_for_the_end_of_the_cancelled_one() -> None:
+    release = asyncio.Event()
+
+    async def script(turn: Turn) -> object:
+        if turn.text != "go":
+            return await echo(turn)
+        await turn.cancelled.wait()
+        await release.wait()
+        return "cancelled"
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        first = session.run("go")
+        cancelling = asyncio.ensure_future(first.cancel())
+        await agent.hears("session/cancel")
+        second = session.run("hello")
+        assert not second.done
+        assert len(agent.all_heard("session/prompt")) == 1
+        release.set()
+        await cancelling
+        assert (await second).text == "hello"
+        assert not agent.overlapped
+
+
+async def test_cancelling_twice_asks_once_and_after_the_end_nothing() -> None:
+    async def script(turn: Turn) -> object:
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        run = session.run("go")
+        await asyncio.gather(run.cancel(), run.cancel(), session.cancel())
+        await run.cancel()
+        await session.cancel()
+        assert len(agent.all_heard("session/cancel")) == 1
+
+
+async def test_a_permission_that_the_agent_withdraws_is_forgotten() -> None:
+    asked = asyncio.Event()
+
+    async def script(turn: Turn) -> object:
+        task = asyncio.ensure_future(turn.ask_permission())
+        await asked.wait()
+        task.cancel()  # sends $/cancel_request, as Claude and Codex do
+        await asyncio.wait([task])
+        await turn.say("never mind")
+        return None
+
+    async def ask(request: PermissionRequest) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    async with session_of(script, on_permission=ask) as session:
+        told = [event async for event in session.run("go")]
+        assert session.status() == "idle"
+        [resolved] = [event for event in told if isinstance(event, events.PermissionResolved)]
+        assert (resolved.outcome, resolved.decided_by) == ("failed", "cancel")
+
+
+async def test_a_failed_prompt_is_no_cancel() -> None:
+    async def script(turn: Turn) -> object:
+        turn.refuse(-32603, "no model", {"details": "the key is missing"})
+
+    async with session_of(script) as session:
+        with pytest.raises(RequestFailed, match=r"no model.*the key is missing"):
+            await session.run("go")

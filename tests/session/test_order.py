@@ -1,0 +1,178 @@
+"""G1: updates of a session are seen in the order of the wire, all of them before their run completes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
+from dragoman.testing.stage import config, runtime_of, session_of
+from dragoman.views import events
+from dragoman.views.events import Event
+
+
+async def test_all_that_was_said_before_the_answer_is_seen_before_the_end() -> None:
+    async def script(turn: Turn) -> None:
+        for number in range(1000):
+            await turn.say(f"{number} ")
+
+    async with session_of(script) as session:
+        told = [event async for event in session.run("go")]
+        assert [event.text for event in told if isinstance(event, events.AssistantDelta)] == [
+            f"{number} " for number in range(1000)
+        ]
+        assert isinstance(told[-1], events.RunCompleted)
+        assert told[-1].text == "".join(f"{number} " for number in range(1000))
+
+
+async def test_a_result_has_every_word_that_came_in_the_same_breath_as_the_answer() -> None:
+    async def script(turn: Turn) -> None:
+        turn.agent.update(turn.session_id, "agent_message_chunk", content={"type": "text", "text": "last word"})
+
+    async with session_of(script) as session:
+        assert (await session.run("go")).text == "last word"
+
+
+async def test_what_comes_after_end_turn_belongs_to_the_session() -> None:
+    between: asyncio.Queue[Event] = asyncio.Queue()
+
+    def hear(event: Event) -> None:
+        if event.run_id is None:
+            between.put_nowait(event)
+
+    async def script(turn: Turn) -> None:
+        await turn.say("hi")
+        loop = asyncio.get_running_loop()
+        for delay in (1, 2):  # in the turn of the answer, and in one after it
+
+            def later(left: int = delay) -> None:
+                if left:
+                    loop.call_soon(later, left - 1)
+                else:
+                    turn.agent.update(turn.session_id, "session_info_update", title="A title")
+
+            later()
+
+    async with session_of(script, on_event=hear) as session:
+        told = [event async for event in session.run("go")]
+        late = await between.get()
+        assert isinstance(late, events.ProviderEvent)
+        assert (late.kind, late.session_id) == ("session_info_update", session.id)
+        assert isinstance(told[-1], events.RunCompleted)
+        assert session.fold.title == "A title"
+
+
+async def test_words_in_the_same_bytes_after_the_answer_are_not_the_runs() -> None:
+    heard: list[Event] = []
+
+    async def prompt(asked: Asked) -> object:
+        agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": "in"})
+        asyncio.get_running_loop().call_soon(
+            agent.update, asked.session_id, "agent_message_chunk"
+        )  # after the answer; without content, so that nothing but the order is tested
+        return {"stopReason": "end_turn"}
+
+    agent = ScriptedAgent(answers={"session/prompt": prompt})
+    async with session_of(agent, on_event=heard.append) as session:
+        result = await session.run("go")
+        assert result.text == "in"
+        await session.run("again")
+        strays = [event for event in heard if isinstance(event, events.ProviderEvent)]
+        assert {event.run_id for event in strays} <= {None, result.run_id}
+
+
+async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
+    heard: list[Event] = []
+
+    async def new(asked: Asked) -> object:
+        agent.update("early", "available_commands_update", availableCommands=[{"name": "x", "description": "y"}])
+        agent.update("early", "agent_message_chunk", content={"type": "text", "text": "Welcome."})
+        await agent.connection.drain()
+        return {"sessionId": "early"}
+
+    agent = ScriptedAgent(answers={"session/new": new})
+    async with session_of(agent, on_event=heard.append) as session:
+        assert [command.name for command in session.fold.commands] == ["x"]
+        assert [message.text for message in session.fold.messages] == ["Welcome."]
+        assert [event.type for event in heard] == ["provider.event", "assistant.delta"]
+
+
+async def test_early_updates_of_a_session_that_never_comes_are_told_as_strays() -> None:
+    async def new(asked: Asked) -> object:
+        agent.update("another", "session_info_update", title="x")
+        return {"sessionId": "this"}
+
+    agent = ScriptedAgent(answers={"session/new": new})
+    async with runtime_of(agent) as runtime:
+        await runtime.open_session(config())
+        [stray] = [entry for entry in runtime.diagnostics.recent if entry.kind == "stray"]
+        assert "another" in stray.text
+
+
+async def test_what_load_tells_again_is_complete_when_it_returns() -> None:
+    async def load(asked: Asked) -> object:
+        for number in range(500):
+            agent.update(asked.session_id, "user_message_chunk", content={"type": "text", "text": f"question {number}"})
+            agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": f"answer {number}"})
+        return None
+
+    agent = ScriptedAgent(capabilities={"loadSession": True}, answers={"session/load": load})
+    async with runtime_of(agent) as runtime:
+        first = await runtime.open_session(config())
+        handle = first.snapshot()
+        await first.close()
+        session = await runtime.load_session(handle)
+        assert [message.text for message in session.fold.messages] == [
+            text for number in range(500) for text in (f"question {number}", f"answer {number}")
+        ]
+        assert all(message.replayed for message in session.fold.messages)
+
+
+@pytest.mark.parametrize("method", ["session/resume", "session/load"])
+async def test_a_session_may_go_on_under_another_id_of_the_agents(method: str) -> None:
+    """Claude's adapter answers `session/resume` with a session id, which may be a new one."""
+
+    async def reopen(asked: Asked) -> object:
+        agent.update("rotated", "session_info_update", title="already under the new id")
+        return {"sessionId": "rotated"}
+
+    async def script(turn: Turn) -> None:
+        await turn.say(turn.session_id)
+
+    capabilities = {"loadSession": True, "sessionCapabilities": {"resume": {}} if method == "session/resume" else {}}
+    agent = ScriptedAgent(script, capabilities=capabilities, answers={method: reopen})
+    async with runtime_of(agent) as runtime:
+        first = await runtime.open_session(config())
+        handle = first.snapshot()
+        await first.close()
+        session = await runtime.resume_session(handle)
+        assert session.fold.title == "already under the new id"
+        assert (await session.run("go")).text == "rotated"
+        assert session.snapshot().agent_session_id == "rotated"
+        assert session.id == handle.session_id
+
+
+async def test_sessions_of_one_agent_hear_only_their_own() -> None:
+    async def script(turn: Turn) -> None:
+        for _ in range(50):
+            await turn.say(turn.session_id + " ")
+            await asyncio.sleep(0)
+
+    async with runtime_of(script) as runtime:
+        sessions = [await runtime.open_session(config()) for _ in range(3)]
+        results = await asyncio.gather(*(session.run("go").result() for session in sessions))
+        assert [set(result.text.split()) for result in results] == [{"session-1"}, {"session-2"}, {"session-3"}]
+
+
+async def test_an_update_for_no_session_is_told_as_a_stray() -> None:
+    async def script(turn: Turn) -> None:
+        turn.agent.update("nobody", "session_info_update", title="x")
+        turn.agent.notify("_vendor/hello", {"x": 1})
+        await turn.say("hi")
+
+    async with runtime_of(script) as runtime:
+        session = await runtime.open_session(config())
+        await session.run("go")
+        assert [entry.kind for entry in runtime.diagnostics.recent] == ["stray", "stray"]
+        assert ["nobody" in entry.text or "_vendor/hello" in entry.text for entry in runtime.diagnostics.recent]
