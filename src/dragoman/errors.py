@@ -115,7 +115,9 @@ class ExitedAtStart(StartError):
 
 class StartTimeout(StartError):
     category = "transient"
-    default_guidance = "A first start may download packages: raise start_timeout, or run the command once by hand."
+    default_guidance = (
+        "A first start may download packages: raise start_timeout (--start-timeout), or run the command once by hand."
+    )
 
 
 class ProtocolError(DragomanError):

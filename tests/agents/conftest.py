@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import AgentRuntime, AgentSpec, Limits, Session, SessionConfig, Workspace
+from dragoman import AgentRuntime, AgentSpec, Limits, RunResult, Session, SessionConfig, Workspace
 from dragoman.agents.preset import load_preset
 from dragoman.config import load
 from dragoman.host.permission import OnPermission
 from dragoman.proc._reaper_main import marked
 from dragoman.proc.link import AgentLink
+from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
 from dragoman.session.launch import launch
 from dragoman.session.spec import spec_of_preset
@@ -36,7 +37,7 @@ def cache_folder() -> Path:
     return Path(chosen).absolute() if chosen else Path(__file__).parents[2] / ".cache"
 
 
-def installed(name: str, packages: tuple[str, ...]) -> Path:
+def installed(name: str, packages: tuple[str, ...], say: Callable[[str], None]) -> Path:
     """The folder with the packages' programs; installs them where they are not there yet, and says so."""
     npm = shutil.which("npm")
     if npm is None:
@@ -49,19 +50,21 @@ def installed(name: str, packages: tuple[str, ...]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want it at once
         if stamp.exists() and stamp.read_text().split() == list(packages):
             return programs
-        print(f"\ninstalling {' '.join(packages)} into {folder}", file=sys.__stderr__, flush=True)
+        say(f"installing {' '.join(packages)} into {folder}")
         command = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
         # npm itself chooses by its Node which versions to install, and installs older ones for an older Node.
-        path = f"{programs_of_node()}{os.pathsep}{os.environ['PATH']}" if name != "node" else os.environ["PATH"]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PATH": path})
+        folders = [] if name == "node" else [str(installed("node", (NODE,), say))]
+        env = {**os.environ, "PATH": os.pathsep.join((*folders, os.environ["PATH"]))}
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
         if done.returncode:
             pytest.fail(f"npm could not install {' '.join(packages)}:\n{done.stderr[-2000:]}", pytrace=False)
         stamp.write_text("\n".join(packages))
     return programs
 
 
-def programs_of_node() -> Path:
-    return installed("node", (NODE,))
+def processes() -> list[int]:
+    """All processes of agents that live, found by the marker in their environment."""
+    return marked(f"{reaper().prefix}.", prefix=True)
 
 
 class Errors:
@@ -80,7 +83,7 @@ class Errors:
 class Stage:
     """One test's agent: its HOME, its workspace, its model."""
 
-    def __init__(self, agent: RealAgent, folder: Path, server: Server, programs: Path, errors: Errors) -> None:
+    def __init__(self, agent: RealAgent, folder: Path, server: Server, programs: list[Path], errors: Errors) -> None:
         self.agent = agent
         self.home = folder / "home"
         self.folder = folder / "workspace"
@@ -100,7 +103,7 @@ class Stage:
 
     @property
     def env(self) -> dict[str, str | None]:
-        path = os.pathsep.join((str(self._programs), str(programs_of_node()), os.environ["PATH"]))
+        path = os.pathsep.join((*map(str, self._programs), os.environ["PATH"]))
         own: dict[str, str | None] = {name: self._filled(value) for name, value in self.agent.env.items()}
         # Where these are set, agents keep their files there, and not in HOME.
         away = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
@@ -128,16 +131,23 @@ class Stage:
         async with self.runtime() as runtime:
             yield await runtime.open_session(self.config(on_permission))
 
+    @property
+    def leader(self) -> int:
+        """The process that was started; agents have others below it."""
+        link = self.links[0]
+        assert isinstance(link, ProcessLink)
+        return link.pid
+
     async def failed(self, times: int) -> None:
         """Waits until the model has answered so many times with an error."""
         while self._errors.times < times:
             self._errors.again.clear()
             await self._errors.again.wait()
 
-    def skip(self, case: str) -> None:
-        """Skips a case that the catalog says this agent cannot do."""
-        if reason := self.agent.skips.get(case):
-            pytest.skip(f"{self.agent.id}: {reason}")
+    def check_cancelled(self, result: RunResult) -> None:
+        """It ended as cancelled; or the agent is one that says `end_turn` all the same."""
+        if not (self.agent.cancel_is_end_turn and result.stop_reason == "end_turn"):
+            assert result.status == "cancelled"
 
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.id)
@@ -147,10 +157,19 @@ def agent(request: pytest.FixtureRequest) -> RealAgent:
 
 
 @pytest.fixture
-async def stage(agent: RealAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+async def stage(
+    agent: RealAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> AsyncIterator[Stage]:
+    capturing = request.config.pluginmanager.getplugin("capturemanager")
+
+    def say(line: str) -> None:
+        with capturing.global_and_fixture_disabled():  # people wait for this: it is no output of a test
+            print(f"\n{line}", file=sys.stderr, flush=True)
+
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "dragoman"))
-    programs = await asyncio.to_thread(installed, agent.id, agent.packages)
+    wanted = {agent.id: agent.packages, "node": (NODE,)}
+    programs = [await asyncio.to_thread(installed, name, packages, say) for name, packages in wanted.items()]
     errors = Errors()
     async with await serve(on_request=errors.note) as server:
         yield Stage(agent, tmp_path, server, programs, errors)
-    assert marked(f"{reaper().prefix}.", prefix=True) == [], "a process of the agent was left"
+        assert not processes(), "a process of the agent was left"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
+import dragoman
 from dragoman import PermissionRequest, Run, events
 from dragoman.errors import AgentCrashed, DragomanError
 
-from .conftest import LIMIT, Stage
+from .conftest import LIMIT, Stage, processes
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -42,7 +45,7 @@ class Tool:
     async def begun(self) -> None:
         loop = asyncio.get_running_loop()
         heard: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self._fd, lambda: heard.done() or heard.set_result(None))
+        loop.add_reader(self._fd, lambda: None if heard.done() else heard.set_result(None))
         try:
             await heard
         finally:
@@ -103,7 +106,7 @@ async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
         resolved = [event for event in seen if isinstance(event, events.PermissionResolved)]
         assert [event.option_kind for event in resolved] == ["reject_once"]
         results = [event.status for event in seen if isinstance(event, events.ToolResult)]
-        assert results == ["failed"]
+        assert results == (["failed"] if stage.agent.tells_of_refusal else [])
         assert not (stage.folder / "made.txt").exists()
         last = seen[-1]
         assert isinstance(last, events.RunCompleted)
@@ -124,10 +127,10 @@ async def test_a_run_is_cancelled_while_it_streams_and_the_next_one_works(stage:
                 break
         await run.cancel()
         result = await run
-        assert result.status == "cancelled"
+        stage.check_cancelled(result)
         assert "word1 " in result.text
         assert "word1000" not in result.text
-        assert (await session.run("[[say:After the cancel.]]")).text == "After the cancel."
+        assert (await session.run("[[begin]][[say:After the cancel.]]")).text == "After the cancel."
 
 
 async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None:
@@ -145,7 +148,7 @@ async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None
         await run.cancel()
         assert (await run).status == "cancelled"
         assert not (stage.folder / "made.txt").exists()
-        assert (await session.run("[[say:After the cancel.]]")).text == "After the cancel."
+        assert (await session.run("[[begin]][[say:After the cancel.]]")).text == "After the cancel."
 
 
 async def test_a_run_is_cancelled_while_a_tool_runs(stage: Stage) -> None:
@@ -156,7 +159,7 @@ async def test_a_run_is_cancelled_while_a_tool_runs(stage: Stage) -> None:
         await tool.begun()
         await run.cancel()
         assert (await task).status == "cancelled"
-        assert (await session.run("[[say:After the cancel.]]")).text == "After the cancel."
+        assert (await session.run("[[begin]][[say:After the cancel.]]")).text == "After the cancel."
 
 
 async def test_closing_while_a_tool_runs_leaves_no_process(stage: Stage) -> None:
@@ -165,24 +168,43 @@ async def test_closing_while_a_tool_runs_leaves_no_process(stage: Stage) -> None
         tool = Tool(stage.folder / "begun")
         task = asyncio.create_task(session.run(stage.agent.run(tool.command)).result())
         await tool.begun()
+        assert len(processes()) > 1
     assert (await task).status == "cancelled"
 
 
+async def made_before(stage: Stage) -> dragoman.SessionHandle:
+    """A session with a past, whose process has ended, at a time when it can be loaded."""
+    async with stage.session() as session:
+        if not session.capabilities().load:
+            pytest.skip(f"{stage.agent.id} does not offer loadSession")
+        await session.run("[[say:The word is azure.]]")
+    if stage.agent.load_after:  # the agent looks at the clock: there is no event to wait for
+        await asyncio.sleep(stage.agent.load_after - time.time() % stage.agent.load_after)
+    return session.snapshot()
+
+
 async def test_a_loaded_session_has_its_history_and_its_memory(stage: Stage) -> None:
-    stage.skip("load")
-    async with asyncio.timeout(LIMIT):
-        async with stage.session() as session:
-            if not session.capabilities().load:
-                pytest.skip(f"{stage.agent.id} does not offer loadSession")
-            await session.run("[[say:The word is azure.]]")
-            handle = session.snapshot()
+    async with asyncio.timeout(LIMIT + stage.agent.load_after):
+        handle = await made_before(stage)
         async with stage.runtime() as runtime:
-            again = await runtime.load_session(handle)
-            assert again.id == session.id
-            said = [(message.kind, message.text) for message in again.fold.messages]
-            assert ("assistant", "The word is azure.") in said
-            assert any(kind == "user" and "azure" in text for kind, text in said)
-            assert "The word is azure." in (await again.run("[[recall]]")).text
+            session = await runtime.load_session(handle)
+            assert session.id == handle.session_id
+            said = [(message.kind, message.text) for message in session.fold.messages]
+            if not stage.agent.replays_late:
+                assert ("assistant", "The word is azure.") in said
+                assert any(kind == "user" and "azure" in text for kind, text in said)
+            assert "The word is azure." in (await session.run("[[recall]]")).text
+
+
+@pytest.mark.xfail(strict=False, reason="what is replayed after the response is taken for the next run's words")
+async def test_a_late_replay_is_no_part_of_the_next_run(stage: Stage) -> None:
+    if not stage.agent.replays_late:
+        pytest.skip(f"{stage.agent.id} replays all of it before it answers")
+    async with asyncio.timeout(LIMIT + stage.agent.load_after):
+        handle = await made_before(stage)
+        async with stage.runtime() as runtime:
+            session = await runtime.load_session(handle)
+            assert (await session.run("[[say:Fresh.]]")).text == "Fresh."
 
 
 async def test_a_resumed_session_has_its_memory(stage: Stage) -> None:
@@ -195,6 +217,18 @@ async def test_a_resumed_session_has_its_memory(stage: Stage) -> None:
         async with stage.runtime() as runtime:
             again = await runtime.resume_session(handle)
             assert "The word is azure." in (await again.run("[[recall]]")).text
+
+
+async def test_the_front_door_opens_a_session_and_another_process_continues_it(stage: Stage) -> None:
+    if stage.agent.load_after:
+        pytest.skip(f"{stage.agent.id} cannot load a session that it has just made")
+    async with asyncio.timeout(LIMIT):
+        async with dragoman.open_session(stage.agent.id, cwd=stage.folder, env=stage.env) as session:
+            await session.run("[[say:The word is azure.]]")
+            handle = session.snapshot()
+        assert not processes()
+        async with dragoman.resume_session(handle.to_json(), env=stage.env) as session:
+            assert "The word is azure." in (await session.run("[[recall]]")).text
 
 
 async def test_the_agent_lists_its_sessions(stage: Stage) -> None:
@@ -228,7 +262,7 @@ async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Sta
             task = asyncio.create_task(run.result())
             await stage.failed(2)
             await run.cancel()
-            assert (await task).status == "cancelled"
+            stage.check_cancelled(await task)
         elif stage.agent.model_error == "error":
             with pytest.raises(DragomanError) as caught:
                 await run
@@ -236,7 +270,7 @@ async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Sta
         else:
             assert (await run).text
         assert session.status() == "idle"
-        assert (await session.run("[[say:Well again.]]")).text == "Well again."
+        assert (await session.run("[[begin]][[say:Well again.]]")).text == "Well again."
 
 
 async def test_an_agent_that_is_killed_in_a_run_is_reported_with_what_it_had_said(stage: Stage) -> None:
@@ -245,9 +279,9 @@ async def test_an_agent_that_is_killed_in_a_run_is_reported_with_what_it_had_sai
         async for event in run:
             if isinstance(event, events.AssistantDelta):
                 break
-        stage.links[0].kill()
+        os.kill(stage.leader, signal.SIGKILL)  # not its children: they are ours to end
         with pytest.raises(AgentCrashed) as caught:
             await run
-        assert caught.value.exit_code == -9
+        assert caught.value.exit_code == -signal.SIGKILL
         assert "word1 " in caught.value.result.text
         assert session.status() == "error"

@@ -4,7 +4,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.wire.framing import OVERSIZED_HEAD, LineFramer
+from dragoman.wire.framing import OVERSIZED_HEAD, OVERSIZED_TAIL, LineFramer
 from dragoman.wire.messages import Oversized
 
 
@@ -37,7 +37,7 @@ def test_the_lines_are_the_bytes_between_newlines(data: bytes, cuts: list[int]) 
 def test_a_line_over_the_limit_is_told_by_length_digest_and_beginning(length: int, cuts: list[int]) -> None:
     line = bytes(i % 9 + 48 for i in range(length))
     first, second = feed_in_pieces(line + b"\nafter\n", cuts, limit=10)
-    assert first == Oversized(length, hashlib.sha256(line).hexdigest(), line[:OVERSIZED_HEAD])
+    assert first == Oversized(length, hashlib.sha256(line).hexdigest(), line[:OVERSIZED_HEAD], line[-OVERSIZED_TAIL:])
     assert second == b"after"
 
 

@@ -212,8 +212,9 @@ def _attachment(block: object) -> str:
     said = block if isinstance(block, dict) else {}
     kind = one_line(str(said.get("type", "attachment")), 20)
     if isinstance(data := said.get("data"), str):
-        # Base64 has four characters for three bytes.
-        return f"[{kind}: {one_line(str(said.get('mimeType', '')), 40)}, {size(len(data) * 3 // 4)}]"
+        # Base64 has four characters for three bytes, and `=` where there were fewer.
+        length = len(data) * 3 // 4 - data[-2:].count("=")
+        return f"[{kind}: {one_line(str(said.get('mimeType', '')), 40)}, {size(length)}]"
     inner = said.get("resource")
     uri = said.get("uri") or (inner.get("uri") if isinstance(inner, dict) else None) or ""
     return f"[{kind.removeprefix('resource_') or kind}: {one_line(str(uri), 70)}]"

@@ -49,7 +49,8 @@ class Wrapper:
         if part.isspace():
             self._word = ""
             if self._column + width > self._room and not self._kept:
-                return ""  # at the edge, where it would be the beginning of the next line
+                self._column = self._room  # at the edge, where it would be the beginning of the next line
+                return ""
             self._column += width
             return part
         before = columns(self._word)

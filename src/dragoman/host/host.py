@@ -20,6 +20,7 @@ from dragoman.host import files, questions
 from dragoman.host.access import Access, Verdict, judge
 from dragoman.host.approvals import Approvals
 from dragoman.host.broker import Broker, Decision
+from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
 from dragoman.host.permission import CANCELLED, OnPermission, PermissionRequest
 from dragoman.host.refusals import denied, invalid, not_offered, withdrawn
 from dragoman.host.terminals import Terminals, command_line
@@ -34,7 +35,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Host:
-    """`known` tells what the session knows of a tool call by the agent's id: permission requests may leave it out."""
+    """`known` tells what the session knows of a tool call by the agent's id: permission requests may leave it out.
+
+    A `file_handler` or `terminal_handler` does the work in place of our own.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,8 @@ class Host:
         web_search: bool | None = None,
         environ: Mapping[str, str] | None = None,
         known: questions.Known | None = None,
+        file_handler: FileHandler | None = None,
+        terminal_handler: TerminalHandler | None = None,
     ) -> None:
         self._workspace = workspace
         self._access = access
@@ -63,6 +69,8 @@ class Host:
         self._broker = Broker(on_permission)
         self._approvals = Approvals(workspace)
         self._terminals = Terminals()
+        self._handled_files = HandledFiles(file_handler) if file_handler is not None else None
+        self._handled_terminals = HandledTerminals(terminal_handler) if terminal_handler is not None else None
         self._closed = False
         self._cancelling = False
         self._serving: dict[str, Callable[[Request], Awaitable[object]]] = {
@@ -118,6 +126,8 @@ class Host:
         self._closed = True
         self.cancel_pending()
         await self._terminals.close()
+        if self._handled_terminals is not None:
+            await self._handled_terminals.close()
 
     # -- permissions
 
@@ -160,6 +170,7 @@ class Host:
         return decision
 
     async def _ask(self, request: Request, asked: PermissionRequest) -> Decision:
+        asked = msgspec.structs.replace(asked, request_id=request.id)
         if asked.origin != "agent" and self._approvals.take(asked):
             return Decision(asked.allow(), "callback", "on_permission allowed it when the agent asked for it")
         try:
@@ -172,17 +183,34 @@ class Host:
 
     async def _read_text_file(self, request: Request) -> acp.ReadTextFileResponse:
         params = _params(request, acp.ReadTextFileRequest)
+        if self._handled_files is not None:
+            await asyncio.to_thread(files.locate, self._workspace, params.path)
+            return await self._handled_files.read(params)
         text = await asyncio.to_thread(files.read_text, self._workspace, params.path, params.line, params.limit)
         return acp.ReadTextFileResponse(content=text)
 
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
+        if self._handled_files is not None:
+            return await self._write_by_handler(self._handled_files, request, params)
         # Before anyone is asked: what cannot be done anyway is no question.
         path, old = await asyncio.to_thread(files.before_write, self._workspace, params.path, params.content)
         asked = questions.of_write(path, old, params.content, session_id=self._session_id, workspace=self._workspace)
         await self._permit(request, asked)
         await asyncio.to_thread(files.write_text, self._workspace, path, params.content)
         return acp.WriteTextFileResponse()
+
+    async def _write_by_handler(
+        self, handled: HandledFiles, request: Request, params: acp.WriteTextFileRequest
+    ) -> acp.WriteTextFileResponse:
+        path = await asyncio.to_thread(files.locate, self._workspace, params.path)
+        old = await handled.shown(params.session_id, params.path)
+        asked = questions.of_write(path, old, params.content, session_id=self._session_id, workspace=self._workspace)
+        await self._permit(request, asked)
+        # Looked up anew: a person may have thought for minutes, and what was allowed is this place.
+        if await asyncio.to_thread(files.locate, self._workspace, params.path) != path:
+            raise invalid("path", f"{params.path} leads elsewhere now than when it was allowed")
+        return await handled.write(params)
 
     # -- terminals
 
@@ -193,9 +221,12 @@ class Host:
         cwd = self._folder(params.cwd)
         given = {variable.name: _checked_variable(variable) for variable in params.env}
         env = {**self._environ, **given}
-        argv = command_line(params.command, params.args, env, cwd)
+        # A handler knows by itself which programs there are.
+        argv = command_line(params.command, params.args, env, cwd) if self._handled_terminals is None else []
         asked = questions.of_command(params.command, params.args, given, cwd, session_id=self._session_id)
         await self._permit(request, asked)
+        if self._handled_terminals is not None:
+            return await self._handled_terminals.create(params)
         terminal_id = await self._terminals.create(argv, env, cwd, params.output_byte_limit)
         return acp.CreateTerminalResponse(terminal_id=terminal_id)
 
@@ -211,21 +242,32 @@ class Host:
         return folder
 
     async def _terminal_output(self, request: Request) -> acp.TerminalOutputResponse:
-        terminal = self._terminals[_params(request, acp.TerminalOutputRequest).terminal_id]
+        params = _params(request, acp.TerminalOutputRequest)
+        if self._handled_terminals is not None:
+            return await self._handled_terminals.output(params)
+        terminal = self._terminals[params.terminal_id]
         output, truncated = terminal.output
         return acp.TerminalOutputResponse(output=output, truncated=truncated, exit_status=terminal.exit_status)
 
     async def _wait_for_terminal_exit(self, request: Request) -> acp.WaitForTerminalExitResponse:
-        terminal = self._terminals[_params(request, acp.WaitForTerminalExitRequest).terminal_id]
-        status = await terminal.wait()
+        params = _params(request, acp.WaitForTerminalExitRequest)
+        if self._handled_terminals is not None:
+            return await self._handled_terminals.wait_for_exit(params)
+        status = await self._terminals[params.terminal_id].wait()
         return acp.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
     async def _kill_terminal(self, request: Request) -> acp.KillTerminalResponse:
-        await self._terminals[_params(request, acp.KillTerminalRequest).terminal_id].end()
+        params = _params(request, acp.KillTerminalRequest)
+        if self._handled_terminals is not None:
+            return await self._handled_terminals.kill(params)
+        await self._terminals[params.terminal_id].end()
         return acp.KillTerminalResponse()
 
     async def _release_terminal(self, request: Request) -> acp.ReleaseTerminalResponse:
-        await self._terminals.release(_params(request, acp.ReleaseTerminalRequest).terminal_id)
+        params = _params(request, acp.ReleaseTerminalRequest)
+        if self._handled_terminals is not None:
+            return await self._handled_terminals.release(params)
+        await self._terminals.release(params.terminal_id)
         return acp.ReleaseTerminalResponse()
 
 

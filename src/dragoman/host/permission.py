@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
+from dragoman.wire.messages import RequestId
 from dragoman.wire.vocabulary import Diff
 
 Origin: TypeAlias = Literal["agent", "files", "terminals"]
@@ -55,7 +56,8 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `origin` tells who asks: the `agent` itself, or we, about a file it wants us to write (`files`) or a command it
     wants us to run (`terminals`); then there is no tool call, and paths and command are facts. All else is the agent's
-    word. `paths` are absolute: the locations and the diffs' paths.
+    word. `paths` are absolute: the locations and the diffs' paths. `request_id` is the JSON-RPC id of what the agent
+    asked; it may use it again once that was answered.
     """
 
     session_id: str
@@ -69,6 +71,7 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     diffs: tuple[Diff, ...] = ()
     command: str | None = None
     raw_input: Any = None
+    request_id: RequestId | None = None
 
     def allow(self, *, always: bool = False) -> Answer:
         """Allow it once, or from now on; the other of the two where the agent offers only that."""

@@ -120,7 +120,8 @@ def start_failure(link: AgentLink, install: str | None = None) -> StartError:
             )
         case _:
             message = f"`{command}` ended at start with exit code {code}."
-    return ExitedAtStart(message + words, stderr=stderr, exit_code=code)
+    guidance = None if stderr else "Run the same command in a terminal to see what it does."
+    return ExitedAtStart(message + words, stderr=stderr, exit_code=code, guidance=guidance)
 
 
 class _Pipes:

@@ -22,6 +22,9 @@ KEEP_CHARACTERS = 128 * 1024
 MAX_LINE = 4 * 1024
 """Longer lines are dumps (minified source, base64); their beginning says what they are."""
 
+TOLD_LINE = 500
+"""And of these, what is shown: an error is to be read, not scrolled through."""
+
 CUT = " …[cut]"
 
 _CONTROLS = re.compile(
@@ -38,6 +41,10 @@ def clean(raw: bytes) -> str:
     raw = raw.rstrip(b"\r")
     shown = raw[raw.rfind(b"\r") + 1 :]
     return _CONTROLS.sub("", shown.decode("utf-8", "replace"))
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= TOLD_LINE else line[:TOLD_LINE] + CUT
 
 
 class StderrTail:
@@ -80,7 +87,7 @@ class StderrTail:
         last = list(self._lines)
         if self._partial:
             last.append(self._current())
-        kept = "\n".join(last[-lines:]) if lines > 0 else ""
+        kept = "\n".join(_short(line) for line in last[-lines:]) if lines > 0 else ""
         return kept.strip("\n").rstrip()
 
     def _extend(self, piece: bytes) -> None:

@@ -39,6 +39,7 @@ class Router:
         self._early: dict[str, list[tuple[Update, float]]] = {}
         self._early_bytes = 0
         self._woken = asyncio.Event()
+        self.held = False  # the agent is not read: what it says meanwhile is not heard
 
     @cached_property
     def _conversation(self) -> Conversation:
@@ -97,6 +98,8 @@ class Router:
         if isinstance(message, Reply) and message.error is None:
             opening = self._opening.pop(message.id, None)
             if opening is not None and (named := session_in(message.result)):
+                if self.sessions.get(named, opening) is not opening:
+                    return  # another's name: who opens it says so, and that other one is left alone
                 self.bind(opening, named)
                 agent_session_id = named
         session = self.sessions.get(agent_session_id or "")
@@ -138,8 +141,10 @@ class Router:
 
     async def ready(self) -> None:
         while any(run.full for run in self._active_runs()) and not self._awaited():
+            self.held = True
             self._woken.clear()
             await self._woken.wait()
+        self.held = False
 
     def wake(self) -> None:
         """Something changed that may let the reader go on."""

@@ -21,6 +21,7 @@ from dragoman.errors import (
     DragomanError,
     InputError,
     InvalidFrame,
+    ProtocolError,
     RequestFailed,
     RequestTimeout,
     SessionClosed,
@@ -45,6 +46,10 @@ from dragoman.wire.framing import DEFAULT_LINE_LIMIT
 from dragoman.workspace import Workspace
 
 _T = TypeVar("_T")
+
+# Pages of `session/list` without a session, one after the other, until there are no more. Some are what an agent makes
+# that looks at the folder only after it has made its pages.
+MOST_EMPTY_PAGES = 100
 
 Launch = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLink]]
 
@@ -86,7 +91,9 @@ class AgentRuntime:
         try:
             async with asyncio.timeout(self.limits.start):
                 self._link = await self._launch(self.spec, self.limits, self._said_on_stderr)
-                self._connection = Connection(self._link, self._router, line_limit=self._line_limit)
+                self._connection = Connection(
+                    self._link, self._router, line_limit=self._line_limit, gone=None
+                )
                 self._router.connection = self._connection
                 await self._shake_hands(self._connection)
         except TimeoutError:
@@ -106,7 +113,15 @@ class AgentRuntime:
         )
         call = connection.call("initialize", asked)
         lenient.prepare(acp.InitializeResponse, acp.LoadSessionResponse)  # while the agent starts
-        raw = await connection.result(call)
+        try:
+            raw = await connection.result(call)
+        except RequestFailed as problem:
+            if problem.category != "protocol":
+                raise
+            raise ProtocolError(
+                f"{self.spec.name} did not shake hands: {problem}",
+                guidance="Check that this command starts the agent in its ACP mode (often `acp` or `--acp`).",
+            ) from problem
         answer = _decode("initialize", raw, acp.InitializeResponse)
         dialect_for(answer.protocol_version)
         self._capabilities = capabilities_of(answer, raw)
@@ -196,13 +211,16 @@ class AgentRuntime:
         self.capabilities().require("list", "list its sessions")
         cursor: str | None = None
         seen: set[str] = set()
+        empty = 0
         while True:
             raw = await self.request("session/list", acp.ListSessionsRequest(cwd=cwd, cursor=cursor))
             page = _decode("session/list", raw, acp.ListSessionsResponse)
             for info in page.sessions:
                 yield info
             cursor = page.next_cursor
-            if cursor is None or cursor in seen:  # an agent that repeats a cursor would never end
+            empty = 0 if page.sessions else empty + 1
+            # An agent that repeats a cursor, or has always one more page with nothing on it, would never end.
+            if cursor is None or cursor in seen or empty == MOST_EMPTY_PAGES:
                 return
             seen.add(cursor)
 
@@ -246,7 +264,7 @@ class AgentRuntime:
             self._router.release(session)
             raise
         if not session.agent_session_id:
-            raise InvalidFrame(f"the agent's answer to {method} has no sessionId: {bytes(raw)[:200]!r}")
+            raise InvalidFrame(f"the agent's answer to {method} has no sessionId that is new: {bytes(raw)[:200]!r}")
 
     async def _reopen(self, handle: SessionHandle, config: SessionConfig | None, method: str) -> Session:
         config = config or config_of_handle(handle)
@@ -409,6 +427,10 @@ class AgentRuntime:
         self._ending = reason
         self._link.interrupt()
         await self._link.end(self.limits.close_grace)
+
+    @property
+    def reader_held(self) -> bool:
+        return self._router.held
 
     def wake_reader(self) -> None:
         self._router.wake()

@@ -64,6 +64,8 @@ class Session:
             terminals=runtime.spec.terminals,
             decided=self._decided,
             known=self.fold.tool_calls.by_agent_id,
+            file_handler=config.file_handler,
+            terminal_handler=config.terminal_handler,
         )
         self._position = 0
         self._serving = 0  # requests of the agent that we have not answered
@@ -353,8 +355,10 @@ class Session:
 
     @property
     def at_work(self) -> bool:
-        """A tool runs, or an answer of ours is awaited: silence then is no sign of a hang."""
-        return bool(self._serving) or self._active is None or self.fold.tool_calls.any_unfinished
+        """A tool runs, an answer of ours is awaited, or we do not listen: silence then is no sign of a hang."""
+        if self._serving or self._active is None or self._runtime.reader_held:
+            return True
+        return self.fold.tool_calls.any_unfinished
 
     def stderr_tail(self) -> str:
         return self._runtime.stderr_tail()

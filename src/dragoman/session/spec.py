@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.host.access import Access, parse_access
+from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
 from dragoman.views.events import Event
 from dragoman.wire.vocabulary import McpServer
@@ -73,6 +74,8 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     on_permission: OnPermission | None = None
     on_event: OnEvent | None = None  # every event of the session, also between runs
+    file_handler: FileHandler | None = None  # serves `fs/*` in our place, where the spec offers them
+    terminal_handler: TerminalHandler | None = None  # the same for `terminal/*`
 
     def __post_init__(self) -> None:
         workspace: object = self.workspace

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -17,6 +18,19 @@ from dragoman.errors import InputError
 # What HTTP allows as a header's name.
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _LINE_BREAKS = re.compile(r"[\r\n\0]")
+
+
+# For the kernel to notice within two minutes that a peer has vanished without a word (a laptop that went to sleep, a
+# cut cable): it asks after a minute of silence, then four times.
+KEEP_ALIVE: tuple[tuple[int, int, int], ...] = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    # What is unsaid on macOS takes its default there.
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), value)
+        for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+        if hasattr(socket, name)
+    ),
+)
 
 
 class Address(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ consumer slows the other side instead of filling our memory.
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
@@ -18,6 +17,7 @@ import msgspec
 from dragoman.errors import (
     AUTHENTICATION_REQUIRED,
     INTERNAL_ERROR,
+    INVALID_REQUEST,
     REQUEST_CANCELLED,
     AuthenticationRequired,
     Cancelled,
@@ -28,18 +28,13 @@ from dragoman.errors import (
 )
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
 from dragoman.wire.messages import Message, Notification, Oversized, Reply, Request, RequestId, RpcError, Update
+from dragoman.wire.outline import outline
 from dragoman.wire.peer import Peer
 from dragoman.wire.transport import Transport
 
 # Requests of the other side that we serve at the same time. An agent that asks more is not read until
 # some are answered; none has been seen to ask more than a handful.
 MAX_SERVED = 256
-
-# An answer, by its beginning: an id and no method before it. Our own ids are numbers.
-_ANSWER_ID = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,\s*'
-    rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"'
-)
 
 # Stands for an answer that we could not read; outside of what JSON-RPC reserves, so that no agent means it.
 UNREADABLE_ANSWER = 1
@@ -205,15 +200,19 @@ class Connection:
                 case Notification(method="$/cancel_request"):
                     self._cancel_served(message.params)
                 case Oversized():
-                    self._lost_answer(message)
+                    self._unread(message)
                 case _:
                     pass
 
-    def _lost_answer(self, oversized: Oversized) -> None:
-        """Who waits for an answer that was too long to read must not wait for ever: an error stands in for it."""
-        found = _ANSWER_ID.match(oversized.head)
-        call = self._calls.get(int(found[1])) if found else None
-        if call is not None:
+    def _unread(self, oversized: Oversized) -> None:
+        """Nobody must wait for ever for what was too long to read: an error stands in for an answer, or answers."""
+        told = outline(oversized)
+        if told is None:
+            return
+        if told.method is not None:
+            reason = f"{told.method}: the request has {oversized.length} bytes, over the line limit of this side"
+            self._send(self._peer.refuse_unread(told.id, RpcError(INVALID_REQUEST, reason)))
+        elif (call := self._calls.get(told.id)) is not None:
             self._peer.forget(call.id)
             reason = f"the answer has {oversized.length} bytes, over the line limit"
             self._dispatch([Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")])

@@ -1,7 +1,7 @@
 """Bytes to lines: the framing of ACP over a pipe, one JSON message a line.
 
 Pure: bytes in, lines out. However the bytes are split, the lines are the same. A line over the limit
-is not kept in memory: its length, digest and beginning are handed out in its place when it ends.
+is not kept in memory: its length, digest, beginning and end are handed out in its place when it ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ DEFAULT_LINE_LIMIT = 64 * 1024 * 1024
 
 # What is kept of a line over the limit: enough to see which message it was.
 OVERSIZED_HEAD = 64 * 1024
+# And of its end: enough for an id, where that was written last.
+OVERSIZED_TAIL = 256
 
 
 class _Digest(Protocol):
@@ -31,6 +33,7 @@ class LineFramer:
         self._parts: list[bytes] = []  # of the unfinished line; joined once, so long lines cost O(n)
         self._length = 0
         self._digest: _Digest | None = None  # set while the unfinished line is over the limit
+        self._tail = b""  # of that line
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
         pieces: list[bytes | Oversized] = data.split(b"\n")  # type: ignore[assignment]  # list is invariant
@@ -59,18 +62,21 @@ class LineFramer:
                 whole = b"".join(self._parts)
                 self._digest = hashlib.sha256(whole)
                 self._parts = [whole[:OVERSIZED_HEAD]]
+                self._tail = whole[-OVERSIZED_TAIL:]
         else:
             self._digest.update(piece)
             self._parts[0] += piece[: OVERSIZED_HEAD - len(self._parts[0])]
+            self._tail = (self._tail + piece[-OVERSIZED_TAIL:])[-OVERSIZED_TAIL:]
 
     def _take(self) -> bytes | Oversized:
         parts, length, digest = self._parts, self._length, self._digest
         self._parts, self._length, self._digest = [], 0, None
         if digest is not None:
-            return Oversized(length=length, sha256=digest.hexdigest(), head=parts[0])
+            return Oversized(length=length, sha256=digest.hexdigest(), head=parts[0], tail=self._tail)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _measured(self, line: bytes) -> bytes | Oversized:
         if len(line) <= self._limit:
             return line
-        return Oversized(length=len(line), sha256=hashlib.sha256(line).hexdigest(), head=line[:OVERSIZED_HEAD])
+        digest = hashlib.sha256(line).hexdigest()
+        return Oversized(len(line), digest, line[:OVERSIZED_HEAD], line[-OVERSIZED_TAIL:])

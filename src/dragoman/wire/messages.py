@@ -67,11 +67,12 @@ class Noise(msgspec.Struct, frozen=True, gc=False):
 
 
 class Oversized(msgspec.Struct, frozen=True, gc=False):
-    """A line over the limit: its length, its digest and its beginning are what we keep."""
+    """A line over the limit: its length, its digest, its beginning and a little of its end are what we keep."""
 
     length: int
     sha256: str
     head: bytes
+    tail: bytes = b""
 
 
 Message: TypeAlias = Update | Request | Notification | Reply | Noise | Oversized

@@ -36,7 +36,7 @@ class Outgoing:
             self._room.clear()
 
     async def take(self) -> bytes | None:
-        """The next line, without its newline; None when closed and all were taken. It counts as waiting until `sent`."""
+        """The next line, without its newline, which counts as waiting until `sent`; None when all were taken."""
         while not self._lines:
             if self._closed:
                 return None

@@ -198,13 +198,19 @@ class Peer:
 
     def answer(self, request_id: RequestId, result: object) -> bytes | None:
         """The line that answers; None when nothing is owed (any more): a late answer goes nowhere."""
-        if self._owed.pop(request_id, None) is None:
+        if request_id not in self._owed:
             return None
-        return _line(_ResultLine(request_id, result))
+        line = _line(_ResultLine(request_id, result))  # before it counts as answered: it may not be writable as JSON
+        del self._owed[request_id]
+        return line
 
     def refuse(self, request_id: RequestId, error: RpcError) -> bytes | None:
         if self._owed.pop(request_id, None) is None:
             return None
+        return _line(_ErrorLine(request_id, error))
+
+    def refuse_unread(self, request_id: RequestId, error: RpcError) -> bytes:
+        """The line that refuses a request which was never read, and so is not known as owed."""
         return _line(_ErrorLine(request_id, error))
 
     def expect(self, request_id: RequestId, method: str) -> None:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket as sockets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dragoman.errors import AuthenticationRequired, DragomanError, InputError, StartError
-from dragoman.wire.address import Address, check_headers, read_address
+from dragoman.wire.address import KEEP_ALIVE, Address, check_headers, read_address
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
 from dragoman.wire.outgoing import Outgoing
 
@@ -155,7 +154,7 @@ def _refused(address: Address, status: int, body: bytes) -> DragomanError:
 
 
 def _keep_alive(socket: ClientConnection) -> None:
-    """Asks the kernel to notice a peer that has vanished without a word."""
     raw = socket.transport.get_extra_info("socket")
     if raw is not None:
-        raw.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
+        for level, option, value in KEEP_ALIVE:
+            raw.setsockopt(level, option, value)

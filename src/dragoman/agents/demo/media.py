@@ -44,3 +44,8 @@ def sound(seconds: float = 0.2, pitch: float = 660.0) -> str:
 
 def _base64(data: bytes) -> str:
     return binascii.b2a_base64(data, newline=False).decode()
+
+
+def base64_size(text: str) -> int:
+    """How many bytes a base64 text stands for: three for four characters, less one for each `=` at its end."""
+    return len(text) * 3 // 4 - text[-2:].count("=")

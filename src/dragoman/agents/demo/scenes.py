@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from dragoman.agents.demo import act, hands, show, trouble
 from dragoman.agents.demo.hands import CannotDo
+from dragoman.agents.demo.media import base64_size
 from dragoman.agents.demo.requests import BY_NAME, Intent, parse
 from dragoman.agents.demo.session import timestamp, title_of
 from dragoman.agents.demo.turn import Turn
@@ -61,13 +62,13 @@ def described(block: ContentBlock) -> str:
         case ImageContent() | AudioContent():
             kind = "an image" if isinstance(block, ImageContent) else "a sound"
             # Base64 has four characters for three bytes.
-            return f"{kind} ({block.mime_type}, {len(block.data) * 3 // 4:,} bytes)"
+            return f"{kind} ({block.mime_type}, {base64_size(block.data):,} bytes)"
         case ResourceLink():
             return f"a link to {block.uri}"
         case EmbeddedResource(resource=resource):
             if resource.text is not None:
                 return f"the file {resource.uri} ({len(resource.text):,} characters)"
-            return f"the file {resource.uri} ({len(resource.blob or '') * 3 // 4:,} bytes)"
+            return f"the file {resource.uri} ({base64_size(resource.blob or ''):,} bytes)"
         case TextContent():
             return "text"
 

@@ -67,7 +67,8 @@ class Store:
     def save(self, session: Saved) -> None:
         path = self._path(session.id)
         assert path is not None, "ids come from new_id or from a saved file"
-        self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.home.parent, self.home):  # the mode is the last folder's alone, and both are private
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The process id keeps two processes that hold the same session from writing into one draft.
         draft = path.with_suffix(f".{os.getpid()}.new")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

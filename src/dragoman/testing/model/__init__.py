@@ -4,6 +4,8 @@ script              the directives, `[[say:…]] [[tool:NAME {…}]] …`, read 
 conversation        what a request says, whichever API it came by
 reply               which part of the script answers it
 openai_chat, openai_responses, anthropic, gemini    the APIs: a request read, a reply written
+sse, content        what these share
+routes              from a path to its API
 http, server        the thin shell
 
     async with await serve() as server:

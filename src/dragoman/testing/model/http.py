@@ -111,6 +111,8 @@ def _unpacked(body: bytes, coding: str) -> bytes:
         raise BadRequest(400, f"the body is not {coding}: {problem}") from None
     if unpacker.unconsumed_tail:
         raise BadRequest(413, f"the body is longer than {MOST_BYTES} bytes")
+    if not unpacker.eof:
+        raise BadRequest(400, f"the body's {coding} data ends in the middle")
     return plain
 
 

@@ -12,6 +12,7 @@
     [[http:CODE]]            answers the request with this HTTP status
     [[drop]]                 closes the connection in the middle of the answer
     [[usage:IN:OUT]]         reports these numbers of tokens
+    [[begin]]                forgets all that stands before it
 
 Text outside of directives is ignored: agents put much around a prompt. Nothing here knows an API or a request.
 """
@@ -81,10 +82,12 @@ Turn: TypeAlias = tuple[Step, ...]
 
 # Only our own words: shell tests and wiki links have double brackets too.
 _DIRECTIVE: Final = re.compile(
-    r"\[\[(say|think|slow|tools|tool|result|recall|hang|http|drop|usage)(?::|(?=\]\]))", re.DOTALL
+    r"\[\[(say|think|slow|tools|tool|result|recall|hang|http|drop|usage|begin)(?::|(?=\]\]))", re.DOTALL
 )
 _NAME: Final = re.compile(r"\s*([^\s{}\[\]+]+)\s*")
 _NEXT: Final = re.compile(r"\s*(\+|\]\])")
+# Some agents join a prompt that came to nothing with the next one, into one text.
+BEGIN: Final = "[[begin]]"
 # A model that hangs for longer is a mistake in the script, and would outlive the test that has it.
 LONGEST: Final = 3600.0
 MOST_WORDS: Final = 1_000_000
@@ -99,8 +102,8 @@ def has_directives(text: str) -> bool:
 
 
 def parse(text: str) -> tuple[Step, ...]:
-    """The steps of all directives in a text, in their order. Raises ScriptError."""
-    return tuple(_steps(text))
+    """The steps of all directives in a text after its last `[[begin]]`, in their order. Raises ScriptError."""
+    return tuple(_steps(text.rpartition(BEGIN)[2]))
 
 
 def turns(steps: tuple[Step, ...]) -> tuple[Turn, ...]:

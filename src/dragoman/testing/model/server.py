@@ -232,7 +232,3 @@ async def _serve_until_interrupted(host: str, port: int, errand: str | None, on_
 
 def _print(seen: Seen) -> None:
     print(f"{seen.status} {seen.method} {seen.path}  {seen.note}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,92 @@
+"""`BackendAdapter`: an agent as a backend of a coding-agent front end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from dragoman.backend.session import BackendSession
+from dragoman.config import load
+from dragoman.errors import InputError
+from dragoman.host.handlers import FileHandler, TerminalHandler
+from dragoman.session.client import Agent, LocalClient, limits_of
+from dragoman.session.diagnostics import Diagnostic
+from dragoman.session.handle import SessionHandle
+from dragoman.session.launch import launch
+from dragoman.session.runtime import Launch
+from dragoman.session.spec import Limits, SessionConfig
+from dragoman.workspace import Workspace
+
+
+class BackendCapabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a front end may count on, with any agent."""
+
+    streaming: bool = True
+    permissions: bool = True
+    slash_commands: bool = True
+    availability: Literal["local", "both"] = "local"
+
+
+class BackendAdapter:
+    """`agent` is a preset's name (the configured default when left out), a command as a list, or an `AgentSpec`.
+
+    `launch` starts it; `remote` says that the link which `launch` makes goes over a network.
+    """
+
+    def __init__(
+        self,
+        agent: Agent | None = None,
+        *,
+        env: Mapping[str, str | None] | None = None,
+        limits: Limits | None = None,
+        launch: Launch = launch,
+        remote: bool = False,
+    ) -> None:
+        self.capabilities = BackendCapabilities(availability="both" if remote else "local")
+        self._agent = agent
+        self._env = env
+        self._limits = limits
+        self._launch = launch
+
+    async def connect(
+        self,
+        config: SessionConfig | str | Path = ".",
+        *,
+        file_handler: FileHandler | None = None,
+        terminal_handler: TerminalHandler | None = None,
+        resume: SessionHandle | str | bytes | Mapping[str, object] | None = None,
+        on_diagnostic: Callable[[Diagnostic], None] | None = None,
+    ) -> BackendSession:
+        """A session in a folder, or with a whole `SessionConfig`; the agent gets a process of its own.
+
+        What `access` leaves to be asked becomes a permission_request. A handler serves the agent's files or terminals
+        in place of ours, and offers them to agents that we would not offer them to. `resume` is a snapshot of an
+        earlier session. Raises where the agent cannot be started or the session not be opened.
+        """
+        config = config if isinstance(config, SessionConfig) else SessionConfig(workspace=Workspace(config))
+        if config.on_permission is not None:
+            raise InputError(
+                "on_permission is not for a backend session: the front end is asked, by permission_request",
+                guidance="Leave it out, and answer with permission_response.",
+            )
+        files, terminals = file_handler or config.file_handler, terminal_handler or config.terminal_handler
+        settings = load()
+        spec = LocalClient(config=settings, env=self._env).spec_of(self._agent)
+        session = BackendSession(
+            msgspec.structs.replace(
+                spec,
+                cwd=spec.cwd or config.workspace.cwd,
+                read_files=spec.read_files or files is not None,
+                write_files=spec.write_files or files is not None,
+                terminals=spec.terminals or terminals is not None,
+            ),
+            msgspec.structs.replace(config, file_handler=files, terminal_handler=terminals),
+            limits=self._limits or limits_of(settings),
+            line_limit=settings.line_limit,
+            launch=self._launch,
+            on_diagnostic=on_diagnostic,
+        )
+        return await session.open(resume)

@@ -1,0 +1,124 @@
+"""Handlers: what a caller puts in the place of our own files and terminals.
+
+A handler does the work, and only that: the host still holds the agent to the workspace and to its access, and asks
+before anything is written or run. What a handler raises is the agent's answer: an `RpcRefusal` as it is, an `OSError`
+in the protocol's words (a missing file is "not found"), anything else as an internal error.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from dragoman.host.refusals import failed, not_found
+from dragoman.wire import vocabulary as acp
+
+logger = logging.getLogger(__name__)
+
+
+class FileHandler(Protocol):
+    """`fs/*`. Paths are absolute, and were found to lead into the workspace; lines count from 1."""
+
+    async def read_text_file(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse: ...
+
+    async def write_text_file(self, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
+        """Called once it is allowed."""
+
+
+class TerminalHandler(Protocol):
+    """`terminal/*`. Only terminals of the same session that are not released are asked for.
+
+    A killed terminal stays until it is released. The host releases what is left when the session ends.
+    """
+
+    async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
+        """Called once it is allowed."""
+
+    async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse: ...
+
+    async def wait_for_exit(self, request: acp.WaitForTerminalExitRequest) -> acp.WaitForTerminalExitResponse: ...
+
+    async def kill(self, request: acp.KillTerminalRequest) -> acp.KillTerminalResponse: ...
+
+    async def release(self, request: acp.ReleaseTerminalRequest) -> acp.ReleaseTerminalResponse: ...
+
+
+class HandledFiles:
+    """A session's use of a `FileHandler`."""
+
+    def __init__(self, handler: FileHandler) -> None:
+        self._handler = handler
+
+    async def read(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse:
+        try:
+            return await self._handler.read_text_file(request)
+        except OSError as problem:
+            raise failed(request.path, problem) from None
+
+    async def write(self, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
+        try:
+            return await self._handler.write_text_file(request)
+        except OSError as problem:
+            raise failed(request.path, problem) from None
+
+    async def shown(self, session_id: str, path: str) -> str | None:
+        """The text that a write would replace, for whoever is asked; None where there is none to show."""
+        try:
+            return (
+                await self._handler.read_text_file(acp.ReadTextFileRequest(session_id=session_id, path=path))
+            ).content
+        except Exception:
+            # New, binary, too large: it can be written all the same.
+            return None
+
+
+class HandledTerminals:
+    """A session's use of a `TerminalHandler`: which terminals are its own, and their end."""
+
+    def __init__(self, handler: TerminalHandler) -> None:
+        self._handler = handler
+        self._open: dict[str, str] = {}  # the terminal's id to the agent's id of the session
+        self._closed = False
+
+    async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
+        try:
+            made = await self._handler.create(request)
+        except OSError as problem:
+            raise failed(request.command, problem) from None
+        self._open[made.terminal_id] = request.session_id
+        if self._closed:  # meanwhile
+            await self.close()
+            raise not_found(made.terminal_id, "Terminal")
+        return made
+
+    async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
+        self._check(request.terminal_id)
+        return await self._handler.output(request)
+
+    async def wait_for_exit(self, request: acp.WaitForTerminalExitRequest) -> acp.WaitForTerminalExitResponse:
+        self._check(request.terminal_id)
+        return await self._handler.wait_for_exit(request)
+
+    async def kill(self, request: acp.KillTerminalRequest) -> acp.KillTerminalResponse:
+        self._check(request.terminal_id)
+        return await self._handler.kill(request)
+
+    async def release(self, request: acp.ReleaseTerminalRequest) -> acp.ReleaseTerminalResponse:
+        self._check(request.terminal_id)
+        del self._open[request.terminal_id]
+        return await self._handler.release(request)
+
+    async def close(self) -> None:
+        """Release what is left."""
+        self._closed = True
+        while self._open:
+            terminal_id, session_id = self._open.popitem()
+            try:
+                await self._handler.release(acp.ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id))
+            except Exception:
+                # The others are to be released too, and the session is to end.
+                logger.exception("the terminal %s could not be released", terminal_id)
+
+    def _check(self, terminal_id: str) -> None:
+        if terminal_id not in self._open:
+            raise not_found(terminal_id, "Terminal")

@@ -1,0 +1,115 @@
+"""Agents that run elsewhere: a link over the network in place of a process.
+
+    runtime = AgentRuntime(AgentSpec(command=["wss://agents.example/acp"]), launch=connect("wss://agents.example/acp"))
+
+The runtime sees the same link as of a process here. What it cannot have is the process: nothing is signalled, and an
+agent whose connection is ended may go on elsewhere until its server notices. Nothing connects again by itself; open
+the session again on a new runtime, by `load_session` or `resume_session`, where the agent can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.stderr import StderrTail
+from dragoman.session.once import Once
+from dragoman.session.runtime import Launch
+from dragoman.session.spec import AgentSpec, Limits
+from dragoman.wire import http, websocket
+from dragoman.wire.address import check_headers, read_address
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT
+from dragoman.wire.transport import Transport
+
+# In place of exit codes, which a connection has none of: we ended it, or it was lost.
+ENDED_BY_US = 0
+LOST = 1
+
+
+class NetworkTransport(Transport, Protocol):
+    """What the network shells offer beyond a transport."""
+
+    @property
+    def end_reason(self) -> str | None: ...
+    async def wait_ended(self) -> None: ...
+    async def end(self, grace: float) -> None: ...
+    def abort(self) -> None: ...
+
+
+class RemoteLink:
+    """An `AgentLink`. Its stderr holds what the connection itself had to complain of."""
+
+    def __init__(self, transport: NetworkTransport, name: str, tail: StderrTail) -> None:
+        self.name = name
+        self.stderr = tail
+        self._transport = transport
+        self._grace = END_GRACE
+        self._exit_code: int | None = None
+        self._end_once = Once(self._end, f"end {name}")
+        self.read = transport.read
+        self.write = transport.write
+        self.drain = transport.drain
+        self.close = transport.close
+
+    @property
+    def exit_code(self) -> int | None:
+        """0 when we ended the connection, 1 when it was lost."""
+        return self._exit_code
+
+    @property
+    def end_reason(self) -> str | None:
+        """Why the connection ended; None while it stands."""
+        return self._transport.end_reason
+
+    async def wait(self) -> int:
+        await self._transport.wait_ended()
+        return self._settle(LOST)
+
+    async def end(self, grace: float = END_GRACE) -> int:
+        self._grace = grace
+        await self._end_once()
+        assert self._exit_code is not None
+        return self._exit_code
+
+    async def _end(self) -> None:
+        lost = self._transport.end_reason is not None
+        await self._transport.end(self._grace)
+        self._settle(LOST if lost else ENDED_BY_US)
+
+    def interrupt(self) -> None:
+        """Nothing: there is no process of ours to interrupt. `session/cancel` was said, and the end will be."""
+
+    def kill(self) -> None:
+        self._transport.abort()
+
+    def _settle(self, code: int) -> int:
+        if self._exit_code is None:
+            self._exit_code = code
+            if code == LOST:
+                self.stderr.feed(f"{self._transport.end_reason or 'the connection ended'}\n".encode())
+            self.stderr.end()
+        return self._exit_code
+
+
+def connect(url: str, *, headers: Mapping[str, str] | None = None, message_limit: int = DEFAULT_LINE_LIMIT) -> Launch:
+    """The `launch` of an `AgentRuntime` whose agent listens at `ws://`, `wss://`, `http://` or `https://`.
+
+    `headers` are for what the server wants to know of us, such as a token; an address must not hold one. A message of
+    more than `message_limit` bytes ends the connection.
+    """
+    address = read_address(url, (*websocket.SCHEMES, *http.SCHEMES))
+    checked = check_headers(headers)
+
+    async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+        tail = StderrTail(on_stderr)
+        transport: NetworkTransport
+        if address.url.startswith(websocket.SCHEMES):
+            transport = await websocket.connect_websocket(url, headers=checked, message_limit=message_limit)
+        else:
+            transport = await http.connect_http(
+                url, headers=checked, message_limit=message_limit, complain=lambda line: tail.feed(f"{line}\n".encode())
+            )
+        return RemoteLink(transport, address.shown, tail)
+
+    return launch

@@ -1,0 +1,163 @@
+"""Pipes, signals, children: what a process can do to whoever started it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import NoReturn
+
+from dragoman.testing.rogue.agent import Agent, write_all
+from dragoman.testing.rogue.registry import behaviour
+
+# Children outlive any test that does not end them.
+LIFETIME = 600
+
+ENDS = "ends the child too"
+
+
+def _live_on() -> NoReturn:
+    while True:
+        time.sleep(LIFETIME)
+
+
+@behaviour("closes its stdin after the handshake, and lives on", "gives up when its limit has passed")
+def closes_stdin(agent: Agent) -> None:
+    request = agent.until("session/new")
+    os.close(0)
+    agent.answer(request, {"sessionId": agent.new_session()})
+    _live_on()
+
+
+@behaviour("stops reading its stdin after the handshake", "is not blocked by its own prompt; ends it at its limit")
+def stops_reading(agent: Agent) -> None:
+    agent.answer(agent.until("session/new"), {"sessionId": agent.new_session()})
+    _live_on()
+
+
+@behaviour("closes its stdout in the middle of a turn, and lives on", "takes that for its end, and ends it")
+def closes_stdout(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before")
+    os.close(1)
+    _live_on()
+
+
+@behaviour("closes its stderr", "does not mind")
+def closes_stderr(agent: Agent) -> None:
+    os.close(2)
+    agent.until("session/prompt")
+    agent.say("fine")
+    agent.end_turn()
+
+
+@behaviour("10 MB of lines on its stderr in the middle of a turn", "drains it, and keeps the end of it")
+def much_stderr(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before ")
+    lines = b"".join(b"line %06d %s\n" % (number, b"x" * 87) for number in range(1000))
+    for _ in range(agent.many(100)):
+        write_all(2, lines)
+    write_all(2, b"the last line\n")
+    agent.say("after")
+    agent.end_turn()
+
+
+@behaviour("10 MB on its stderr without a newline", "drains it, and keeps a little of it")
+def endless_stderr_line(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before ")
+    for _ in range(agent.many(100)):
+        write_all(2, b"x" * 100_000)
+    agent.say("after")
+    agent.end_turn()
+
+
+@behaviour("terminal control sequences and broken text on its stderr", "shows none of it raw")
+def wild_stderr(agent: Agent) -> None:
+    agent.until("session/prompt")
+    write_all(2, b"\x1b[2J\x1b]0;owned\x07\xff\xfe\0 50 %\r100 %\r\n\x1b[31mred\x1b[0m\n\x9b31m\n")
+    agent.say("fine")
+    agent.end_turn()
+
+
+@behaviour("ignores SIGINT, SIGTERM, SIGHUP, a cancel and the end of its stdin", "kills it")
+def ignores_signals(agent: Agent) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    agent.until("session/prompt")
+    agent.say("before")
+    _live_on()
+
+
+@behaviour("stops itself by SIGSTOP in the middle of a turn", "kills it when its limit has passed")
+def stops_itself(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before")
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _child(*, new_session: bool, hold_stdout: bool, stubborn: bool = False) -> int:
+    """A child that would live for long; returns its process number when it is ready."""
+    program = f"import signal, time; print(end='.', flush=True); time.sleep({LIFETIME})"
+    if stubborn:
+        program = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n" + program
+    reading, writing = os.pipe()
+    if hold_stdout:
+        # It says that it is ready by a pipe of its own, and inherits our stdout as its stderr.
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=1,
+            start_new_session=new_session,
+        )
+    else:
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", program],
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=subprocess.DEVNULL,
+            start_new_session=new_session,
+        )
+    os.close(writing)
+    os.read(reading, 1)
+    child.returncode = 0  # it is nobody's any more
+    return child.pid
+
+
+def _leaves(agent: Agent, *, new_session: bool, hold_stdout: bool, stubborn: bool = False) -> NoReturn:
+    agent.until("session/prompt")
+    agent.say(str(_child(new_session=new_session, hold_stdout=hold_stdout, stubborn=stubborn)))
+    sys.exit(0)
+
+
+@behaviour("ends in the middle of a turn, and leaves a child in its group", ENDS)
+def leaves_child(agent: Agent) -> None:
+    _leaves(agent, new_session=False, hold_stdout=False)
+
+
+@behaviour("the same, with a child in a session of its own (setsid)", ENDS)
+def leaves_child_in_own_session(agent: Agent) -> None:
+    _leaves(agent, new_session=True, hold_stdout=False)
+
+
+@behaviour("the same, with a child that holds its stdout open", "does not wait for the child; " + ENDS)
+def leaves_child_with_stdout(agent: Agent) -> None:
+    _leaves(agent, new_session=False, hold_stdout=True)
+
+
+@behaviour("the same, with a child in its own session that holds its stdout and ignores signals", "kills the child too")
+def leaves_stubborn_child(agent: Agent) -> None:
+    _leaves(agent, new_session=True, hold_stdout=True, stubborn=True)
+
+
+@behaviour("has children in and outside its group, and goes on well", "ends them with it")
+def keeps_children(agent: Agent) -> None:
+    agent.until("session/prompt")
+    _child(new_session=False, hold_stdout=False)
+    _child(new_session=True, hold_stdout=True, stubborn=True)
+    agent.say("fine")
+    agent.end_turn()

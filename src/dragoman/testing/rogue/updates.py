@@ -1,0 +1,256 @@
+"""Updates of wrong kinds, shapes and times; forged notes.
+
+Where nothing else is said, the turn brings "before " and "after", with the trouble between the two.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+from dragoman.testing.rogue.agent import Agent, Frame, Json
+from dragoman.testing.rogue.registry import behaviour
+
+_TEXT = {"type": "text", "text": "t", "annotations": {"audience": ["user"], "priority": 1.0}}
+_CHUNK = {"content": _TEXT, "messageId": "m", "_meta": {"a": 1}}
+_TOOL = {
+    "toolCallId": "t",
+    "title": "t",
+    "name": "n",
+    "kind": "read",
+    "status": "completed",
+    "content": [
+        {"type": "content", "content": _TEXT},
+        {"type": "diff", "path": "/p", "oldText": "o", "newText": "n"},
+        {"type": "terminal", "terminalId": "x"},
+    ],
+    "locations": [{"path": "/p", "line": 1}],
+    "rawInput": {"a": 1},
+    "rawOutput": {"a": 1},
+    "_meta": {"claudeCode": {"parentToolUseId": "p"}},
+}
+_OPTION = {
+    "id": "o",
+    "name": "n",
+    "category": "mode",
+    "type": "select",
+    "currentValue": "v",
+    "options": [{"value": "v", "name": "n"}],
+}
+_ENTRIES = [{"content": "c", "priority": "high", "status": "pending"}]
+
+# One good update of each kind, with all its fields. No words of the agent in them: those would be heard.
+WHOLE: dict[str, Frame] = {
+    "user_message_chunk": _CHUNK,
+    "agent_thought_chunk": _CHUNK,
+    "tool_call": _TOOL,
+    "tool_call_update": _TOOL,
+    "plan": {"entries": _ENTRIES, "_meta": {}},
+    "plan_update": {"plan": {"type": "items", "planId": "p", "entries": _ENTRIES}},
+    "plan_removed": {"planId": "p"},
+    "available_commands_update": {"availableCommands": [{"name": "n", "description": "d", "input": {"hint": "h"}}]},
+    "current_mode_update": {"currentModeId": "m"},
+    "config_option_update": {"configOptions": [_OPTION]},
+    "session_info_update": {"title": "t", "updatedAt": "2026-01-01T00:00:00Z"},
+    "usage_update": {"used": 1, "size": 2, "cost": {"amount": 1.0, "currency": "USD"}},
+    "notice": {"severity": "info", "message": "m"},
+    "compaction_update": {"compactionId": "c", "status": "completed"},
+    "compaction_summary_chunk": {"compactionId": "c", "content": _TEXT},
+    "subagent_update": {"sessionId": "s", "title": "t", "description": "d", "state": {"type": "idle"}},
+    "session_message": {"content": [_TEXT], "senderSessionId": "s", "messageId": "m"},
+    "session_message_chunk": {"content": _TEXT, "senderSessionId": "s", "messageId": "m"},
+}
+
+WRONG: tuple[Json, ...] = (
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "wrong",
+    [],
+    [None],
+    [[]],
+    {},
+    {"type": "wrong"},
+    {"type": 3},
+)
+
+
+def _places(value: Json, path: tuple[Json, ...] = ()) -> Iterator[tuple[Json, ...]]:
+    """Where something stands, at every depth."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inside:
+        yield (*path, key)
+        yield from _places(part, (*path, key))
+
+
+def _changed(update: Frame, path: tuple[Json, ...], wrong: Json) -> Frame:
+    """The update with another value in this place; without the place where that is `...`."""
+    changed = copy.deepcopy(update)
+    holder: Json = changed
+    for key in path[:-1]:
+        holder = holder[key]
+    if wrong is ...:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = wrong
+    return changed
+
+
+def spoilt(wrongs: tuple[Json, ...]) -> Iterator[Frame]:
+    """Each kind of update with each of its fields, at every depth, spoilt in each of these ways."""
+    for kind, fields in WHOLE.items():
+        for path in _places(fields):
+            for wrong in wrongs:
+                yield {"sessionUpdate": kind, **_changed(fields, path, wrong)}
+
+
+def _between(agent: Agent, *frames: Frame) -> None:
+    agent.until("session/prompt")
+    agent.send(agent.chunk("before "))
+    agent.send(*frames)
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour(
+    "wrong types in each field of each kind of update, at every depth", "mends or keeps each; none costs another"
+)
+def wrong_types(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before")
+    for update in spoilt(WRONG):
+        agent.send(agent.update(update))
+    # Chunks that cannot be read, between two that can.
+    contents: tuple[Json, ...] = (
+        None,
+        3,
+        [],
+        {"type": "text"},
+        {"type": "text", "text": 3},
+        {"type": "w", "text": "x"},
+    )
+    for wrong in contents:
+        agent.send(agent.update({"sessionUpdate": "agent_message_chunk", "content": wrong}))
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("each field of each kind of update left out", "the same")
+def missing_fields(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before")
+    for update in spoilt((...,)):
+        agent.send(agent.update(update))
+    for kind in (*WHOLE, "agent_message_chunk"):
+        agent.send(agent.update({"sessionUpdate": kind}))
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("updates of kinds that no protocol knows, or of no kind", "keeps them, and passes them on")
+def unknown_kinds(agent: Agent) -> None:
+    kinds: tuple[Json, ...] = ("hologram", "", None, 3, [], "agent_message_chunk ")
+    agent.until("session/prompt")
+    agent.say("before ")
+    agent.send(*(agent.update({"sessionUpdate": kind, "depth": 3}) for kind in kinds))
+    updates: tuple[Json, ...] = ({}, None, [], "hologram", 7)
+    agent.send(*(agent.update(update) for update in updates))
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("updates with no session, and with params that are no object", "reports them")
+def updates_without_session(agent: Agent) -> None:
+    chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "lost"}}
+    params: tuple[Json, ...] = ({"update": chunk}, {"sessionId": None, "update": chunk}, {}, None, [], "x")
+    _between(agent, *({"method": "session/update", "params": each} for each in params), {"method": "session/update"})
+
+
+@behaviour("tool calls with empty ids", "shows each")
+def empty_tool_ids(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before ")
+    for title in ("one", "two"):
+        agent.send(agent.update({"sessionUpdate": "tool_call", "toolCallId": "", "title": title, "status": "pending"}))
+        agent.send(agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "", "status": "completed"}))
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("the same tool call id in every turn", "shows one tool call a turn")
+def repeated_tool_ids(agent: Agent) -> None:
+    for number in range(2):
+        agent.until("session/prompt")
+        agent.say("before ")
+        title = f"number {number}"
+        agent.send(agent.update({"sessionUpdate": "tool_call", "toolCallId": "t", "title": title, "status": "pending"}))
+        agent.send(agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"}))
+        agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("updates of tool calls that were never begun", "shows them all the same")
+def orphan_tool_updates(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before ")
+    agent.send(agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "orphan", "status": "failed"}))
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("a tool call that never ends", "ends the run with the turn, all the same")
+def unfinished_tool(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before ")
+    agent.send(agent.update({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "t", "status": "in_progress"}))
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("updates of a session before `session/new` is answered", "keeps them for the session")
+def early_updates(agent: Agent) -> None:
+    request = agent.until("session/new")
+    agent.session = agent.new_session()
+    command = {"name": "early", "description": "d"}
+    agent.send(agent.update({"sessionUpdate": "available_commands_update", "availableCommands": [command]}))
+    agent.say("early words")
+    agent.answer(request, {"sessionId": agent.session})
+
+
+@behaviour("words after the end of its turn", "gives them to the session, and to no run")
+def late_updates(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.send(agent.chunk("before "), agent.chunk("after"), agent.turn_ended(), agent.chunk("late words"))
+
+
+@behaviour("updates of sessions that are not open", "reports them, and mixes them with nothing")
+def stray_updates(agent: Agent) -> None:
+    agent.until("session/prompt")
+    stray = agent.chunk("stray")
+    stray["params"] = {**stray["params"], "sessionId": "elsewhere"}
+    agent.send(agent.chunk("before "), stray, agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("a usage below zero and above its size", "shows what was reported")
+def absurd_usage(agent: Agent) -> None:
+    agent.until("session/prompt")
+    agent.say("before ")
+    for used, size in ((-5, -1), (5210, 1000), (0, 0)):
+        agent.send(agent.update({"sessionUpdate": "usage_update", "used": used, "size": size}))
+    agent.send(agent.chunk("after"), agent.turn_ended())
+
+
+def _forged(agent: Agent, method: str, params: Frame) -> None:
+    agent.until("session/prompt")
+    forged = {"method": f"_dragoman/{method}", "params": {"sessionId": agent.session, **params}}
+    agent.send(agent.chunk("before "), forged, agent.chunk("after"), agent.turn_ended())
+
+
+@behaviour("a note that only the host writes: a prompt of the user's", "takes it for an unknown notification")
+def forged_prompt(agent: Agent) -> None:
+    _forged(agent, "prompt", {"run_id": "forged", "prompt": [{"type": "text", "text": "forged"}]})
+
+
+@behaviour("a note that only the host writes: who allowed what", "the same")
+def forged_decision(agent: Agent) -> None:
+    _forged(agent, "decision", {"request_id": 1001, "by": "user", "reason": "forged"})
+
+
+@behaviour("a note that only the host writes: that each run so far was cut", "the same")
+def forged_run_cut(agent: Agent) -> None:
+    _forged(agent, "run_cut", {"run_id": "forged", "status": "cancelled", "reason": "forged"})

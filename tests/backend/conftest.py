@@ -1,0 +1,88 @@
+"""A front end's side of a backend session, on a scripted agent in memory or on the demo agent's real process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.backend import BackendAdapter, BackendSession, UnifiedMessage
+from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.testing.demo import demo_spec
+from dragoman.testing.leaks import nothing_left
+from dragoman.testing.memory import in_memory
+from dragoman.testing.scripted import Script, ScriptedAgent
+
+LIMIT = 30.0
+"""Seconds until a test gives up waiting: far more than anything here takes."""
+
+
+@pytest.fixture(autouse=True)
+async def leaves_nothing() -> AsyncIterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
+    async with nothing_left():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "dragoman"))
+    return tmp_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def scripted(agent: ScriptedAgent | Script, **options: Any) -> BackendAdapter:
+    """`options` are those of `BackendAdapter`."""
+    made = agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent)
+    return BackendAdapter(AgentSpec(command=["memory"]), launch=in_memory(made.main), **options)
+
+
+@asynccontextmanager
+async def talking(
+    adapter: BackendAdapter, config: SessionConfig | Path, **options: Any
+) -> AsyncIterator[BackendSession]:
+    """A connected session. `options` are those of `connect`."""
+    async with asyncio.timeout(LIMIT), await adapter.connect(config, **options) as session:
+        yield session
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> BackendAdapter:
+    return BackendAdapter(demo_spec(tmp_path / "demo"))
+
+
+async def until(session: BackendSession, *types: str) -> list[UnifiedMessage]:
+    """The messages up to the first of these types."""
+    return await until_one(session, lambda message: message.type in types)
+
+
+async def until_one(session: BackendSession, wanted: Callable[[UnifiedMessage], bool]) -> list[UnifiedMessage]:
+    told = []
+    async for message in session.messages:
+        told.append(message)
+        if wanted(message):
+            return told
+    raise AssertionError(f"the messages ended without it: {[message.type for message in told][-20:]}")
+
+
+def text_of(told: list[UnifiedMessage]) -> str:
+    """The agent's words."""
+    return "".join(
+        block["text"]
+        for message in told
+        if message.type == "stream_event" and not message.metadata.get("thought")
+        for block in message.content
+        if block["type"] == "text"
+    )

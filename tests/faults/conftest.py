@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from dragoman import AgentRuntime, SessionConfig, Workspace
+from dragoman.testing.demo import demo_spec
+
+from .stage import Neighbour
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def neighbour(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Neighbour]:
+    """One for all tests of a module: what a rogue breaks for one test, the next one finds broken."""
+    if not os.path.exists("/proc/self/fd"):
+        pytest.skip("needs /proc")
+    home = tmp_path_factory.mktemp("neighbour")
+    async with AgentRuntime(demo_spec(home / "home")) as runtime:
+        session = await runtime.open_session(SessionConfig(workspace=Workspace(home)))
+        expected = (await session.run("stream 40")).text
+        assert expected
+        yield Neighbour(session, expected)

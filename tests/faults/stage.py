@@ -1,0 +1,126 @@
+"""The stage: a rogue agent, a witness of what it brought, and a well-behaved neighbour beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dragoman import AgentRuntime, AgentSpec, Diagnostic, Limits, Run, Session, SessionConfig, Workspace, events
+from dragoman.proc._reaper_main import marked
+from dragoman.proc.reaper import reaper
+from dragoman.testing.leaks import nothing_left
+from dragoman.testing.rogue import command
+
+HANG = 40.0
+"""Seconds until a test gives up: the guard against a hang, far more than anything here takes."""
+
+# Graces that a rogue makes us sit out are short; limits that must not pass are long.
+LIMITS = Limits(start=HANG, request=HANG, cancel_grace=HANG, close_grace=0.3)
+
+
+@dataclass
+class Witness:
+    """All that a runtime told of: events, and diagnostics."""
+
+    heard: list[events.Event] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    spoke: asyncio.Event = field(default_factory=asyncio.Event)  # the agent said something
+    failed: asyncio.Event = field(default_factory=asyncio.Event)  # an error was told
+
+    def on_event(self, event: events.Event) -> None:
+        self.heard.append(event)
+        if isinstance(event, events.AssistantDelta):
+            self.spoke.set()
+        if isinstance(event, events.Error):
+            self.failed.set()
+
+    def errors(self) -> list[events.Error]:
+        return [event for event in self.heard if isinstance(event, events.Error)]
+
+    def deltas(self, run: Run) -> str:
+        return "".join(
+            event.text for event in self.heard if isinstance(event, events.AssistantDelta) and event.run_id == run.id
+        )
+
+    def kinds(self) -> list[str]:
+        """The provider events."""
+        return [event.kind for event in self.heard if isinstance(event, events.ProviderEvent)]
+
+    def reported(self, words: str) -> bool:
+        return any(words in each.text for each in self.diagnostics)
+
+
+def rogue(
+    behaviour: str,
+    witness: Witness | None = None,
+    *,
+    count: int | None = None,
+    limits: Limits = LIMITS,
+    offers: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> AgentRuntime:
+    """A runtime, not yet started. `offers` and `options` are those of `AgentSpec` and `AgentRuntime`."""
+    spec = AgentSpec(command=command(behaviour, count=count), name="rogue", **(offers or {}))
+    return AgentRuntime(spec, limits=limits, on_diagnostic=witness.diagnostics.append if witness else None, **options)
+
+
+def config(folder: Path, witness: Witness | None = None, **settings: Any) -> SessionConfig:
+    return SessionConfig(workspace=Workspace(folder), on_event=witness.on_event if witness else None, **settings)
+
+
+class Neighbour:
+    """A session on a well-behaved agent, which nothing that a rogue does may touch (G11)."""
+
+    def __init__(self, session: Session, expected: str) -> None:
+        self._session = session
+        self._expected = expected
+
+    async def run(self) -> None:
+        result = await self._session.run("stream 40")
+        assert result.status == "success"
+        assert result.text == self._expected
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[None]:
+        """Runs of the neighbour for as long as the block takes, and one after it."""
+        over = asyncio.Event()
+        running = asyncio.create_task(self._until(over))
+        try:
+            yield
+        finally:
+            over.set()
+            await running
+        await self.run()
+
+    async def _until(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            await self.run()
+            # Not without pause: the machine is the rogue's too.
+            await _within(over, 0.05)
+
+
+@asynccontextmanager
+async def untouched(neighbour: Neighbour) -> AsyncIterator[None]:
+    """The block ends in time and leaves no task, descriptor or process; the neighbour notices nothing."""
+    alive = marked(reaper().prefix + ".", prefix=True)
+    async with asyncio.timeout(HANG), nothing_left(), neighbour.beside():
+        yield
+    assert marked(reaper().prefix + ".", prefix=True) == alive
+
+
+def resident() -> int:
+    """The memory of this process, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,149 @@
+"""Children, pipes and signals: whatever a rogue leaves behind is ended with it (G6)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman import errors
+from dragoman.proc._reaper_main import MARKER
+from dragoman.testing.rogue import command
+
+from .cases import QUICK_CANCEL
+from .stage import HANG, Neighbour, Witness, config, rogue, untouched
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+def alive(pid: int) -> bool:
+    """Whether the process has not ended; one that waits to be reaped by its new parent has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    ["leaves_child", "leaves_child_in_own_session", "leaves_child_with_stdout", "leaves_stubborn_child"],
+)
+async def test_a_child_that_outlives_its_agent_is_ended_as_soon_as_that_is_noticed(
+    behaviour: str, neighbour: Neighbour, tmp_path: Path
+) -> None:
+    async with untouched(neighbour), rogue(behaviour) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        with pytest.raises(errors.AgentCrashed, match="exit code 0") as caught:
+            await session.run("go")
+        assert not alive(int(caught.value.result.text))  # without a close: the run itself is told after that
+
+
+async def test_children_of_a_living_agent_end_with_it(neighbour: Neighbour, tmp_path: Path) -> None:
+    async with untouched(neighbour), rogue("keeps_children") as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        assert (await session.run("go")).text == "fine"
+        assert (await session.run("go")).text == "fine"
+
+
+async def test_a_prompt_of_1_mb_to_an_agent_that_does_not_read_holds_up_nobody(
+    neighbour: Neighbour, tmp_path: Path
+) -> None:
+    async with untouched(neighbour), rogue("stops_reading", limits=QUICK_CANCEL) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        run = session.run("x" * 1_000_000)
+        await neighbour.run()
+        await run.cancel()
+        assert (await run).status == "cancelled"
+        with pytest.raises(errors.AgentCrashed, match="did not stop"):
+            session.run("still there?")
+
+
+async def test_a_deadline_ends_a_prompt_that_an_agent_does_not_read(neighbour: Neighbour, tmp_path: Path) -> None:
+    async with untouched(neighbour), rogue("stops_reading", limits=QUICK_CANCEL) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        with pytest.raises(errors.DeadlineExceeded):
+            await session.run("x" * 1_000_000, deadline=0.3)
+
+
+@pytest.mark.parametrize(("how", "code"), [("with_0", 0), ("with_1", 1), ("with_127", 127), ("by_sigkill", -9)])
+async def test_an_agent_that_ends_between_turns_is_told_to_the_session(
+    how: str, code: int, neighbour: Neighbour, tmp_path: Path
+) -> None:
+    witness = Witness()
+    async with untouched(neighbour), rogue(f"exits_while_idle_{how}", witness) as runtime:
+        session = await runtime.open_session(config(tmp_path, witness))
+        await witness.failed.wait()
+        assert session.status() == "error"
+        with pytest.raises(errors.AgentCrashed, match="leaving now") as caught:
+            session.run("still there?")
+        assert caught.value.exit_code == code
+    (error,) = witness.errors()
+    assert (error.kind, error.run_id) == ("AgentCrashed", None)
+
+
+KEEPER = """
+import asyncio, sys
+from pathlib import Path
+from dragoman import AgentRuntime, AgentSpec, SessionConfig, Workspace
+from dragoman.proc.reaper import reaper
+
+async def main():
+    runtime = AgentRuntime(AgentSpec(command=sys.argv[1:]))
+    await runtime.start()
+    session = await runtime.open_session(SessionConfig(workspace=Workspace(Path.cwd())))
+    await session.run("go")
+    print(reaper().prefix, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_nothing_of_a_rogue_outlives_a_dragoman_that_is_killed(neighbour: Neighbour, tmp_path: Path) -> None:
+    async with untouched(neighbour):
+        ours = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", KEEPER, *command("keeps_children"), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+        )
+        assert ours.stdout is not None
+        prefix = (await ours.stdout.readline()).decode().strip()
+        found = _marked(prefix)
+        assert len(found) == 3  # the agent and its two children
+        ours.send_signal(signal.SIGKILL)
+        await ours.wait()
+        for pid in found:
+            await _gone(pid)
+
+
+def _marked(prefix: str) -> list[int]:
+    needle = f"{MARKER}={prefix}.".encode()
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                environment = Path(f"/proc/{name}/environ").read_bytes()
+            except OSError:
+                continue
+            if needle in environment:
+                found.append(int(name))
+    return found
+
+
+async def _gone(pid: int) -> None:
+    """Returns when the process has ended, by its descriptor: no looking again and again."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    loop.add_reader(descriptor, ended.set)
+    try:
+        async with asyncio.timeout(HANG):
+            await ended.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

@@ -1,0 +1,131 @@
+"""What a front end wants: one test a row of the table, and what is wrong with a message is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.errors import InputError
+from dragoman.host.permission import CANCELLED, Answer, Option, PermissionRequest
+from dragoman.views.actions import Interrupt, PermissionAnswer, Prompt, Switch, actions_of, answer_to
+from dragoman.views.messages import UnifiedMessage
+from dragoman.wire import vocabulary as acp
+
+ONCE = Option("once", "Once", "allow_once")
+ALWAYS = Option("always", "Always", "allow_always")
+NO = Option("no", "No", "reject_once")
+NEVER = Option("never", "Never", "reject_always")
+ODD = Option("odd", "Odd", "ask_my_boss")
+
+
+def message(type_: Any, *content: Any, **metadata: Any) -> UnifiedMessage:
+    return UnifiedMessage(id="m", timestamp=0.0, type=type_, role="user", content=content, metadata=metadata)
+
+
+def asking(*options: Option) -> PermissionRequest:
+    return PermissionRequest(session_id="s", tool_call_id="t", title="it", kind="edit", options=options)
+
+
+# -- the table, row by row
+
+
+def test_a_user_message_is_a_prompt_of_its_blocks() -> None:
+    image = {"type": "image", "mimeType": "image/png", "data": "aGk="}
+    [action] = actions_of(message("user_message", {"type": "text", "text": "look"}, image))
+    assert action == Prompt((acp.TextContent(text="look"), acp.ImageContent(mime_type="image/png", data="aGk=")))
+
+
+def test_a_slash_command_is_a_prompt_like_any_other() -> None:
+    [action] = actions_of(message("user_message", {"type": "text", "text": "/web cats"}))
+    assert action == Prompt((acp.TextContent(text="/web cats"),))
+
+
+def test_an_allowing_permission_response_takes_an_option_that_allows() -> None:
+    [action] = actions_of(message("permission_response", request_id="q", behavior="allow"))
+    assert action == PermissionAnswer("q", "allow")
+    assert answer_to(asking(NO, ALWAYS, ONCE), action) == Answer("selected", "once", allowed=True)
+    assert answer_to(asking(NO, ALWAYS), action) == Answer("selected", "always", allowed=True)
+
+
+def test_a_denying_permission_response_takes_an_option_that_rejects() -> None:
+    [action] = actions_of(message("permission_response", request_id="q", behavior="deny"))
+    assert action == PermissionAnswer("q", "deny")
+    assert answer_to(asking(ONCE, NEVER, NO), action) == Answer("selected", "no")
+    assert answer_to(asking(ONCE, NEVER), action) == Answer("selected", "never")
+
+
+def test_an_interrupt_is_an_interrupt() -> None:
+    assert actions_of(message("interrupt")) == (Interrupt(),)
+
+
+@pytest.mark.parametrize("key", ["model", "modelId"])
+def test_a_change_of_configuration_may_be_one_of_model(key: str) -> None:
+    assert actions_of(message("configuration_change", **{key: "large"})) == (Switch("model", "large"),)
+
+
+@pytest.mark.parametrize("key", ["modeId", "mode"])
+def test_a_change_of_configuration_may_be_one_of_mode(key: str) -> None:
+    assert actions_of(message("configuration_change", **{key: "plan"})) == (Switch("mode", "plan"),)
+
+
+# -- what the table leaves open
+
+
+def test_model_and_mode_can_change_at_once() -> None:
+    told = actions_of(message("configuration_change", modeId="plan", model="large"))
+    assert told == (Switch("model", "large"), Switch("mode", "plan"))
+
+
+def test_an_option_can_be_named() -> None:
+    [action] = actions_of(message("permission_response", request_id="q", behavior="allow", optionId="always"))
+    assert isinstance(action, PermissionAnswer)
+    assert answer_to(asking(ONCE, ALWAYS), action).option_id == "always"
+
+
+def test_where_nothing_rejects_a_denial_cancels() -> None:
+    assert answer_to(asking(ONCE), PermissionAnswer("q", "deny")) == CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "says"),
+    [
+        ((NO,), PermissionAnswer("q", "allow"), "no option that allows"),
+        ((ONCE, NO), PermissionAnswer("q", "allow", "no"), "is reject_once"),
+        ((ONCE, NO), PermissionAnswer("q", "deny", "once"), "is allow_once"),
+        ((ONCE, ODD), PermissionAnswer("q", "allow", "odd"), "is ask_my_boss"),
+        ((ONCE, ODD), PermissionAnswer("q", "deny", "odd"), "is ask_my_boss"),
+        ((ONCE, NO), PermissionAnswer("q", "allow", "yes"), "no option 'yes'"),
+        # One id for both: nobody can say which of them the agent takes.
+        ((ONCE, Option("once", "No", "reject_once")), PermissionAnswer("q", "deny", "once"), "allow_once, reject_once"),
+    ],
+)
+def test_an_answer_that_contradicts_itself_is_none(
+    options: tuple[Option, ...], given: PermissionAnswer, says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        answer_to(asking(*options), given)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (message("user_message"), "content: the prompt is empty"),
+        (message("user_message", {"type": "text", "text": " \n"}), "content: the prompt is empty"),
+        (message("user_message", {"type": "text", "text": "a"}, {"type": "smell"}), r"content\[1\]"),
+        (message("user_message", {"type": "text"}), r"content\[0\].*text"),
+        (message("permission_response", behavior="allow"), "metadata.request_id is missing"),
+        (message("permission_response", request_id=3, behavior="allow"), "metadata.request_id is 3"),
+        (message("permission_response", request_id="q"), "metadata.behavior is None"),
+        (message("permission_response", request_id="q", behavior="maybe"), "metadata.behavior is 'maybe'"),
+        (message("permission_response", request_id="q", behavior="allow", optionId=""), "metadata.optionId"),
+        (message("configuration_change"), "neither a model nor a modeId"),
+        (message("configuration_change", model=5), "metadata.model is 5"),
+        (message("result"), "type is 'result'"),
+        (message("sing"), "type is 'sing'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_wrong_with_a_message_is_named(wrong: UnifiedMessage, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        actions_of(wrong)

@@ -1,0 +1,66 @@
+"""What waits to be sent comes out line by line, and holds the writer up when it is too much."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dragoman.wire.inbox import Inbox
+from dragoman.wire.outgoing import HIGH_WATER, Outgoing
+
+
+async def taken(outgoing: Outgoing) -> list[bytes]:
+    lines = []
+    async with asyncio.timeout(5):
+        while (line := await outgoing.take()) is not None:
+            lines.append(line)
+            outgoing.sent()
+    return lines
+
+
+async def test_lines_come_out_whole_however_they_were_written() -> None:
+    outgoing = Outgoing()
+    for piece in (b"on", b"e\ntw", b"o\n\n", b"three\nunfinished"):
+        outgoing.put(piece)
+    outgoing.close()
+    assert await taken(outgoing) == [b"one", b"two", b"three"]
+
+
+async def test_a_writer_waits_while_too_much_is_unsent() -> None:
+    outgoing = Outgoing()
+    outgoing.put(b"x" * (HIGH_WATER + 1) + b"\n")
+    waiting = asyncio.ensure_future(outgoing.drain())
+    assert await outgoing.take() is not None
+    assert not waiting.done()
+    outgoing.sent()
+    async with asyncio.timeout(5):
+        await waiting
+
+
+async def test_nobody_waits_for_a_side_that_is_gone() -> None:
+    outgoing = Outgoing()
+    outgoing.put(b"x" * (HIGH_WATER + 1) + b"\n")
+    outgoing.abandon()
+    outgoing.put(b"more\n")
+    async with asyncio.timeout(5):
+        await outgoing.drain()
+    assert await taken(outgoing) == []
+
+
+async def test_who_fills_the_inbox_waits_for_its_reader_and_loses_nothing() -> None:
+    inbox = Inbox()
+    line = b"x" * (HIGH_WATER // 2)
+    filling = asyncio.ensure_future(_fill(inbox, [line] * 10))
+    read = b""
+    async with asyncio.timeout(5):
+        while data := await inbox.take():
+            assert len(data) <= 2 * HIGH_WATER
+            read += data
+    await filling
+    assert read == (line + b"\n") * 10
+    assert await inbox.take() == b""
+
+
+async def _fill(inbox: Inbox, lines: list[bytes]) -> None:
+    for line in lines:
+        await inbox.put(line)
+    inbox.end()
