@@ -28,9 +28,7 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     after_refusal: Ending = "goes-on"
     model_error: Literal["error", "text"] = "error"  # how it tells of a model's HTTP error
     retries_for_long: bool = False  # on a model's 500, for more than 40 s and in silence
-    cancel_is_end_turn: bool = False  # a cancelled turn comes back as `end_turn`
     load_after: float = 0.0  # a session can be loaded in the clock's next period of so many seconds
-    replays_late: bool = False  # a part of the history comes after the response to `session/load`
     tells_of_refusal: bool = True  # a tool call that was refused is told to have failed
 
     def run(self, command: str) -> str:
@@ -113,7 +111,6 @@ AGENTS = (
         shell='bash {"command": {command}, "description": "run it"}',
         after_refusal="end_turn",
         retries_for_long=True,
-        cancel_is_end_turn=True,  # while it waits to ask the model again
     ),
     RealAgent(
         id="codex",
@@ -144,7 +141,6 @@ AGENTS = (
         },
         shell='run_shell_command {"command": {command}, "description": "run it"}',
         load_after=60.0,
-        replays_late=True,
         tells_of_refusal=False,
         retries_for_long=True,
     ),
@@ -164,6 +160,5 @@ AGENTS = (
         },
         shell='shell|~__shell {"command": {command}}',
         model_error="text",
-        cancel_is_end_turn=True,
     ),
 )

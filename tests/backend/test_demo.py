@@ -195,7 +195,9 @@ async def test_an_agent_that_hangs_is_ended_by_an_interrupt(folder: Path, tmp_pa
         await until(session, "stream_event")
         await session.send(interrupt())
         *_, result, error = [message async for message in session.messages]
-        assert (result.type, result.metadata["status"]) == ("result", "cancelled")
+        # By the agent's last words, or without them.
+        assert "cancelled" in (result.metadata["stopReason"], result.metadata.get("status"))
+        assert result.type == "result"
         assert "did not stop" in error.metadata["message"]
 
 

@@ -90,15 +90,20 @@ async def test_the_first_of_two_answers_counts(folder: Path) -> None:
 
 
 async def test_an_answer_after_the_run_gains_nothing(folder: Path) -> None:
-    async def script(turn: Turn) -> None:
-        asyncio.ensure_future(turn.ask_permission(options=[ONCE])).add_done_callback(lambda done: done.exception())
-        await turn.agent.connection.drain()
+    seen = asyncio.Event()
 
-    agent = ScriptedAgent(script)
-    async with talking(scripted(agent), folder) as session:
+    async def script(turn: Turn) -> None:
+        asking = asyncio.ensure_future(turn.ask_permission(options=[ONCE]))
+        await seen.wait()
+        asking.add_done_callback(lambda asking: outcomes.append(asking.result()))
+
+    outcomes: list[str | None] = []
+    async with talking(scripted(script), folder) as session:
         asked = await asked_by(session)
+        seen.set()
         await until(session, "result")
         assert "is open" in await refused(session, permission_response(asked, "allow"))
+        assert outcomes in ([], [None])
 
 
 async def test_an_answer_to_what_the_agent_took_back_gains_nothing(folder: Path) -> None:

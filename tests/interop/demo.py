@@ -27,7 +27,7 @@ WITH_WORDS = {
     "mode": "mode code",
 }
 PROMPTS = [WITH_WORDS.get(ask.name, ask.words[0]) for ask in CATALOGUE if ask.name not in LEFT_OUT]
-CANCELLED = "slow 1000"
+CANCELLED = ["slow 1000", "run sleep 600"]
 
 OUTCOMES: dict[str, str | int] = {
     **dict.fromkeys(PROMPTS, "end_turn"),
@@ -35,7 +35,7 @@ OUTCOMES: dict[str, str | int] = {
     "refuse": "refusal",
     "max tokens": "max_tokens",
     "max turns": "max_turn_requests",
-    CANCELLED: "cancelled",
+    **dict.fromkeys(CANCELLED, "cancelled"),
 }
 
 UPDATES = {
@@ -53,8 +53,8 @@ UPDATES = {
 }
 NEWER_UPDATES = {f"session/update {kind}" for kind in ("notice", "compaction_update", "compaction_summary_chunk")}
 
-# All that a client of the stable protocol hears of an agent: answers, updates and requests. (The demo agent never
-# needs to kill a terminal here, and `session/fork` is not stable, but asked for as well.)
+# All that a client of the stable protocol hears of an agent: answers, updates and requests. (`session/fork` is not
+# stable, but asked for as well where the SDK has it.)
 EVERYTHING = (
     {f"session/update {kind}" for kind in UPDATES}
     | NEWER_UPDATES
@@ -66,7 +66,7 @@ EVERYTHING = (
     | {
         method.name
         for method in METHODS.values()
-        if method.stable and method.side == "client" and method.name not in ("session/update", "terminal/kill")
+        if method.stable and method.side in ("client", "both") and method.name != "session/update"
     }
 )
 

@@ -1,7 +1,7 @@
 """A client built on the official Python SDK, which drives an agent. Runs in the environment of the SDK, not in ours.
 
-Its one argument is JSON: the agent's `command`, the `folder` to work in, the `prompts` to send, and one of them,
-`cancel`, to cancel. On stdout it reports, as JSON, what it heard, and what of that was not to the letter.
+Its one argument is JSON: the agent's `command`, the `folder` to work in, the `prompts` to send, and those to
+`cancel`. On stdout it reports, as JSON, what it heard, and what of that was not to the letter.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ class Recorder:
     def __init__(self) -> None:
         self.heard: set[str] = set()
         self.problems: list[str] = []
-        self.errors: list[int] = []
-        self.quiet = asyncio.Event()
         self._asked: dict[Any, str] = {}
 
     def __call__(self, event: StreamEvent) -> None:
@@ -52,9 +50,7 @@ class Recorder:
         elif method is not None:
             name = f"{method} {message['params']['update']['sessionUpdate']}" if method == "session/update" else method
             self._note(name, message["params"], strictness.params_model(method, message["params"]))
-        elif "error" in message:
-            self.errors.append(message["error"]["code"])
-        else:
+        elif "error" not in message:
             asked = self._asked.pop(message["id"])
             self._note(f"answer to {asked}", message["result"], strictness.result_model(asked))
 
@@ -66,7 +62,7 @@ class Recorder:
 class InteropClient:
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.talking = asyncio.Event()
+        self.working = asyncio.Event()  # set when the agent is in the middle of something
         self._terminals: dict[str, asyncio.subprocess.Process] = {}
         self._output: dict[str, bytes] = {}
 
@@ -76,7 +72,7 @@ class InteropClient:
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         if isinstance(update, schema.AgentMessageChunk) and isinstance(update.content, schema.TextContentBlock):
             self.texts.append(update.content.text)
-            self.talking.set()
+            self.working.set()
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
         option = next(option for option in options if option.kind == "allow_once")
@@ -104,6 +100,7 @@ class InteropClient:
 
     async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **_: Any) -> Any:
         process = self._terminals[terminal_id]
+        self.working.set()
         self._output[terminal_id], _ = await process.communicate()
         return schema.WaitForTerminalExitResponse(exit_code=process.returncode)
 
@@ -150,11 +147,12 @@ async def drive(agent: Any, client: InteropClient, recorder: Recorder, given: An
             outcomes[prompt] = answer.stop_reason
         except RequestError as refusal:
             outcomes[prompt] = refusal.code
-    client.talking.clear()
-    cancelled = asyncio.ensure_future(agent.prompt(**same, prompt=[text_block(given["cancel"])]))
-    await client.talking.wait()
-    await agent.cancel(**same)
-    outcomes[given["cancel"]] = (await cancelled).stop_reason
+    for prompt in given["cancel"]:
+        client.working.clear()
+        cancelled = asyncio.ensure_future(agent.prompt(**same, prompt=[text_block(prompt)]))
+        await client.working.wait()
+        await agent.cancel(**same)
+        outcomes[prompt] = (await cancelled).stop_reason
     listed = await agent.list_sessions(cwd=folder)
     assert [info.session_id for info in listed.sessions] == [opened.session_id], listed
     await agent.close_session(**same)

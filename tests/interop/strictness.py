@@ -17,6 +17,7 @@ AGENT_REQUESTS: dict[str, tuple[Any, Any]] = {
     "session/new": (schema.NewSessionRequest, schema.NewSessionResponse),
     "session/load": (schema.LoadSessionRequest, schema.LoadSessionResponse),
     "session/resume": (schema.ResumeSessionRequest, schema.ResumeSessionResponse),
+    "session/fork": (schema.ForkSessionRequest, schema.ForkSessionResponse),
     "session/list": (schema.ListSessionsRequest, schema.ListSessionsResponse),
     "session/delete": (schema.DeleteSessionRequest, schema.DeleteSessionResponse),
     "session/close": (schema.CloseSessionRequest, schema.CloseSessionResponse),
@@ -36,6 +37,7 @@ CLIENT_REQUESTS: dict[str, tuple[Any, Any]] = {
     "elicitation/create": (schema.CreateElicitationRequest, schema.CreateElicitationResponse),
 }
 NOTIFICATIONS: dict[str, Any] = {
+    "$/cancel_request": schema.CancelRequestNotification,
     "session/cancel": schema.CancelNotification,
     "session/update": schema.SessionNotification,
     "elicitation/complete": schema.CompleteElicitationNotification,

@@ -85,7 +85,7 @@ def _check(fold: SessionFold) -> None:
         ("opencode/cancel_stream.jsonl", [["cancelled", "success"]]),
         ("kimi/cancel_stream.jsonl", [["cancelled", "success"]]),
         # goose 1.34.0 ends a cancelled turn with `end_turn`
-        ("goose/cancel_stream.jsonl", [["success", "success"]]),
+        ("goose/cancel_stream.jsonl", [["cancelled", "success"]]),
         # codex-acp 2.6.0 ends the turn when permission is refused
         ("codex/perm_reject.jsonl", [["cancelled"]]),
     ],

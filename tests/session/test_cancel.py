@@ -156,7 +156,7 @@ async def test_an_agent_that_answers_a_cancel_with_an_error_did_as_it_was_asked(
         await goes_on(session)
 
 
-async def test_an_agent_that_finishes_all_the_same_has_finished() -> None:
+async def test_a_cancelled_turn_that_comes_back_as_finished_is_cancelled() -> None:
     """goose 1.34.0 ends a cancelled turn with `end_turn`."""
 
     async def script(turn: Turn) -> object:
@@ -168,7 +168,8 @@ async def test_an_agent_that_finishes_all_the_same_has_finished() -> None:
         run = session.run("go")
         await until(run, events.AssistantDelta)
         await run.cancel()
-        assert (await run).status == "success"
+        result = await run
+        assert (result.status, result.stop_reason, result.text) == ("cancelled", "end_turn", "all of it")
 
 
 async def test_an_agent_that_ignores_a_cancel_is_ended_and_other_sessions_are_told_why() -> None:

@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 from dragoman import events
-from dragoman.errors import AgentCrashed, AuthenticationRequired, InputError, RequestFailed, StartError
+from dragoman.errors import AgentCrashed, AuthenticationRequired, InputError, ProtocolError, RequestFailed, StartError
 from dragoman.session import ports
 from dragoman.session.remote import connect
 from dragoman.session.runtime import AgentRuntime
@@ -148,7 +148,7 @@ async def test_a_redirect_is_not_followed_because_our_headers_are_not_for_others
     async with server, other.running():
         for scheme in ("ws", "http"):
             elsewhere = other.url.replace("http", scheme)
-            with pytest.raises((StartError, RequestFailed), match="HTTP 307"):
+            with pytest.raises((StartError, ProtocolError), match="HTTP 307"):
                 await runtime_at(f"{scheme}://{host}/acp", x_key="abracadabra").start()
     assert other.seen == []
 

@@ -51,6 +51,13 @@ class MessageStream:
             self._room.set()
         return message
 
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def __bool__(self) -> bool:
+        return True  # also when nothing waits
+
     # -- for the session
 
     def push(self, message: UnifiedMessage) -> None:

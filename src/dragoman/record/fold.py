@@ -399,7 +399,11 @@ class SessionFold:
         match end.stop_reason:
             case "cancelled":
                 return "cancelled", None
-            case "end_turn" if run.id in self._unheard and not run.cancel_requested:
+            case "end_turn" if run.cancel_requested:
+                # Some agents end the turn they were told to cancel as if they had come to its end. What was
+                # asked for was done; the stop reason stays as they gave it.
+                return "cancelled", None
+            case "end_turn" if run.id in self._unheard:
                 return "error", "silent"
             case "end_turn":
                 return "success", None
@@ -477,6 +481,8 @@ class SessionFold:
             resolved_time=time,
         )
         self.permissions[permission_id] = permission
+        if permission.option_kind not in ("allow_once", "allow_always"):
+            self.tool_calls.refused(permission.tool_call.id)
         return (PermissionResolved(permission),)
 
     # -- what the host itself noted

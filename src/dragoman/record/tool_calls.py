@@ -18,6 +18,7 @@ class ToolCalls:
     def __init__(self) -> None:
         self._rows: dict[str, rows.ToolCall] = {}
         self._now: dict[str, str] = {}  # the agent's id to the row's, of this turn
+        self._refused: set[str] = set()
         self._before: dict[str, str] = {}  # of earlier turns: an update may come late
 
     def __iter__(self) -> Iterator[rows.ToolCall]:
@@ -40,8 +41,12 @@ class ToolCalls:
 
     @property
     def any_unfinished(self) -> bool:
-        """One of this turn's is under way."""
-        return any(not self._rows[row_id].finished for row_id in self._now.values())
+        """One of this turn's is under way. One that was refused is not, though some agents never say so."""
+        return any(not self._rows[row_id].finished for row_id in self._now.values() if row_id not in self._refused)
+
+    def refused(self, row_id: str) -> None:
+        """It may not do what it asked for."""
+        self._refused.add(row_id)
 
     def by_agent_id(self, agent_id: str) -> rows.ToolCall | None:
         """The tool call that the agent means by this id now."""

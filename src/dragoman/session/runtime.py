@@ -51,6 +51,11 @@ _T = TypeVar("_T")
 # that looks at the folder only after it has made its pages.
 MOST_EMPTY_PAGES = 100
 
+# Gemini CLI's late replay begins within a millisecond of its answer and comes in one go; a history of any
+# length is through the pipe long before the looks are used up.
+QUIET_SECONDS = 0.1
+QUIET_LOOKS = 50
+
 Launch = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLink]]
 
 
@@ -91,9 +96,7 @@ class AgentRuntime:
         try:
             async with asyncio.timeout(self.limits.start):
                 self._link = await self._launch(self.spec, self.limits, self._said_on_stderr)
-                self._connection = Connection(
-                    self._link, self._router, line_limit=self._line_limit, gone=None
-                )
+                self._connection = Connection(self._link, self._router, line_limit=self._line_limit, gone=self._link.wait)
                 self._router.connection = self._connection
                 await self._shake_hands(self._connection)
         except TimeoutError:
@@ -285,6 +288,8 @@ class AgentRuntime:
         )
         self._router.bind(session, handle.agent_session_id)  # before it is asked for: what it replays is its own
         await self._open(method, params, session)
+        if method == "session/load" and self.spec.late_replay:
+            await _quiet(session)
         if params.system_prompt is not None or handle.system_prompt_told:
             session.system_prompt_told()
         await self._restore(session, handle)
@@ -467,6 +472,15 @@ def config_of_handle(handle: SessionHandle) -> SessionConfig:
         mcp_servers=handle.mcp_servers,
         system_prompt=handle.system_prompt,
     )
+
+
+async def _quiet(session: Session) -> None:
+    """Waits until an agent that replays late has fallen silent: nothing in the protocol tells that it is done."""
+    for _ in range(QUIET_LOOKS):
+        frames = session.frames
+        await asyncio.sleep(QUIET_SECONDS)
+        if session.frames == frames:
+            return
 
 
 def _crash(name: str, how: str, code: int, stderr: str) -> AgentCrashed:

@@ -46,6 +46,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     write_files: bool = False
     terminals: bool = False
     auth_method: str | None = None  # authenticated with before the first session
+    late_replay: bool = False  # it goes on replaying after it has answered `session/load`
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
 
     def __post_init__(self) -> None:
@@ -102,4 +103,5 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         write_files=preset.fs.write,
         terminals=preset.terminal,
         auth_method=preset.auth_method(known),
+        late_replay=any(quirk.id == "replay-after-load" for quirk in preset.quirks),
     )

@@ -1,0 +1,1 @@
+"""Our values in the words of other libraries, for programs that stand on these."""

@@ -1,0 +1,160 @@
+"""Connecting: which agent, what is declared, whose files and terminals."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.backend import BackendAdapter, permission_response, read_message, user_message
+from dragoman.errors import CommandNotFound, ExitedAtStart, InputError, RequestFailed
+from dragoman.session.diagnostics import Diagnostic
+from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.testing.demo import demo_spec
+from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.wire import vocabulary as acp
+from dragoman.workspace import Workspace
+
+from .conftest import scripted, talking, text_of, until
+
+
+class Buffers:
+    """One file, in memory."""
+
+    text = "unsaved\n"
+
+    async def read_text_file(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse:
+        return acp.ReadTextFileResponse(content=self.text)
+
+    async def write_text_file(self, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
+        self.text = request.content
+        return acp.WriteTextFileResponse()
+
+
+class Screens:
+    """Terminals in which every command prints the same."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+
+    async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
+        self.open.add("screen")
+        return acp.CreateTerminalResponse(terminal_id="screen")
+
+    async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
+        return acp.TerminalOutputResponse(output="from our own screen", truncated=False)
+
+    async def wait_for_exit(self, request: acp.WaitForTerminalExitRequest) -> acp.WaitForTerminalExitResponse:
+        return acp.WaitForTerminalExitResponse(exit_code=0)
+
+    async def kill(self, request: acp.KillTerminalRequest) -> acp.KillTerminalResponse:
+        return acp.KillTerminalResponse()
+
+    async def release(self, request: acp.ReleaseTerminalRequest) -> acp.ReleaseTerminalResponse:
+        self.open.remove(request.terminal_id)
+        return acp.ReleaseTerminalResponse()
+
+
+def test_what_a_front_end_may_count_on_is_declared() -> None:
+    local = BackendAdapter("demo").capabilities
+    assert (local.streaming, local.permissions, local.slash_commands) == (True, True, True)
+    assert local.availability == "local"
+    assert BackendAdapter("demo", remote=True).capabilities.availability == "both"
+
+
+async def test_an_agent_can_be_named_by_its_preset(folder: Path) -> None:
+    async with talking(BackendAdapter("demo", env={"DRAGOMAN_DEMO_PACE": "0"}), folder) as session:
+        await session.send(user_message("hello"))
+        assert (await until(session, "result"))[-1].metadata["stopReason"] == "end_turn"
+
+
+async def test_an_agent_that_cannot_be_had_is_a_clear_error(folder: Path) -> None:
+    with pytest.raises(InputError, match="no-such-agent"):
+        await BackendAdapter("no-such-agent").connect(folder)
+    with pytest.raises(CommandNotFound):
+        await BackendAdapter(["no-such-program"]).connect(folder)
+    with pytest.raises(ExitedAtStart):
+        await BackendAdapter([sys.executable, "-c", "exit(3)"]).connect(folder)
+
+
+async def test_a_session_that_cannot_be_opened_leaves_no_agent(folder: Path) -> None:
+    async def refuse(asked: object) -> object:
+        raise RuntimeError("not today")
+
+    with pytest.raises(RequestFailed, match="not today"):
+        await scripted(ScriptedAgent(answers={"session/new": refuse})).connect(folder)
+
+
+async def test_a_callback_for_permissions_has_no_place_here(folder: Path) -> None:
+    config = SessionConfig(workspace=Workspace(folder), on_permission=lambda request: True)
+    with pytest.raises(InputError, match="on_permission"):
+        await BackendAdapter("demo").connect(config)
+
+
+async def test_the_rest_of_the_config_is_the_sessions(folder: Path) -> None:
+    async def script(turn: Turn) -> None:
+        await turn.say(turn.text)
+
+    config = SessionConfig(workspace=Workspace(folder), system_prompt="Be brief. ")
+    async with talking(scripted(script), config) as session:
+        await session.send(user_message("Hi"))
+        assert text_of(await until(session, "result")) == "Be brief. Hi"
+
+
+async def test_files_are_read_and_written_by_the_callers_handler(folder: Path, tmp_path: Path) -> None:
+    (folder / "notes.txt").write_text("saved\n")
+    buffers = Buffers()
+    async with talking(BackendAdapter(demo_spec(tmp_path / "demo")), folder, file_handler=buffers) as session:
+        await session.send(user_message("edit notes.txt: more"))
+        asked = (await until(session, "permission_request"))[-1]
+        assert asked.metadata["toolCall"]["content"][0]["oldText"] == "unsaved\n"
+        await session.send(permission_response(asked, "allow"))
+        await until(session, "result")
+        assert buffers.text == "unsaved\nmore\n"
+        assert (folder / "notes.txt").read_text() == "saved\n"
+
+
+async def test_commands_are_run_by_the_callers_handler(folder: Path, tmp_path: Path) -> None:
+    screens = Screens()
+    async with talking(BackendAdapter(demo_spec(tmp_path / "demo")), folder, terminal_handler=screens) as session:
+        await session.send(user_message("run their-program now"))
+        asked = (await until(session, "permission_request"))[-1]
+        await session.send(permission_response(asked, "allow"))
+        assert "from our own screen" in text_of(await until(session, "result"))
+    assert screens.open == set()
+
+
+async def test_what_a_handler_serves_is_offered_to_the_agent(folder: Path) -> None:
+    agent = ScriptedAgent()
+    config = SessionConfig(workspace=Workspace(folder), file_handler=Buffers())
+    async with talking(scripted(agent), config, terminal_handler=Screens()):
+        offered = (await agent.hears("initialize")).params["clientCapabilities"]
+        assert offered["fs"] == {"readTextFile": True, "writeTextFile": True}
+        assert offered["terminal"] is True
+    agent = ScriptedAgent()
+    async with talking(scripted(agent), folder):
+        offered = (await agent.hears("initialize")).params["clientCapabilities"]
+        assert not any(offered.get("fs", {}).values())
+        assert not offered.get("terminal")
+
+
+async def test_stderr_is_captured_and_shown(folder: Path) -> None:
+    async def script(turn: Turn) -> None:
+        turn.agent.complain("a word of warning")
+        await turn.say("hi")
+
+    heard: list[Diagnostic] = []
+    async with talking(scripted(script), folder, on_diagnostic=heard.append) as session:
+        await session.send(user_message("go"))
+        await until(session, "result")
+        assert session.stderr == "a word of warning"
+        assert [(each.kind, each.text) for each in heard] == [("stderr", "a word of warning")]
+
+
+async def test_a_front_end_in_another_process_sends_json(folder: Path) -> None:
+    sent = b'{"id":"1","timestamp":0,"type":"user_message","role":"user","content":[{"type":"text","text":"hello"}]}'
+    spec = AgentSpec(command=[sys.executable, "-m", "dragoman.agents.demo"], env={"DRAGOMAN_DEMO_PACE": "0"})
+    async with talking(BackendAdapter(spec), folder) as session:
+        await session.send(read_message(sent))
+        assert (await until(session, "result"))[-1].metadata["in_reply_to"] == "1"

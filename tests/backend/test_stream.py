@@ -1,0 +1,165 @@
+"""The messages that wait: in order, none lost, and not more than there is room for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dragoman.backend import BackendAdapter, UnifiedMessage, configuration_change, interrupt, user_message
+from dragoman.backend.stream import MessageStream
+from dragoman.errors import InputError
+from dragoman.session.run import HIGH_WATER, LOW_WATER
+from dragoman.testing.scripted import ScriptedAgent, Turn
+
+from .conftest import LIMIT, scripted, talking, text_of, until
+
+
+def message(number: int) -> UnifiedMessage:
+    return UnifiedMessage(id=str(number), timestamp=0.0, type="unknown", role="system")
+
+
+async def test_messages_come_out_as_they_went_in_and_then_end() -> None:
+    stream = MessageStream()
+    for number in range(3):
+        stream.push(message(number))
+    stream.end()
+    stream.push(message(3))  # too late: nobody will look at it
+    assert [each.id async for each in stream] == ["0", "1", "2"]
+    assert [each.id async for each in stream] == []
+
+
+async def test_who_leaves_the_loop_comes_back_to_where_it_was() -> None:
+    stream = MessageStream()
+    for number in range(3):
+        stream.push(message(number))
+    async for each in stream:
+        assert each.id == "0"
+        break
+    assert (await anext(stream)).id == "1"
+
+
+async def test_a_reader_that_gives_up_loses_nothing() -> None:
+    stream = MessageStream()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await anext(stream)
+    stream.push(message(0))
+    assert (await anext(stream)).id == "0"
+
+
+async def test_a_second_reader_is_told_that_there_is_one() -> None:
+    stream = MessageStream()
+    first = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    with pytest.raises(InputError, match="one reader"):
+        await anext(stream)
+    stream.push(message(0))
+    assert (await first).id == "0"
+
+
+async def test_when_it_is_full_there_is_no_room_until_most_was_read() -> None:
+    stream = MessageStream()
+    for number in range(HIGH_WATER + 1):
+        assert stream.has_room
+        stream.push(message(number))
+    rooms = []
+    while len(stream) > LOW_WATER:
+        rooms.append(stream.has_room)
+        await anext(stream)
+    assert not any(rooms)
+    assert stream.has_room
+    await stream.room()
+
+
+async def test_who_waits_for_an_answer_makes_room_for_as_long() -> None:
+    stream = MessageStream()
+    for number in range(HIGH_WATER + 1):
+        stream.push(message(number))
+    rooms = [stream.has_room]
+    with stream.hurry():
+        rooms.append(stream.has_room)
+        with stream.hurry():
+            stream.push(message(0))
+        rooms.append(stream.has_room)
+    rooms.append(stream.has_room)
+    stream.end()
+    rooms.append(stream.has_room)
+    assert rooms == [False, True, True, False, True]
+
+
+# -- with an agent
+
+
+async def test_an_agent_whose_messages_nobody_reads_is_not_read_either(demo: BackendAdapter, folder: Path) -> None:
+    async with talking(demo, folder) as session:
+        await session.send(user_message("flood 100000"))
+        await full(session.messages)
+        # What one read of the pipe brings, at most: the rest waits in the pipe, and the agent with it.
+        held = len(session.messages)
+        assert HIGH_WATER < held < HIGH_WATER + 10_000
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(session.messages) == held
+        told = await until(session, "result")
+        assert text_of(told) == "".join(f"drop {number}\n" for number in range(1, 100_001))
+
+
+async def test_an_interrupt_is_carried_out_though_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
+    async with talking(demo, folder) as session:
+        await session.send(user_message("flood 10000000"))
+        await full(session.messages)
+        await session.send(interrupt())
+        async with asyncio.timeout(LIMIT):
+            while session.status() != "idle":  # noqa: ASYNC110 (there is no event to wait for but the messages themselves)
+                await asyncio.sleep(0)
+        assert (await until(session, "result"))[-1].metadata["stopReason"] == "cancelled"
+
+
+async def test_a_change_is_made_though_nobody_reads(folder: Path) -> None:
+    async def script(turn: Turn) -> object:
+        while not changed.is_set():
+            await turn.say("word ")
+        return "end_turn"
+
+    async def change(asked: object) -> object:
+        changed.set()
+        return {}
+
+    changed = asyncio.Event()
+    modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
+    agent = ScriptedAgent(script, session={"modes": modes}, answers={"session/set_mode": change})
+    async with talking(scripted(agent), folder) as session:
+        await session.send(user_message("go"))
+        await full(session.messages)
+        await session.send(configuration_change(mode="b"))
+        await changed.wait()
+        told = await until(session, "result")
+        assert told[-1].metadata["stopReason"] == "end_turn"
+
+
+async def test_a_session_is_closed_though_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
+    async with talking(demo, folder) as session:
+        await session.send(user_message("flood 10000000"))
+        await full(session.messages)
+
+
+async def test_the_death_of_an_agent_is_heard_of_though_nobody_reads(folder: Path) -> None:
+    async def script(turn: Turn) -> object:
+        while session.messages.has_room:
+            await turn.say("word ")
+        turn.crash(4)
+
+    async with talking(scripted(script), folder) as session:
+        await session.send(user_message("go"))
+        async with asyncio.timeout(LIMIT):
+            while session.status() != "error":  # noqa: ASYNC110 (as above)
+                await asyncio.sleep(0)
+        *_, result, error = [message async for message in session.messages]
+        assert (result.metadata["status"], error.metadata["exit_code"]) == ("interrupted", 4)
+
+
+async def full(stream: MessageStream) -> None:
+    while stream.has_room:  # noqa: ASYNC110 (it is the only sign of it)
+        await asyncio.sleep(0)

@@ -1,0 +1,121 @@
+"""Floods: taken in bounded memory, with the neighbour served meanwhile (G2, G11)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dragoman import errors, events
+
+from .cases import QUICK_CANCEL
+from .stage import Neighbour, Witness, config, resident, rogue, untouched
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+MB = 1_000_000
+
+# What a flood may cost beside the words that it brings: a good deal more than was seen, and far less than the flood.
+ROOM = 60 * MB
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "text"),
+    [
+        ("flood_of_updates", "flood " * MB),
+        ("flood_of_notifications", "before after"),
+        ("flood_of_strays", "before after"),
+        ("flood_of_garbage", "before after"),
+    ],
+)
+async def test_a_million_lines_are_taken_in_bounded_memory(
+    behaviour: str, text: str, neighbour: Neighbour, tmp_path: Path
+) -> None:
+    async with untouched(neighbour), rogue(behaviour) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        before = resident()
+        result = await session.run("go")
+        grown = resident() - before
+        assert result.text == text
+        assert grown < 3 * len(text) + ROOM
+        assert (await session.run("go")).text == "fine"
+
+
+async def test_updates_that_need_mending_come_by_the_hundred_thousand_too(neighbour: Neighbour, tmp_path: Path) -> None:
+    async with untouched(neighbour), rogue("flood_of_bad_updates", count=100_000) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        before = resident()
+        assert (await session.run("go")).text == "before after"
+        assert resident() - before < ROOM
+
+
+async def test_a_flood_before_the_session_has_a_name_is_kept_only_in_part(neighbour: Neighbour, tmp_path: Path) -> None:
+    witness = Witness()
+    before = resident()
+    async with untouched(neighbour), rogue("flood_before_the_session", witness) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        assert resident() - before < 3 * ROOM
+        assert (await session.run("go")).text == "fine"
+    assert witness.reported("'elsewhere'")
+
+
+async def test_a_flood_of_requests_is_answered_to_the_last(neighbour: Neighbour, tmp_path: Path) -> None:
+    async with untouched(neighbour), rogue("flood_of_requests", count=20_000) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        before = resident()
+        assert (await session.run("go")).text == "20000 answered"
+        assert resident() - before < ROOM
+
+
+@pytest.mark.parametrize("behaviour", ["flood_of_requests_unread", "flood_of_cancelled_requests"])
+async def test_who_asks_and_reads_no_answer_is_not_read_either(
+    behaviour: str, neighbour: Neighbour, tmp_path: Path
+) -> None:
+    async with untouched(neighbour), rogue(behaviour, limits=QUICK_CANCEL) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        before = resident()
+        with pytest.raises(errors.DeadlineExceeded) as caught:
+            await session.run("go", deadline=2.0)
+        assert caught.value.result.text == "before"
+        assert resident() - before < ROOM
+
+
+async def test_a_flood_without_end_is_ended_by_the_cancel(neighbour: Neighbour, tmp_path: Path) -> None:
+    witness = Witness()
+    async with untouched(neighbour), rogue("endless_updates", limits=QUICK_CANCEL) as runtime:
+        session = await runtime.open_session(config(tmp_path, witness))
+        run = session.run("go")
+        await witness.spoke.wait()
+        await run.cancel()
+        result = await run
+        assert result.status == "cancelled"
+        assert set(result.text.split()) == {"flood"}
+
+
+@pytest.mark.parametrize("behaviour", ["endless_updates", "endless_large_updates"])
+async def test_a_flood_into_a_reader_that_stands_still_waits_in_the_pipe(
+    behaviour: str, neighbour: Neighbour, tmp_path: Path
+) -> None:
+    async with untouched(neighbour), rogue(behaviour, limits=QUICK_CANCEL) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        before = resident()
+        async with session.run("go") as run:
+            reader = aiter(run)
+            while not isinstance(await anext(reader), events.AssistantDelta):
+                pass
+            for _ in range(30):
+                await neighbour.run()  # time passes, and none of it is the flood's
+            assert resident() - before < 2 * ROOM
+
+
+async def test_stderr_without_end_is_drained_and_its_end_kept(neighbour: Neighbour, tmp_path: Path) -> None:
+    async with untouched(neighbour), rogue("endless_stderr") as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        before = resident()
+        assert (await session.run("go")).text == "fine"
+        async with asyncio.timeout(20):
+            while "still here" not in runtime.stderr_tail():
+                await neighbour.run()
+        assert (await session.run("go")).text == "fine"
+        assert resident() - before < ROOM

@@ -1,0 +1,163 @@
+"""Deadline, idle limit, heartbeat: ended by a polite cancel, with what was brought so far."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dragoman.errors import DeadlineExceeded, IdleLimitExceeded, InputError
+from dragoman.host.permission import PermissionRequest
+from dragoman.session.spec import Limits
+from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.testing.stage import session_of
+from dragoman.views import events
+
+
+async def test_a_deadline_cancels_politely_and_keeps_what_there_is() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("half")
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        with pytest.raises(DeadlineExceeded, match=r"0\.05 s") as failed:
+            await session.run("go", deadline=0.05)
+        assert (failed.value.result.status, failed.value.result.text) == ("error", "half")
+        assert failed.value.category == "transient"
+        assert len(agent.all_heard("session/cancel")) == 1
+        assert session.status() == "idle"
+
+
+async def test_a_deadline_ends_an_agent_that_does_not_heed_it() -> None:
+    async def script(turn: Turn) -> None:
+        await turn.say("half")
+        await turn.never()
+
+    agent = ScriptedAgent(script)
+    limits = Limits(cancel_grace=0.05, close_grace=0.05)
+    async with session_of(agent, runtime={"limits": limits}) as session:
+        run = session.run("go", deadline=0.05)
+        told = [event async for event in run]
+        with pytest.raises(DeadlineExceeded) as failed:
+            await run
+        assert failed.value.result.text == "half"
+        assert [event.kind for event in told if isinstance(event, events.Error)] == ["DeadlineExceeded"]
+        assert len(agent.all_heard("session/cancel")) == 1
+        assert session.status() == "error"
+
+
+async def test_a_deadline_that_is_kept_is_no_matter() -> None:
+    async with session_of(ScriptedAgent()) as session:
+        assert (await session.run("go", deadline=20.0, idle_limit=20.0)).status == "success"
+
+
+async def test_the_deadline_of_a_queued_run_counts_from_its_prompt() -> None:
+    async def script(turn: Turn) -> object:
+        if turn.text == "first":
+            await release.wait()
+        await turn.say(turn.text)
+        return None
+
+    release = asyncio.Event()
+    async with session_of(script) as session:
+        first, second = session.run("first"), session.run("second", deadline=5.0)
+        assert second._watch is None
+        release.set()
+        await first
+        assert (await second).status == "success"
+
+
+async def test_a_cancel_before_the_deadline_is_a_cancel() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.cancelled.wait()
+        await passed.wait()
+        return "cancelled"
+
+    passed = asyncio.Event()
+    async with session_of(script) as session:
+        run = session.run("go", deadline=0.02)
+        cancelling = asyncio.ensure_future(run.cancel())
+        watch = run._watch
+        assert watch is not None
+        await asyncio.wait([watch])
+        passed.set()
+        await cancelling
+        assert (await run).status == "cancelled"
+
+
+async def test_silence_ends_a_run() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("hm")
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        with pytest.raises(IdleLimitExceeded) as failed:
+            await session.run("go", idle_limit=0.05)
+        assert failed.value.result.text == "hm"
+        assert len(agent.all_heard("session/cancel")) == 1
+
+
+async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang() -> None:
+    async def quiet() -> None:
+        """Twice as long as the limit."""
+        await asyncio.sleep(0.1)
+
+    async def script(turn: Turn) -> object:
+        await turn.tool("t", status="in_progress")
+        await quiet()
+        await turn.tool_update("t", status="completed")
+        assert await turn.ask_permission(toolCallId="t") == "allow"
+        await turn.say("done")
+        return await turn.wait_cancelled()
+
+    async def ask(request: PermissionRequest) -> bool:
+        await quiet()
+        return True
+
+    async with session_of(script, on_permission=ask) as session:
+        with pytest.raises(IdleLimitExceeded) as failed:
+            await session.run("go", idle_limit=0.05)
+        assert failed.value.result.text == "done"
+
+
+async def test_every_update_is_a_heartbeat() -> None:
+    beats = 0
+
+    def beat() -> None:
+        nonlocal beats
+        beats += 1
+
+    async def script(turn: Turn) -> None:
+        await turn.say("a")
+        await turn.say("b")
+        await turn.tool("t")
+        await turn.update("usage_update", used=1, size=2)
+
+    async with session_of(script) as session:
+        await session.run("go", heartbeat=beat)
+        assert beats == 4
+
+
+async def test_a_callback_that_fails_costs_nothing_but_itself(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def script(turn: Turn) -> None:
+        turn.agent.raw(b"noise\n")
+        await turn.say("a")
+        await turn.say("b")
+
+    async with session_of(script, on_event=fail, runtime={"on_diagnostic": fail}) as session:
+        assert (await session.run("go", heartbeat=fail)).text == "ab"
+        assert "a callback of session" in caplog.text
+        assert "on_diagnostic failed" in caplog.text
+
+
+@pytest.mark.parametrize("limits", [{"deadline": 0}, {"idle_limit": -1.0}])
+async def test_a_limit_of_no_time_is_refused(limits: dict[str, float]) -> None:
+    async with session_of(ScriptedAgent()) as session:
+        with pytest.raises(InputError, match=next(iter(limits))):
+            session.run("go", **limits)  # type: ignore[arg-type]  # the names are those of the parameters
+        assert session.status() == "idle"
