@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from dragoman.backend import BackendAdapter, permission_response, read_message, user_message
-from dragoman.errors import CommandNotFound, ExitedAtStart, InputError, RequestFailed
+from dragoman.errors import AuthenticationRequired, CommandNotFound, ExitedAtStart, InputError, RequestFailed
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.spec import AgentSpec, SessionConfig
-from dragoman.testing.demo import demo_spec
+from dragoman.testing.demo import demo_in_memory, demo_spec
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
+from session.servers import websocket_server
 
 from .conftest import scripted, talking, text_of, until
 
@@ -60,7 +61,30 @@ def test_what_a_front_end_may_count_on_is_declared() -> None:
     local = BackendAdapter("demo").capabilities
     assert (local.streaming, local.permissions, local.slash_commands) == (True, True, True)
     assert local.availability == "local"
-    assert BackendAdapter("demo", remote=True).capabilities.availability == "both"
+    assert BackendAdapter(url="wss://agents.example/acp").capabilities.availability == "both"
+
+
+async def test_an_agent_can_be_elsewhere(folder: Path, tmp_path: Path) -> None:
+    async with websocket_server(demo_in_memory(tmp_path / "demo"), token="abracadabra") as url:
+        with pytest.raises(AuthenticationRequired):
+            await BackendAdapter(url=url).connect(folder)
+        adapter = BackendAdapter(url=url, headers={"Authorization": "abracadabra"})
+        async with talking(adapter, folder) as session:
+            await session.send(user_message("permission"))
+            asked = (await until(session, "permission_request"))[-1]
+            await session.send(permission_response(asked, "allow"))
+            told = await until(session, "result")
+            assert "You allowed it" in text_of(told)
+            await session.send(user_message("crash"))
+            *_, result, error = [message async for message in session.messages]
+            assert (result.metadata["status"], error.metadata["kind"]) == ("interrupted", "AgentCrashed")
+
+
+def test_an_address_is_checked_before_anything_is_tried() -> None:
+    with pytest.raises(InputError, match="ws://"):
+        BackendAdapter(url="ftp://agents.example/acp")
+    with pytest.raises(InputError, match="which of them"):
+        BackendAdapter("demo", url="wss://agents.example/acp")
 
 
 async def test_an_agent_can_be_named_by_its_preset(folder: Path) -> None:

@@ -224,10 +224,53 @@ CASES: tuple[Case, ...] = (
     Case("much_stderr", FULL_TEXT, reported="the last line"),
     Case("endless_stderr_line", FULL_TEXT),
     Case("wild_stderr", reported="red"),
-    _cancelled("ignores_signals", usable=False, runtime={"limits": QUICK_CANCEL}),
     _cancelled("stops_itself", usable=False, runtime={"limits": QUICK_CANCEL}),
     *_exits(),
 )
 
 # Behaviours with a test of their own, and where that is.
-ELSEWHERE: dict[str, str] = {}
+ELSEWHERE: dict[str, tuple[str, ...]] = {
+    "test_sessions.py": (
+        "session_id_repeated",
+        "endless_list",
+        "repeated_cursor",
+        "endless_empty_list",
+        "early_updates",
+        "late_updates",
+        "empty_tool_ids",
+        "repeated_tool_ids",
+        "orphan_tool_updates",
+    ),
+    "test_questions.py": (
+        "permission_flood",
+        "permission_flood_then_exit",
+        "permission_after_the_turn",
+        "permission_unreadable",
+        "files_of_others",
+        "cancelled_while_asking",
+    ),
+    "test_cancel.py": ("ends_on_sigint", "ends_on_sigterm", "ignores_signals"),
+    "test_processes.py": (
+        "leaves_child",
+        "leaves_child_in_own_session",
+        "leaves_child_with_stdout",
+        "leaves_stubborn_child",
+        "keeps_children",
+        "stops_reading",
+        *(f"exits_while_idle_{how}" for how in ("with_0", "with_1", "with_127", "by_sigkill")),
+    ),
+    "test_floods.py": (
+        "flood_of_updates",
+        "flood_of_notifications",
+        "flood_of_strays",
+        "flood_of_garbage",
+        "flood_of_bad_updates",
+        "flood_before_the_session",
+        "flood_of_requests",
+        "flood_of_requests_unread",
+        "flood_of_cancelled_requests",
+        "endless_updates",
+        "endless_large_updates",
+        "endless_stderr",
+    ),
+}

@@ -11,12 +11,18 @@ from dragoman.testing.demo import demo_spec
 
 from .stage import Neighbour
 
+HAS_PROC = os.path.exists("/proc/self/fd")
+
+
+@pytest.fixture(autouse=True)
+def where_leaks_can_be_seen() -> None:
+    if not HAS_PROC:
+        pytest.skip("needs /proc")
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def neighbour(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Neighbour]:
     """One for all tests of a module: what a rogue breaks for one test, the next one finds broken."""
-    if not os.path.exists("/proc/self/fd"):
-        pytest.skip("needs /proc")
     home = tmp_path_factory.mktemp("neighbour")
     async with AgentRuntime(demo_spec(home / "home")) as runtime:
         session = await runtime.open_session(SessionConfig(workspace=Workspace(home)))

@@ -11,13 +11,14 @@ It does what the prompt says: `updates` (one of every kind that the SDK knows), 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import socket
 import sys
 from typing import Any
 
-import strictness
+import strictness  # type: ignore[import-not-found]  # it lies beside this script, and is found when that runs
 from acp import schema, update_agent_message_text
 from acp.connection import StreamDirection, StreamEvent
 from acp.core import run_agent
@@ -30,6 +31,7 @@ MODES = schema.SessionModeState(
         schema.SessionMode(id="quick", name="Quick", description="Asks less"),
     ],
 )
+
 
 class Recorder:
     """What the client said: which methods and answers, and which parts of them the SDK's models do not keep."""
@@ -128,9 +130,7 @@ class InteropAgent:
         names = sorted(self.sessions)
         at = int(cursor or 0)
         found = [schema.SessionInfo(session_id=name, cwd="/", title=f"About {name}") for name in names[at : at + 1]]
-        return schema.ListSessionsResponse(
-            sessions=found, next_cursor=str(at + 1) if at + 1 < len(names) else None
-        )
+        return schema.ListSessionsResponse(sessions=found, next_cursor=str(at + 1) if at + 1 < len(names) else None)
 
     async def delete_session(self, session_id: str, **_: Any) -> schema.DeleteSessionResponse:
         self.sessions.pop(session_id, None)
@@ -156,7 +156,7 @@ class InteropAgent:
         self.cancelled[session_id].set()
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
-        asked, _, rest = " ".join(getattr(block, "text", block.type) for block in prompt).partition(" ")
+        asked, _space, rest = " ".join(getattr(block, "text", block.type) for block in prompt).partition(" ")
         self.sessions[session_id].append(asked)
         self.cancelled[session_id].clear()
         match asked:
@@ -253,7 +253,9 @@ class InteropAgent:
             await self.client.session_update(session_id=session_id, update=update)
 
     async def _permission(self, session_id: str) -> None:
-        call = schema.ToolCallUpdate(tool_call_id="call-2", title="Be bold", kind="execute", raw_input={"command": "ls"})
+        call = schema.ToolCallUpdate(
+            tool_call_id="call-2", title="Be bold", kind="execute", raw_input={"command": "ls"}
+        )
         options = [
             schema.PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
             schema.PermissionOption(option_id="no", name="No", kind="reject_once"),
@@ -290,10 +292,10 @@ class InteropAgent:
 
 
 def serve() -> None:
-    import uvicorn
+    uvicorn: Any = importlib.import_module("uvicorn")  # not a part of our own environment
     from acp.http.asgi import create_asgi_app
 
-    app = create_asgi_app(lambda _: InteropAgent())  # type: ignore[arg-type,return-value]  # it has all of `Agent`
+    app = create_asgi_app(lambda _: InteropAgent())
     token = os.environ.get("TOKEN")
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
@@ -319,4 +321,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["serve"]:
         serve()
     else:
-        asyncio.run(run_agent(InteropAgent()))  # type: ignore[arg-type]  # it has all of `Agent`
+        asyncio.run(run_agent(InteropAgent()))

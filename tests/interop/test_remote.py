@@ -84,7 +84,7 @@ async def test_a_server_that_dies_ends_the_run_and_is_not_called_again(
         async for event in run:
             if isinstance(event, events.AssistantDelta):
                 await stack.aclose()  # kills the server
-        with pytest.raises(AgentCrashed, match="lost|ended the event stream"):
+        with pytest.raises(AgentCrashed, match=r"lost|ended the event stream"):
             await run
         with pytest.raises(AgentCrashed):
             await runtime.open_session(SessionConfig(workspace=Workspace(tmp_path)))

@@ -16,10 +16,18 @@ import msgspec
 from dragoman import events
 from dragoman.host.permission import PermissionRequest
 from dragoman.session.handle import SessionHandle
+from dragoman.session.prompt import Attachment, Audio, Image, Link
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
-from dragoman.wire.vocabulary import METHODS
+from dragoman.wire.vocabulary import (
+    METHODS,
+    EnvVariable,
+    HttpHeader,
+    McpServerHttp,
+    McpServerSse,
+    McpServerStdio,
+)
 from dragoman.workspace import Workspace
 
 # Seconds until a step gives up waiting: far more than any of them takes.
@@ -32,6 +40,13 @@ EVERYTHING = {method.name for method in METHODS.values() if method.stable and me
     for method in METHODS.values()
     if method.stable and method.side == "client" and method.kind == "request" and method.name != "elicitation/create"
 }
+
+# One of each kind that the protocol has for everyone. Nobody connects to them.
+SERVERS = (
+    McpServerStdio(name="a", command="run", args=(), env=(EnvVariable(name="KEY", value="value"),)),
+    McpServerHttp(name="b", url="http://127.0.0.1:9/", headers=(HttpHeader(name="X-Key", value="value"),)),
+    McpServerSse(name="c", url="http://127.0.0.1:9/", headers=()),
+)
 
 # What both agents tell of a turn with all kinds of update that both SDKs know.
 KNOWN_UPDATES = [
@@ -76,12 +91,14 @@ async def take(
         await log_in_and_out(runtime)
         session = await open_session(runtime, folder)
         await settings(session)
+        await attachments(session)
         await updates(session, more_updates)
         await requests(session, folder)
         await cancel(session)
         handle = await list_and_delete(runtime, session, folder)
         await load(runtime, handle, late_history)
-        async with await runtime.resume_session(handle) as resumed:
+        again = SessionConfig(workspace=Workspace(folder), mcp_servers=SERVERS)
+        async with await runtime.resume_session(handle, again) as resumed:
             return dict(msgspec.json.decode((await resumed.run("report")).text))
 
 
@@ -101,7 +118,10 @@ async def open_session(runtime: AgentRuntime, folder: Path) -> Session:
     def answer(asked: PermissionRequest) -> bool:
         return asked.title == "Be bold" or asked.origin != "agent"
 
-    return await runtime.open_session(SessionConfig(workspace=Workspace(folder), on_permission=answer))
+    more = folder / "more"
+    more.mkdir()
+    workspace = Workspace(folder, [more])
+    return await runtime.open_session(SessionConfig(workspace=workspace, mcp_servers=SERVERS, on_permission=answer))
 
 
 async def settings(session: Session) -> None:
@@ -110,6 +130,12 @@ async def settings(session: Session) -> None:
     await session.set_option("loud", True)
     now = {setting.id: setting.current for setting in session.fold.settings.values()}
     assert now == {"model": "large", "loud": True, "mode": "quick"}
+
+
+async def attachments(session: Session) -> None:
+    sound, picture = Audio(b"beep", "audio/wav"), Image(b"dots", "image/png")
+    said = await session.run(["attachments", picture, sound, Link("file:///a", "a"), Attachment("notes", "some text")])
+    assert said.text == "echo: attachments"
 
 
 async def updates(session: Session, more: tuple[str, ...]) -> None:
@@ -159,10 +185,13 @@ async def load(runtime: AgentRuntime, handle: SessionHandle, late_history: bool)
         if isinstance(event, events.AssistantDelta) and event.text == "answered: wait":
             told.set()  # the last of it
 
-    loaded = await runtime.load_session(handle, SessionConfig(workspace=Workspace(handle.cwd), on_event=listen))
+    workspace = Workspace(handle.cwd, handle.additional)
+    loaded = await runtime.load_session(
+        handle, SessionConfig(workspace=workspace, mcp_servers=SERVERS, on_event=listen)
+    )
     if late_history:
         await told.wait()
     assert told.is_set(), "the whole history comes before load returns"
     asked = [message.text for message in loaded.fold.messages if message.kind == "user"]
-    assert asked == ["updates", "permission", "files", "terminals", "wait"]
+    assert asked == ["attachments", "updates", "permission", "files", "terminals", "wait"]
     await loaded.close()

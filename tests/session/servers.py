@@ -1,4 +1,4 @@
-"""Servers for agents in memory, over WebSocket and over the streamable-HTTP draft: enough of them to test a client with."""
+"""Servers for agents in memory, over WebSocket and over the streamable-HTTP draft: enough to test a client with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def settled(count: Callable[[], int]) -> int:
 
 @asynccontextmanager
 async def websocket_server(main: AgentMain, *, token: str | None = None) -> AsyncIterator[str]:
-    """The address of a server that runs this agent for each connection; where a token is given, for those who have it."""
+    """The address of a server that runs this agent for each connection; with a token, for those who have it."""
 
     def admit(socket: ServerConnection, request: Request) -> Response | None:
         if token is None or request.headers.get("Authorization") == token:
@@ -116,7 +116,7 @@ class Connected:
 
 
 class HttpServer:
-    """`refusals` are statuses by method (`GET` and `GET session` for the streams); `seen` is what was asked, in order."""
+    """`refusals` are statuses by method (`GET` and `GET session` for the streams); `seen` is what was asked."""
 
     def __init__(self, main: AgentMain) -> None:
         self.url = ""

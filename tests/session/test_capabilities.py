@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.errors import CapabilityMissing
+from dragoman.errors import CapabilityMissing, InputError
 from dragoman.session.prompt import Audio, Image
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
@@ -152,6 +152,25 @@ async def test_a_stdio_server_needs_no_capability() -> None:
         await runtime.open_session(config(mcp_servers=(server,)))
         [asked] = agent.all_heard("session/new")
         assert asked.params["mcpServers"] == [{"name": "files", "command": "/bin/files", "args": ["--here"], "env": []}]
+
+
+async def test_a_server_said_in_short_is_sent_whole() -> None:
+    agent = ScriptedAgent(capabilities={"mcpCapabilities": {"http": True, "sse": True}})
+    short = (
+        acp.McpServer(name="files", command="/bin/files"),
+        acp.McpServer(name="web", type="http", url="http://h/"),
+        acp.McpServer(name="old", type="sse", url="http://h/"),
+    )
+    async with runtime_of(agent) as runtime:
+        await runtime.open_session(config(mcp_servers=short))
+        assert agent.all_heard("session/new")[0].params["mcpServers"] == [
+            {"name": "files", "command": "/bin/files", "args": [], "env": []},
+            {"name": "web", "type": "http", "url": "http://h/", "headers": []},
+            {"name": "old", "type": "sse", "url": "http://h/", "headers": []},
+        ]
+    for nothing in (acp.McpServer(name="x"), acp.McpServer(name="x", type="http"), {"name": "x"}):
+        with pytest.raises(InputError, match="MCP server"):
+            config(mcp_servers=(nothing,))
 
 
 async def test_the_whole_answer_is_kept() -> None:

@@ -106,7 +106,7 @@ def test_what_cannot_go_into_a_prompt_is_named(part: Any, says: str) -> None:
 def test_a_file_that_is_no_text_is_refused_with_the_place(tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(b"ab\xff")
-    with pytest.raises(InputError, match="not UTF-8 text .* at byte 2"):
+    with pytest.raises(InputError, match=r"not UTF-8 text .* at byte 2"):
         assemble(File(path), RICH)
 
 

@@ -168,7 +168,7 @@ async def test_a_run_whose_connection_is_lost_is_cut_and_says_why(kind: Kind, tm
         told = [event async for event in run]
         assert isinstance(told[-1], events.RunCompleted)
         assert (told[-1].status, told[-1].text) == ("error", "half of a sent")
-        with pytest.raises(AgentCrashed, match="the server (closed the connection|ended the event stream)"):
+        with pytest.raises(AgentCrashed, match=r"the server (closed the connection|ended the event stream)"):
             await run
         assert session.status() == "error"
         with pytest.raises(AgentCrashed):
@@ -184,7 +184,7 @@ async def test_a_message_over_the_limit_ends_the_connection_and_says_so(kind: Ki
         spec = AgentSpec(command=[url], name="remote")
         async with AgentRuntime(spec, launch=connect(url, message_limit=200_000)) as runtime:
             session = await runtime.open_session(config(tmp_path))
-            with pytest.raises(AgentCrashed, match="message too big|over the limit of 200000 bytes"):
+            with pytest.raises(AgentCrashed, match=r"message too big|over the limit of 200000 bytes"):
                 await session.run("go")
 
 
@@ -270,7 +270,7 @@ async def test_a_server_that_wants_a_login_is_an_authentication_error(tmp_path: 
     server = HttpServer(ScriptedAgent(echo).main)
     server.refusals["initialize"] = 401
     async with server.running():
-        with pytest.raises(AuthenticationRequired, match="HTTP 401.*headers="):
+        with pytest.raises(AuthenticationRequired, match=r"HTTP 401.*headers="):
             await runtime_at(server.url).start()
 
 

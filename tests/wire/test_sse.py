@@ -17,7 +17,9 @@ def events_of(*chunks: bytes) -> list[bytes]:
     return [event for chunk in chunks for event in reader.feed(chunk)]
 
 
-@given(st.lists(st.dictionaries(st.text(), st.text() | st.integers())), st.sampled_from(["\n", "\r\n", "\r"]), st.data())
+@given(
+    st.lists(st.dictionaries(st.text(), st.text() | st.integers())), st.sampled_from(["\n", "\r\n", "\r"]), st.data()
+)
 def test_any_split_of_the_bytes_gives_the_same_messages(
     said: list[dict[str, str | int]], end: str, data: st.DataObject
 ) -> None:

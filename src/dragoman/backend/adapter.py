@@ -16,8 +16,11 @@ from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.launch import launch
+from dragoman.session.remote import connect
 from dragoman.session.runtime import Launch
-from dragoman.session.spec import Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.wire import http, websocket
+from dragoman.wire.address import read_address
 from dragoman.workspace import Workspace
 
 
@@ -33,23 +36,31 @@ class BackendCapabilities(msgspec.Struct, frozen=True, kw_only=True):
 class BackendAdapter:
     """`agent` is a preset's name (the configured default when left out), a command as a list, or an `AgentSpec`.
 
-    `launch` starts it; `remote` says that the link which `launch` makes goes over a network.
+    Or it listens at a `url` (`ws://`, `wss://`, `http://`, `https://`), which is told `headers`, such as a token.
+    `launch` makes another link to it than we would.
     """
 
     def __init__(
         self,
         agent: Agent | None = None,
         *,
+        url: str | None = None,
+        headers: Mapping[str, str] | None = None,
         env: Mapping[str, str | None] | None = None,
         limits: Limits | None = None,
         launch: Launch = launch,
-        remote: bool = False,
     ) -> None:
-        self.capabilities = BackendCapabilities(availability="both" if remote else "local")
+        self.capabilities = BackendCapabilities(availability="local" if url is None else "both")
         self._agent = agent
         self._env = env
         self._limits = limits
         self._launch = launch
+        if url is not None:
+            if agent is not None:
+                raise InputError("both an agent and a url are given: which of them?", guidance="Leave one of them out.")
+            shown = read_address(url, (*websocket.SCHEMES, *http.SCHEMES)).shown
+            self._agent = AgentSpec(command=[shown], name=shown)
+            self._launch = connect(url, headers=headers)
 
     async def connect(
         self,
@@ -60,7 +71,7 @@ class BackendAdapter:
         resume: SessionHandle | str | bytes | Mapping[str, object] | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> BackendSession:
-        """A session in a folder, or with a whole `SessionConfig`; the agent gets a process of its own.
+        """A session in a folder, or with a whole `SessionConfig`; it has a process, or a connection, of its own.
 
         What `access` leaves to be asked becomes a permission_request. A handler serves the agent's files or terminals
         in place of ours, and offers them to agents that we would not offer them to. `resume` is a snapshot of an

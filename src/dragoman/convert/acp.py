@@ -81,11 +81,18 @@ class UnknownToSdk(InputError):
 
 def to_sdk(value: WireStruct) -> BaseModel:
     """The value as a model of the SDK."""
-    adapter = _adapter(type(value))
+    adapter, plain = _adapter(type(value)), _plain(value)
+    from pydantic import ValidationError
+
     try:
-        model: BaseModel = adapter.validate_python(_plain(value))
-    except ValueError as problem:
-        raise UnknownToSdk(f"the SDK's types cannot hold this {type(value).__name__}: {problem}") from problem
+        model: BaseModel = adapter.validate_python(plain)
+    except ValidationError as problem:
+        # Not its own text, which repeats the values: there may be keys among them.
+        wrong = "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in problem.errors(include_input=False, include_url=False, include_context=False)
+        )
+        raise UnknownToSdk(f"the SDK's types cannot hold this {type(value).__name__}: {wrong}") from None
     return model
 
 
@@ -104,10 +111,7 @@ def from_sdk(model: BaseModel) -> WireStruct:
 
 
 def losses(value: WireStruct) -> tuple[str, ...]:
-    """What the SDK's types would drop or change of this value, as paths (`agentCapabilities.sessionCapabilities.title`).
-
-    Empty where nothing is lost.
-    """
+    """What the SDK's types would drop or change of this value, as paths: `update.name`, `sessions[].archived`."""
     return tuple(dict.fromkeys(_differences(_plain(value), _plain(from_sdk(to_sdk(value))), "")))
 
 
@@ -152,7 +156,8 @@ def _adapter(ours: type[WireStruct]) -> TypeAdapter[Any]:
         raise UnknownToSdk(f"the SDK has no type for {ours.__name__}")
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Union[models])  # noqa: UP007 (a tuple of types cannot be written with |)
+    union: Any = Union[models]  # noqa: UP007 (a tuple of types cannot be written with |)
+    return TypeAdapter(union)
 
 
 @cache

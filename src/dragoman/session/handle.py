@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
+from dragoman.session.servers import exact
 from dragoman.wire.vocabulary import McpServer
 
 # How an entry of `secrets` begins; the name of the variable or server follows.
@@ -73,7 +74,7 @@ def read_handle(given: SessionHandle | str | bytes | Mapping[str, object]) -> Se
             f"this session handle has version {handle.version}; this Dragoman reads version 1",
             guidance="Install a newer Dragoman.",
         )
-    return handle
+    return msgspec.structs.replace(handle, mcp_servers=tuple(exact(server) for server in handle.mcp_servers))
 
 
 def with_servers(handle: SessionHandle, servers: Sequence[McpServer] | None) -> SessionHandle:

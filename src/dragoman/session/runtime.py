@@ -96,7 +96,9 @@ class AgentRuntime:
         try:
             async with asyncio.timeout(self.limits.start):
                 self._link = await self._launch(self.spec, self.limits, self._said_on_stderr)
-                self._connection = Connection(self._link, self._router, line_limit=self._line_limit, gone=self._link.wait)
+                self._connection = Connection(
+                    self._link, self._router, line_limit=self._line_limit, gone=self._link.wait
+                )
                 self._router.connection = self._connection
                 await self._shake_hands(self._connection)
         except TimeoutError:

@@ -13,6 +13,7 @@ from dragoman.errors import InputError
 from dragoman.host.access import Access, parse_access
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
+from dragoman.session.servers import exact
 from dragoman.views.events import Event
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
@@ -83,7 +84,7 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(workspace, str | Path):
             msgspec.structs.force_setattr(self, "workspace", Workspace(workspace))
         msgspec.structs.force_setattr(self, "access", parse_access(self.access))
-        msgspec.structs.force_setattr(self, "mcp_servers", tuple(self.mcp_servers))
+        msgspec.structs.force_setattr(self, "mcp_servers", tuple(exact(server) for server in self.mcp_servers))
 
 
 def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = None) -> AgentSpec:

@@ -26,12 +26,13 @@ _EVENTS: Final = "text/event-stream; charset=utf-8"
 
 
 class Seen(Struct, frozen=True):
-    """One request, when its answer begins; `note` says what was decided."""
+    """One request, when its answer begins; `note` says what was decided, `body` is what the client sent."""
 
     method: str
     path: str
     status: int
     note: str
+    body: bytes = b""
 
 
 OnRequest = Callable[[Seen], None]
@@ -154,7 +155,7 @@ class _Connection(asyncio.StreamReaderProtocol):
             await self._send(writer, http.whole(problem.status, error, keep_alive=False))
             return False
         found = answer(head.method, head.path, head.query, body, errand=self._errand)
-        self._saw(head.method, head.path, found.status, found.note)
+        self._saw(head.method, head.path, found.status, found.note, body)
         if not await self._waited(found.wait) or found.drop:
             self.end()
             return False
@@ -198,9 +199,9 @@ class _Connection(asyncio.StreamReaderProtocol):
             return True
         return False
 
-    def _saw(self, method: str, path: str, status: int, note: str) -> None:
+    def _saw(self, method: str, path: str, status: int, note: str, body: bytes = b"") -> None:
         if self._on_request is not None:
-            self._on_request(Seen(method, path, status, note))
+            self._on_request(Seen(method, path, status, note, body))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -83,6 +83,25 @@ def wild_stderr(agent: Agent) -> None:
     agent.end_turn()
 
 
+def _ends_on(agent: Agent, number: signal.Signals, code: int, *ignored: signal.Signals) -> NoReturn:
+    for each in ignored:
+        signal.signal(each, signal.SIG_IGN)
+    signal.signal(number, lambda *_: os._exit(code))
+    agent.until("session/prompt")
+    agent.say("before")
+    _live_on()
+
+
+@behaviour("ignores a cancel, and ends on SIGINT with exit code 42", "interrupts it when the grace has passed")
+def ends_on_sigint(agent: Agent) -> None:
+    _ends_on(agent, signal.SIGINT, 42)
+
+
+@behaviour("ignores a cancel and SIGINT, and ends on SIGTERM with exit code 43", "terminates it then")
+def ends_on_sigterm(agent: Agent) -> None:
+    _ends_on(agent, signal.SIGTERM, 43, signal.SIGINT)
+
+
 @behaviour("ignores SIGINT, SIGTERM, SIGHUP, a cancel and the end of its stdin", "kills it")
 def ignores_signals(agent: Agent) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,0 +1,208 @@
+"""Recordings of real conversations: both directions of a connection, a line of JSON for each frame.
+
+    {"dir": "out", "ts": 1794724271.8, "frame": {…}}     we said it
+    {"dir": "in", "ts": 1794724271.9, "frame": {…}}      the agent said it
+    {"dir": "noise", "ts": 1794724272.0, "line": "…"}    a line that is no JSON object
+
+Frames are as they were said, byte by byte; each is written down before it is passed on. A line over the limit of the
+wire is noise with its beginning, `length` and `sha256`. `record.conversation.fold_recording` reads a recording. What
+goes over the wire is in it, keys in the `env` and `headers` of MCP servers too.
+
+Between any client and any agent, as a program:
+
+    python -m dragoman.testing.tee RECORDING.jsonl -- opencode acp
+
+In a test, around the link of a runtime:
+
+    lines: list[bytes] = []
+    async with AgentRuntime(spec, launch=recorded(lines.append)) as runtime: …
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import msgspec
+
+from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.stderr import StderrTail
+from dragoman.session.launch import launch as launch_process
+from dragoman.session.runtime import Launch
+from dragoman.session.spec import AgentSpec, Limits
+from dragoman.wire.framing import LineFramer
+from dragoman.wire.messages import Oversized
+
+USAGE = "usage: python -m dragoman.testing.tee RECORDING.jsonl -- COMMAND…"
+
+# As much as a pipe holds.
+_CHUNK = 64 * 1024
+# What a shell tells of a program that could not be started, or that a signal ended.
+_NOT_FOUND = 127
+_BY_SIGNAL = 128
+# Seconds for what an agent that has ended wrote before: it is in the pipe, and the client has to take it.
+_LAST_WORDS = 5.0
+
+
+class Tee:
+    """Bytes of both directions in, lines of a recording out, each with its newline. For one thread a direction."""
+
+    def __init__(self, write: Callable[[bytes], object], clock: Callable[[], float] = time.time) -> None:
+        self._write = write
+        self._clock = clock
+        self._framers = {"in": LineFramer(), "out": LineFramer()}
+        self._lock = threading.Lock()
+
+    def passed(self, direction: Literal["in", "out"], data: bytes) -> None:
+        """These bytes are about to be passed on; none at all is the end of this direction."""
+        framer = self._framers[direction]
+        for line in framer.feed(data) if data else framer.finish():
+            record = self._record(direction, line)
+            if record is not None:
+                with self._lock:
+                    self._write(record)
+
+    def _record(self, direction: Literal["in", "out"], line: bytes | Oversized) -> bytes | None:
+        head: dict[str, object] = {"dir": "noise", "ts": self._clock()}
+        if isinstance(line, Oversized):
+            said = {"line": _readable(line.head), "length": line.length, "sha256": line.sha256}
+            return msgspec.json.encode({**head, **said}) + b"\n"
+        line = line.strip()
+        if not line:
+            return None
+        if is_frame(line):
+            return msgspec.json.encode({**head, "dir": direction, "frame": msgspec.Raw(line)}) + b"\n"
+        return msgspec.json.encode({**head, "line": _readable(line)}) + b"\n"
+
+
+def is_frame(line: bytes) -> bool:
+    """A JSON object, on one line even for readers who end lines at a carriage return."""
+    try:
+        line.decode("utf-8")
+        msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return line.startswith(b"{") and b"\r" not in line
+
+
+def _readable(line: bytes) -> str:
+    return line.decode("utf-8", errors="backslashreplace")
+
+
+class RecordedLink:
+    """An `AgentLink` that is another one, with a tee in its bytes."""
+
+    def __init__(self, link: AgentLink, tee: Tee) -> None:
+        self.link = link
+        self._tee = tee
+
+    @property
+    def name(self) -> str:
+        return self.link.name
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.link.exit_code
+
+    @property
+    def stderr(self) -> StderrTail:
+        return self.link.stderr
+
+    async def read(self) -> bytes:
+        data = await self.link.read()
+        self._tee.passed("in", data)
+        return data
+
+    def write(self, data: bytes) -> None:
+        self._tee.passed("out", data)
+        self.link.write(data)
+
+    async def drain(self) -> None:
+        await self.link.drain()
+
+    def close(self) -> None:
+        self.link.close()
+
+    async def wait(self) -> int:
+        return await self.link.wait()
+
+    async def end(self, grace: float = END_GRACE) -> int:
+        return await self.link.end(grace)
+
+    def interrupt(self) -> None:
+        self.link.interrupt()
+
+    def kill(self) -> None:
+        self.link.kill()
+
+
+def recorded(write: Callable[[bytes], object], launch: Launch = launch_process) -> Launch:
+    """A `launch` for `AgentRuntime` whose link is recorded: `write` gets the lines, one a call."""
+
+    async def recording_launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+        return RecordedLink(await launch(spec, limits, on_stderr), Tee(write))
+
+    return recording_launch
+
+
+# The program ----------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command with our stdin, stdout and stderr, and ends as it ends."""
+    if len(arguments) < 3 or arguments[1] != "--":
+        print(USAGE, file=sys.stderr)
+        return 2
+    path, _, *command = arguments
+    try:
+        with Path(path).open("wb", buffering=0) as file:
+            return _stand_between(command, Tee(file.write))
+    except OSError as problem:
+        print(f"dragoman.testing.tee: {problem}", file=sys.stderr)
+        return _NOT_FOUND if problem.filename == command[0] else 2
+
+
+def _stand_between(command: Sequence[str], tee: Tee) -> int:
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _: process.send_signal(number))
+    # Daemons: neither a silent client nor a child that holds the agent's stdout may keep us when the agent has ended.
+    there = threading.Thread(target=_carry, args=(sys.stdin, process.stdin, tee, "out"), daemon=True)
+    back = threading.Thread(target=_carry, args=(process.stdout, sys.stdout, tee, "in"), daemon=True)
+    there.start()
+    back.start()
+    code = process.wait()
+    back.join(_LAST_WORDS)
+    return code if code >= 0 else _BY_SIGNAL - code
+
+
+def _carry(source: IO[Any], target: IO[Any], tee: Tee, direction: Literal["in", "out"]) -> None:
+    """Until the source ends. One that cannot be passed on any more is still heard, and written down."""
+    open_end = True
+    while data := os.read(source.fileno(), _CHUNK):
+        tee.passed(direction, data)
+        try:
+            rest = memoryview(data)
+            while open_end and rest:
+                rest = rest[os.write(target.fileno(), rest) :]
+        except OSError:
+            open_end = False
+    tee.passed(direction, b"")
+    if direction == "out":
+        try:
+            target.close()  # the agent learns by it that the client is gone
+        except OSError:
+            pass
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

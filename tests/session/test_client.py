@@ -1,0 +1,107 @@
+"""The front door: an agent by name, command or spec."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import dragoman
+from dragoman.errors import AgentCrashed, CommandNotFound, ConfigError, InputError
+from dragoman.session import ports
+from dragoman.session.client import LocalClient, open_session, run
+from dragoman.session.spec import AgentSpec
+from dragoman.testing.demo import demo_spec
+from dragoman.testing.stage import LIMIT, config
+from dragoman.workspace import Workspace
+
+
+@pytest.fixture(autouse=True)
+def own_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("DRAGOMAN_DEMO_PACE", "0")
+
+
+async def test_a_session_can_be_awaited_or_entered(tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        session = await open_session("demo", cwd=tmp_path)
+        assert (await session.run("hello")).status == "success"
+        await session.close()
+        async with open_session("demo", cwd=tmp_path) as session:
+            assert (await session.run("hello")).status == "success"
+
+
+async def test_a_command_is_an_agent(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dragoman.agents.demo"]
+    async with asyncio.timeout(LIMIT):
+        result = await run(command, "hello", cwd=tmp_path, env={"DRAGOMAN_DEMO_HOME": str(tmp_path / "demo")})
+        assert result.status == "success"
+        assert (tmp_path / "demo").exists()
+
+
+async def test_the_agent_works_in_the_sessions_folder(tmp_path: Path) -> None:
+    script = tmp_path / "agent.py"
+    script.write_text("import os\nasync def answer(turn):\n    await turn.say(os.getcwd())\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    async with asyncio.timeout(LIMIT):
+        result = await run([sys.executable, "-m", "dragoman.testing", f"{script}:answer"], "go", cwd=work)
+        assert result.text == str(work)
+
+
+async def test_a_client_closes_all_it_opened(tmp_path: Path) -> None:
+    client: ports.AgentClient = LocalClient()
+    async with asyncio.timeout(LIMIT):
+        sessions = [await client.open("demo", config(workspace=Workspace(tmp_path))) for _ in range(2)]
+        await client.close()
+        assert [session.status() for session in sessions] == ["error", "error"]
+
+
+async def test_the_process_ends_with_its_session_also_when_it_hangs(tmp_path: Path) -> None:
+    limits = dragoman.Limits(cancel_grace=0.05, close_grace=0.05)
+    async with asyncio.timeout(LIMIT):
+        async with open_session(demo_spec(tmp_path / "demo"), cwd=tmp_path, limits=limits) as session:
+            hanging = session.run("hang")
+            async for _ in hanging:
+                break
+        assert (await hanging).status == "cancelled"
+
+
+async def test_a_crash_of_a_real_process_is_told_with_its_last_words(tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), open_session(demo_spec(tmp_path / "demo"), cwd=tmp_path) as session:
+        with pytest.raises(AgentCrashed, match="exit code 3") as failed:
+            await session.run("crash")
+        assert "crashing as asked" in failed.value.stderr
+        assert failed.value.result.text.startswith("My process ends")
+        assert session.status() == "error"
+
+
+async def test_what_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises((InputError, ConfigError), match="no-such-preset"):
+        await open_session("no-such-preset", cwd=tmp_path)
+    with pytest.raises(InputError, match="access"):
+        await open_session("demo", cwd=tmp_path, access="everything")
+    with pytest.raises(InputError, match="no-such-folder"):
+        await open_session("demo", cwd=tmp_path / "no-such-folder")
+    with pytest.raises(CommandNotFound):
+        await open_session(AgentSpec(command=["no-such-agent-anywhere"]), cwd=tmp_path)
+
+
+async def test_an_environment_variable_reaches_the_agent_and_none_takes_one_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAKEN", "away")
+    script = tmp_path / "agent.py"
+    script.write_text(
+        "from os import environ\n"
+        "async def answer(turn):\n"
+        "    await turn.say(environ.get('GIVEN', '-') + environ.get('TAKEN', '-'))\n"
+    )
+    command = [sys.executable, "-m", "dragoman.testing", f"{script}:answer"]
+    async with asyncio.timeout(LIMIT):
+        result = await run(command, "go", cwd=tmp_path, env={"GIVEN": "here", "TAKEN": None})
+        assert result.text == "here-"
+    assert os.environ["TAKEN"] == "away"

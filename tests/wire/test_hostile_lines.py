@@ -1,0 +1,215 @@
+"""Lines that are made to hurt: the peer reads what can be read, reports the rest, and never raises."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dragoman.errors import AgentCrashed, DragomanError
+from dragoman.wire.connection import MAX_SERVED, Connection
+from dragoman.wire.memory import MemoryTransport, memory_pair
+from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, Update
+from dragoman.wire.outline import Outline, outline
+from dragoman.wire.peer import MOST_ON_A_LINE, Peer
+from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+LIMIT = 10.0
+
+
+def chunk(text: str, **more: Any) -> bytes:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}, **more}
+    return json.dumps({"method": "session/update", "params": {"sessionId": "s", "update": update}}).encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        DEEP,
+        b'{"method":"x","params":' + DEEP + b"}",
+        b'{"id":1,"result":' + DEEP + b"}",
+        chunk("lost", _meta={"deep": "DEEP"}).replace(b'"DEEP"', DEEP),
+        b'{"id":' + b"9" * 5000 + b',"method":"x"}',
+        b'\xef\xbb\xbf{"id":1,"method":"x","params":' + b"9" * 5000 + b"}",
+        b'{"a":' + b"9" * 5000 + b"}{}",
+    ],
+    ids=["array", "notification", "answer", "update", "id", "behind a mark", "before another"],
+)
+def test_what_no_reader_can_hold_is_noise_with_its_line(line: bytes) -> None:
+    (noise,) = Peer().feed(line + b"\n")
+    assert isinstance(noise, Noise)
+    assert noise.line == line
+
+
+def test_not_a_number_beside_the_words_does_not_cost_them() -> None:
+    line = chunk("kept", _meta={"cost": float("nan")})
+    (update,) = Peer().feed(line + b"\n")
+    assert isinstance(update, Update)
+    assert isinstance(update.update, AgentMessageChunk)
+    assert update.update.content == TextContent(text="kept")
+    assert update.line == line
+
+
+def test_so_many_objects_are_read_from_one_line_and_the_rest_is_noise() -> None:
+    messages = Peer().feed(b'{"method":"a"}' * (MOST_ON_A_LINE + 5) + b"\n")
+    assert [type(message) for message in messages] == [Notification] * MOST_ON_A_LINE + [Noise]
+    rest = messages[-1]
+    assert isinstance(rest, Noise)
+    assert rest.line == b'{"method":"a"}' * 5
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "expected"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"result":{"a":"', b'"}}', Outline(7, None)),
+        (b'{"id": 7, "jsonrpc": "2.0", "error": {"a":"', b'"}}', Outline(7, None)),
+        (b'{"jsonrpc":"2.0","result":{"a":"', b'"},"id":7}', Outline(7, None)),
+        (b'{"result":{"a":"', b'"}, "id": "seven" }', Outline("seven", None)),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"', b'"}}', Outline(7, "m")),
+        (b'{"jsonrpc":"2.0","method":"m","id":"x","params":["', b'"]}', Outline("x", "m")),
+        (b'{"method":"m","params":{"a":"', b'"},"id":-1}', Outline(-1, "m")),
+        (b'{"jsonrpc":"2.0","method":"m","params":{"a":"', b'"}}', None),
+        (b'{"jsonrpc":"2.0","method":"m","params":{"a":"', b'","b":{"id":7}}}', None),
+        (b'{"jsonrpc":"2.0","result":{"a":"', b'","id":7}}', None),
+        (b'{"id":7,"other":"', b'"}', None),
+        (b"x" * 50, b"x" * 50, None),
+        (b"", b"", None),
+    ],
+)
+def test_a_line_too_long_to_keep_is_still_known_by_its_ends(head: bytes, tail: bytes, expected: Outline | None) -> None:
+    assert outline(Oversized(10**8, "", head, tail)) == expected
+
+
+class Silent:
+    """A handler that serves nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.go = asyncio.Event()
+
+    def received(self, messages: Sequence[Message], at: float) -> None:
+        self.messages += messages
+
+    def sending(self, line: bytes, at: float) -> None:
+        pass
+
+    async def serve(self, request: Request) -> object:
+        await self.go.wait()
+        return {"padding": "x" * 1000}
+
+    async def ready(self) -> None:
+        pass
+
+    async def ended(self) -> DragomanError:
+        return AgentCrashed("it is gone")
+
+
+def ask(other: MemoryTransport, numbers: range) -> None:
+    for number in numbers:
+        other.write(json.dumps({"id": number, "method": "m", "params": {}}).encode() + b"\n")
+
+
+async def turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def test_who_does_not_read_the_answers_is_not_read() -> None:
+    ours, theirs = memory_pair()
+    handler = Silent()
+    handler.go.set()
+    connection = Connection(ours, handler)
+    for start in range(0, 10 * MAX_SERVED, MAX_SERVED):
+        ask(theirs, range(start, start + MAX_SERVED))
+        await turns()
+    # The answers to the first fill the pipe; those who wait for it keep their places.
+    assert len(handler.messages) < 4 * MAX_SERVED
+    async with asyncio.timeout(LIMIT):
+        answers = b""
+        while answers.count(b"\n") < 10 * MAX_SERVED:
+            answers += await theirs.read()
+        await connection.close()
+
+
+async def test_an_answer_on_its_way_cannot_be_taken_back_to_make_room() -> None:
+    ours, theirs = memory_pair()
+    handler = Silent()
+    handler.go.set()
+    connection = Connection(ours, handler)
+    for number in range(20 * MAX_SERVED):
+        ask(theirs, range(number, number + 1))
+        await asyncio.sleep(0)
+        theirs.write(json.dumps({"method": "$/cancel_request", "params": {"requestId": number}}).encode() + b"\n")
+    await turns()
+    assert len([each for each in handler.messages if isinstance(each, Request)]) < 4 * MAX_SERVED
+    async with asyncio.timeout(LIMIT):
+        theirs.close()
+        reading = asyncio.create_task(_read_all(theirs))
+        await connection.wait_ended()
+        await connection.close()
+        await reading
+
+
+async def _read_all(transport: MemoryTransport) -> None:
+    while await transport.read():
+        pass
+
+
+async def test_the_end_of_the_other_side_is_heard_of_with_no_room_left() -> None:
+    ours, theirs = memory_pair()
+    gone = asyncio.Event()
+    handler = Silent()
+    connection = Connection(ours, handler, gone=gone.wait)
+    call = connection.call("session/prompt", {})
+    ask(theirs, range(1000, 1000 + MAX_SERVED))
+    await turns()
+    ask(theirs, range(2000, 2010))
+    theirs.close()
+    await turns()
+    assert len(handler.messages) == MAX_SERVED
+    gone.set()
+    async with asyncio.timeout(LIMIT):
+        with pytest.raises(AgentCrashed, match="it is gone"):
+            await connection.result(call)
+        await connection.close()
+    assert len(handler.messages) == MAX_SERVED + 10
+
+
+async def test_a_request_too_long_to_read_is_refused() -> None:
+    ours, theirs = memory_pair()
+    connection = Connection(ours, Silent(), line_limit=1000)
+    theirs.write(json.dumps({"id": "w", "method": "fs/write_text_file", "params": {"content": "x" * 2000}}).encode())
+    theirs.write(b"\n")
+    async with asyncio.timeout(LIMIT):
+        refused = json.loads(await theirs.read())
+        assert (refused["id"], refused["error"]["code"]) == ("w", -32600)
+        assert "fs/write_text_file" in refused["error"]["message"]
+        await connection.close()
+
+
+async def test_an_answer_that_cannot_be_written_as_json_is_an_error_for_who_asked() -> None:
+    ours, theirs = memory_pair()
+
+    class Wrong(Silent):
+        async def serve(self, request: Request) -> object:
+            return object()
+
+    connection = Connection(ours, Wrong())
+    ask(theirs, range(1, 2))
+    async with asyncio.timeout(LIMIT):
+        assert json.loads(await theirs.read())["error"]["code"] == -32603
+        await connection.close()
+
+
+def test_an_answer_with_its_id_last_still_finds_its_question() -> None:
+    peer = Peer(line_limit=1000)
+    request_id, _ = peer.request("session/prompt", {})
+    (whole,) = peer.feed(b'{"result":{},"id":%d}\n' % int(request_id))
+    assert isinstance(whole, Reply)
+    (long,) = peer.feed(b'{"result":{"a":"' + b"x" * 2000 + b'"},"id":1}\n')
+    assert isinstance(long, Oversized)
+    assert outline(long) == Outline(1, None)
