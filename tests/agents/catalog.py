@@ -80,6 +80,54 @@ enabled = false
 enabled = false
 """
 
+_QWEN_SETTINGS = {
+    "tools": {"approvalMode": "default"},
+    "security": {"auth": {"selectedType": "openai"}},
+    "telemetry": {"enabled": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "general": {"enableAutoUpdate": False},
+}
+
+_KIMI_CONFIG = """
+default_model = "scripted"
+telemetry = false
+
+[providers.scripted]
+type = "openai"
+base_url = "{url}/v1"
+api_key = "none"
+
+[models.scripted]
+provider = "scripted"
+model = "scripted-1"
+max_context_size = 128000
+capabilities = ["thinking", "image_in", "tool_use"]
+
+[models.other]
+provider = "scripted"
+model = "scripted-2"
+max_context_size = 128000
+capabilities = ["thinking", "image_in", "tool_use"]
+"""
+
+_PI_MODELS = {
+    "providers": {
+        "scripted": {
+            "baseUrl": "{url}/v1",
+            "api": "openai-completions",
+            "apiKey": "none",
+            "models": [
+                {"id": "scripted-1", "reasoning": True, "input": ["text", "image"]},
+                {"id": "scripted-2", "reasoning": True, "input": ["text", "image"]},
+            ],
+        }
+    }
+}
+
+_NANOCODER_PROVIDERS = [
+    {"name": "scripted", "baseUrl": "{url}/v1", "apiKey": "none", "models": ["scripted-1", "scripted-2"]}
+]
+
 AGENTS = (
     RealAgent(
         id="claude",
@@ -160,5 +208,51 @@ AGENTS = (
         },
         shell='shell|~__shell {"command": {command}}',
         model_error="text",
+    ),
+    RealAgent(
+        id="qwen",
+        packages=("@qwen-code/qwen-code@0.24.4",),
+        reported="0.24.4",
+        env={"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": "scripted-1"},
+        files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
+        shell='run_shell_command {"command": {command}, "description": "run it", "is_background": false}',
+        after_refusal="end_turn",
+    ),
+    RealAgent(
+        id="copilot",
+        packages=("@github/copilot@1.0.102",),
+        reported="1.0.102",
+        env={
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "none",
+            "COPILOT_MODEL": "scripted-1",
+        },
+        shell='bash {"command": {command}, "description": "run it"}',
+        after_refusal="end_turn",
+        model_error="text",
+    ),
+    RealAgent(
+        id="kimi",
+        packages=("@moonshot-ai/kimi-code@2.1.0",),
+        reported="2.1.0",
+        env={"KIMI_CODE_HOME": "{home}/.kimi-code"},
+        files={".kimi-code/config.toml": _KIMI_CONFIG},
+        shell='Bash {"command": {command}, "description": "run it"}',
+    ),
+    RealAgent(
+        id="pi",
+        packages=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@0.87.1"),
+        reported="0.0.34",
+        env={"PI_OFFLINE": "1"},
+        files={".pi/agent/models.json": json.dumps(_PI_MODELS)},
+        shell='bash {"command": {command}}',
+    ),
+    RealAgent(
+        id="nanocoder",
+        packages=("@nanocollective/nanocoder@1.30.0",),
+        reported="1.30.0",
+        env={"NANOCODER_PROVIDERS": json.dumps(_NANOCODER_PROVIDERS)},
+        shell='execute_bash {"command": {command}}',
     ),
 )

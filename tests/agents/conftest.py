@@ -11,8 +11,11 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+import pytest_asyncio
 
 from dragoman import AgentRuntime, AgentSpec, Limits, Session, SessionConfig, Workspace
 from dragoman.agents.preset import load_preset
@@ -25,6 +28,7 @@ from dragoman.proc.reaper import reaper
 from dragoman.session.launch import launch
 from dragoman.session.spec import spec_of_preset
 from dragoman.testing.model import Seen, Server, serve
+from dragoman.testing.tee import recorded
 
 from .catalog import AGENTS, NODE, RealAgent
 
@@ -67,30 +71,70 @@ def processes() -> list[int]:
     return marked(f"{reaper().prefix}.", prefix=True)
 
 
-class Errors:
-    """Counts the model's answers that were errors."""
+class Requests:
+    """What the model was asked, as it comes."""
 
     def __init__(self) -> None:
-        self.times = 0
-        self.again = asyncio.Event()
+        self.seen: list[Seen] = []
+        self._more = asyncio.Event()
 
     def note(self, seen: Seen) -> None:
-        if seen.status >= 400:
-            self.times += 1
-            self.again.set()
+        self.seen.append(seen)
+        self._more.set()
+
+    async def failed(self, times: int) -> None:
+        """Waits until the model has answered so many times with an error."""
+        while sum(seen.status >= 400 for seen in self.seen) < times:
+            self._more.clear()
+            await self._more.wait()
+
+    def had(self, text: str) -> bool:
+        """Whether any request had this text in it."""
+        return any(text.encode() in seen.body for seen in self.seen)
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """One frame of a recording, with what tests ask of it."""
+
+    dir: str
+    id: Any = None
+    method: str | None = None
+    params: Any = None
+    result: Any = None
+    error: Any = None
+
+    @property
+    def session_id(self) -> str | None:
+        return self.params.get("sessionId") if isinstance(self.params, dict) else None
+
+    @property
+    def update(self) -> str | None:
+        """The kind of a `session/update`."""
+        return self.params["update"]["sessionUpdate"] if self.method == "session/update" else None
+
+
+def frames_of(lines: list[bytes]) -> list[Frame]:
+    read = (msgspec.json.decode(line) for line in lines)
+    told = ((line["dir"], line["frame"]) for line in read if line["dir"] != "noise")
+    return [msgspec.convert({**frame, "dir": direction}, Frame) for direction, frame in told]
 
 
 class Stage:
-    """One test's agent: its HOME, its workspace, its model."""
+    """One test's agent: its HOME, its workspace, its model; and what was said to it and by it."""
 
-    def __init__(self, agent: RealAgent, folder: Path, server: Server, programs: list[Path], errors: Errors) -> None:
+    def __init__(
+        self, agent: RealAgent, folder: Path, server: Server, programs: list[Path], requests: Requests
+    ) -> None:
         self.agent = agent
         self.home = folder / "home"
         self.folder = folder / "workspace"
-        self._errors = errors
+        self.requests = requests
         self.links: list[AgentLink] = []
-        self._server = server
-        self._programs = programs
+        self.lines: list[bytes] = []
+        self.more_env: dict[str, str] = {}
+        self.offers: dict[str, bool] = {}  # of the spec, in place of the preset's
+        self.server = server
+        self.programs = programs
         self.home.mkdir()
         self.folder.mkdir()
         for name, text in agent.files.items():
@@ -99,23 +143,27 @@ class Stage:
             file.write_text(self._filled(text))
 
     def _filled(self, text: str) -> str:
-        return text.replace("{url}", self._server.url).replace("{home}", str(self.home))
+        return text.replace("{url}", self.server.url).replace("{home}", str(self.home))
 
     @property
     def env(self) -> dict[str, str | None]:
-        path = os.pathsep.join((*map(str, self._programs), os.environ["PATH"]))
-        own: dict[str, str | None] = {name: self._filled(value) for name, value in self.agent.env.items()}
+        path = os.pathsep.join((*map(str, self.programs), os.environ["PATH"]))
+        own: dict[str, str | None] = {
+            name: self._filled(value) for name, value in {**self.agent.env, **self.more_env}.items()
+        }
         # Where these are set, agents keep their files there, and not in HOME.
         away = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
         return {**dict.fromkeys(away), "HOME": str(self.home), "PATH": path, **own}
 
     @property
     def spec(self) -> AgentSpec:
-        return spec_of_preset(load_preset(self.agent.id, load()), env=self.env)
+        spec = spec_of_preset(load_preset(self.agent.id, load()), env=self.env)
+        return msgspec.structs.replace(spec, **self.offers)
 
     @asynccontextmanager
     async def runtime(self, **limits: float) -> AsyncIterator[AgentRuntime]:
-        async with AgentRuntime(self.spec, limits=Limits(**limits), launch=self._launch) as runtime:
+        launch_it = recorded(self.lines.append, self._launch)
+        async with AgentRuntime(self.spec, limits=Limits(**limits), launch=launch_it) as runtime:
             yield runtime
 
     async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
@@ -123,13 +171,15 @@ class Stage:
         self.links.append(link)
         return link
 
-    def config(self, on_permission: OnPermission | None = None, folder: Path | None = None) -> SessionConfig:
-        return SessionConfig(workspace=Workspace(folder or self.folder), on_permission=on_permission)
+    def config(
+        self, on_permission: OnPermission | None = None, folder: Path | None = None, **more: Any
+    ) -> SessionConfig:
+        return SessionConfig(workspace=Workspace(folder or self.folder), on_permission=on_permission, **more)
 
     @asynccontextmanager
-    async def session(self, on_permission: OnPermission | None = None) -> AsyncIterator[Session]:
+    async def session(self, on_permission: OnPermission | None = None, **config: Any) -> AsyncIterator[Session]:
         async with self.runtime() as runtime:
-            yield await runtime.open_session(self.config(on_permission))
+            yield await runtime.open_session(self.config(on_permission, **config))
 
     @property
     def leader(self) -> int:
@@ -138,33 +188,79 @@ class Stage:
         assert isinstance(link, ProcessLink)
         return link.pid
 
-    async def failed(self, times: int) -> None:
-        """Waits until the model has answered so many times with an error."""
-        while self._errors.times < times:
-            self._errors.again.clear()
-            await self._errors.again.wait()
+    @property
+    def frames(self) -> list[Frame]:
+        return frames_of(self.lines)
 
 
-@pytest.fixture(params=AGENTS, ids=lambda agent: agent.id)
+class Shared:
+    """One agent's process for several tests, each with a session and a folder of its own: most programs use it so."""
+
+    def __init__(self, stage: Stage, runtime: AgentRuntime) -> None:
+        self.stage = stage
+        self.agent = stage.agent
+        self.runtime = runtime
+        self.requests = stage.requests
+        self._folders = 0
+
+    def folder(self) -> Path:
+        self._folders += 1
+        folder = self.stage.folder / str(self._folders)
+        folder.mkdir()
+        return folder
+
+    @asynccontextmanager
+    async def session(
+        self, on_permission: OnPermission | None = None, folder: Path | None = None, **config: Any
+    ) -> AsyncIterator[Session]:
+        made = self.stage.config(on_permission, folder or self.folder(), **config)
+        async with asyncio.timeout(LIMIT), await self.runtime.open_session(made) as session:
+            yield session
+
+
+@asynccontextmanager
+async def staged(agent: RealAgent, folder: Path, config: pytest.Config) -> AsyncIterator[Stage]:
+    capturing = config.pluginmanager.getplugin("capturemanager")
+
+    def say(line: str) -> None:
+        with capturing.global_and_fixture_disabled():  # people wait for this: it is no output of a test
+            print(f"\n{line}", file=sys.stderr, flush=True)
+
+    wanted = {agent.id: agent.packages, "node": (NODE,)}
+    programs = [await asyncio.to_thread(installed, name, packages, say) for name, packages in wanted.items()]
+    requests = Requests()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAGOMAN_HOME", str(folder / "dragoman"))
+        async with await serve(on_request=requests.note) as server:
+            yield Stage(agent, folder, server, programs, requests)
+
+
+@asynccontextmanager
+async def shared_by_tests(stage: Stage) -> AsyncIterator[Shared]:
+    async with stage.runtime() as runtime:
+        yield Shared(stage, runtime)
+
+
+@pytest.fixture(params=AGENTS, ids=lambda agent: agent.id, scope="module")
 def agent(request: pytest.FixtureRequest) -> RealAgent:
     chosen: RealAgent = request.param
     return chosen
 
 
 @pytest.fixture
-async def stage(
-    agent: RealAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> AsyncIterator[Stage]:
-    capturing = request.config.pluginmanager.getplugin("capturemanager")
+async def stage(agent: RealAgent, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    before = processes()  # of a process that tests share
+    async with staged(agent, tmp_path, request.config) as stage:
+        yield stage
+        assert processes() == before, "a process of the agent was left"
 
-    def say(line: str) -> None:
-        with capturing.global_and_fixture_disabled():  # people wait for this: it is no output of a test
-            print(f"\n{line}", file=sys.stderr, flush=True)
 
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "dragoman"))
-    wanted = {agent.id: agent.packages, "node": (NODE,)}
-    programs = [await asyncio.to_thread(installed, name, packages, say) for name, packages in wanted.items()]
-    errors = Errors()
-    async with await serve(on_request=errors.note) as server:
-        yield Stage(agent, tmp_path, server, programs, errors)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(
+    agent: RealAgent, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> AsyncIterator[Shared]:
+    async with staged(agent, tmp_path_factory.mktemp(agent.id), request.config) as stage:
+        stage.more_env = getattr(request.module, "MORE_ENV", {}).get(agent.id, {})
+        async with shared_by_tests(stage) as shared:
+            yield shared
         assert not processes(), "a process of the agent was left"

@@ -20,72 +20,6 @@ from .conftest import LIMIT, Stage, processes
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-async def told(run: Run) -> list[events.Event]:
-    """All events of a run."""
-    async with asyncio.timeout(LIMIT):
-        return [event async for event in run]
-
-
-async def allow(request: PermissionRequest) -> bool:
-    return True
-
-
-async def refuse(request: PermissionRequest) -> bool:
-    return False
-
-
-class Tool:
-    """A command that never ends, and says when it has begun: agents tell of a command's output late or never."""
-
-    def __init__(self, pipe: Path) -> None:
-        os.mkfifo(pipe)
-        self._fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-        self.command = f"echo begun > {pipe.name}; tail -f /dev/null"
-
-    async def begun(self) -> None:
-        loop = asyncio.get_running_loop()
-        heard: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(self._fd, lambda: None if heard.done() else heard.set_result(None))
-        try:
-            await heard
-        finally:
-            loop.remove_reader(self._fd)
-            os.close(self._fd)
-
-
-async def test_the_handshake_tells_version_and_capabilities(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), stage.runtime() as runtime:
-        capabilities = runtime.capabilities()
-        assert capabilities.protocol_version == 1
-        assert capabilities.agent_version == stage.agent.reported
-        session = await runtime.open_session(stage.config())
-        assert session.status() == "idle"
-        handle = session.snapshot()
-        assert handle.agent == stage.agent.id
-        assert handle.agent_session_id
-
-
-async def test_text_comes_in_deltas_and_in_order(stage: Stage) -> None:
-    async with stage.session() as session:
-        seen = await told(session.run("[[say:One. Two. Three. Four.]]"))
-        deltas = [event.text for event in seen if isinstance(event, events.AssistantDelta)]
-        assert len(deltas) > 1
-        assert "".join(deltas) == "One. Two. Three. Four."
-        last = seen[-1]
-        assert isinstance(seen[0], events.RunStarted)
-        assert isinstance(last, events.RunCompleted)
-        assert (last.status, last.stop_reason, last.text) == ("success", "end_turn", "One. Two. Three. Four.")
-
-
-async def test_thoughts_are_told_apart_from_text(stage: Stage) -> None:
-    async with stage.session() as session:
-        seen = await told(session.run("[[think:Considering.]][[say:Considered.]]"))
-        thoughts = "".join(event.text for event in seen if isinstance(event, events.ReasoningDelta))
-        text = "".join(event.text for event in seen if isinstance(event, events.AssistantDelta))
-        assert "Considering." in thoughts
-        assert text == "Considered."
-
-
 async def test_an_allowed_tool_call_is_carried_out(stage: Stage) -> None:
     async with stage.session(allow) as session:
         seen = await told(session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It is done.]]"))
@@ -231,25 +165,13 @@ async def test_the_agent_lists_its_sessions(stage: Stage) -> None:
             assert session.agent_session_id in listed
 
 
-async def test_two_sessions_run_side_by_side(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), stage.runtime() as runtime:
-        other = stage.folder / "other"
-        other.mkdir()
-        first = await runtime.open_session(stage.config())
-        second = await runtime.open_session(stage.config(folder=other))
-        runs = [first.run("[[say:First.]][[slow:5:0.05]]"), second.run("[[say:Second.]][[slow:5:0.05]]")]
-        results = [await run for run in runs]
-        words = "word1 word2 word3 word4 word5"
-        assert [result.text.strip() for result in results] == [f"First.{words}", f"Second.{words}"]
-
-
 @pytest.mark.parametrize("status", [400, 500])
 async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Stage, status: int) -> None:
     async with asyncio.timeout(LIMIT), stage.session() as session:
         run = session.run(f"[[http:{status}]]")
         if status == 500 and stage.agent.retries_for_long:
             task = asyncio.create_task(run.result())
-            await stage.failed(2)
+            await stage.requests.failed(2)
             await run.cancel()
             assert (await task).status == "cancelled"
         elif stage.agent.model_error == "error":
@@ -262,15 +184,3 @@ async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Sta
         assert (await session.run("[[begin]][[say:Well again.]]")).text == "Well again."
 
 
-async def test_an_agent_that_is_killed_in_a_run_is_reported_with_what_it_had_said(stage: Stage) -> None:
-    async with asyncio.timeout(LIMIT), stage.session() as session:
-        run = session.run("[[slow:1000:0.05]]")
-        async for event in run:
-            if isinstance(event, events.AssistantDelta):
-                break
-        os.kill(stage.leader, signal.SIGKILL)  # not its children: they are ours to end
-        with pytest.raises(AgentCrashed) as caught:
-            await run
-        assert caught.value.exit_code == -signal.SIGKILL
-        assert "word1 " in caught.value.result.text
-        assert session.status() == "error"

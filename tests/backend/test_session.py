@@ -173,6 +173,29 @@ async def test_where_there_are_none_they_are_changed_by_the_older_calls(folder: 
         assert (await agent.hears("session/set_mode")).params["modeId"] == "b"
 
 
+async def test_a_prompt_waits_for_the_change_that_was_sent_before_it(folder: Path) -> None:
+    done: list[str] = []
+
+    async def slowly(asked: Asked) -> object:
+        for _ in range(100):
+            await asyncio.sleep(0)
+        done.append("changed")
+        return {}
+
+    async def script(turn: Turn) -> None:
+        done.append(turn.text)
+        await turn.say(turn.text)
+
+    modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
+    agent = ScriptedAgent(script, session={"modes": modes}, answers={"session/set_mode": slowly})
+    async with talking(scripted(agent), folder) as session:
+        for message in (user_message("one"), configuration_change(mode="b"), user_message("two")):
+            await session.send(message)
+        for _ in range(2):
+            await until(session, "result")
+        assert done == ["one", "changed", "two"]
+
+
 async def test_neither_an_interrupt_nor_an_answer_waits_for_a_change_that_hangs(folder: Path) -> None:
     hangs = asyncio.Event()
 

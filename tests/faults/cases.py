@@ -59,7 +59,7 @@ def _run(behaviour: str, error: type[DragomanError], says: str = "", text: str =
 
 
 def _cancelled(behaviour: str, text: str = "before", **more: Any) -> Case:
-    return Case(behaviour, text, cancel=True, status=more.pop("status", "cancelled"), **more)
+    return Case(behaviour, text, cancel=True, status="cancelled", **more)
 
 
 def _exits() -> Iterator[Case]:
@@ -205,7 +205,7 @@ CASES: tuple[Case, ...] = (
         runtime={"limits": QUICK_CANCEL},
     ),
     _cancelled("cancel_answered_with_error"),
-    _cancelled("cancel_answered_with_end_turn", status="success"),
+    _cancelled("cancel_answered_with_end_turn"),
     _cancelled("cancel_answered_twice", reported="no question of ours"),
     _cancelled("cancel_answered_as_request", reported="without an id"),
     _cancelled("talks_after_cancel", "before 0 1 2 3 4"),

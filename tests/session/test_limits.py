@@ -21,8 +21,8 @@ async def test_a_deadline_cancels_politely_and_keeps_what_there_is() -> None:
 
     agent = ScriptedAgent(script)
     async with session_of(agent) as session:
-        with pytest.raises(DeadlineExceeded, match=r"0\.05 s") as failed:
-            await session.run("go", deadline=0.05)
+        with pytest.raises(DeadlineExceeded, match=r"0\.4 s") as failed:
+            await session.run("go", deadline=0.4)
         assert (failed.value.result.status, failed.value.result.text) == ("error", "half")
         assert failed.value.category == "transient"
         assert len(agent.all_heard("session/cancel")) == 1
@@ -37,7 +37,7 @@ async def test_a_deadline_ends_an_agent_that_does_not_heed_it() -> None:
     agent = ScriptedAgent(script)
     limits = Limits(cancel_grace=0.05, close_grace=0.05)
     async with session_of(agent, runtime={"limits": limits}) as session:
-        run = session.run("go", deadline=0.05)
+        run = session.run("go", deadline=0.4)
         told = [event async for event in run]
         with pytest.raises(DeadlineExceeded) as failed:
             await run
@@ -94,7 +94,7 @@ async def test_silence_ends_a_run() -> None:
     agent = ScriptedAgent(script)
     async with session_of(agent) as session:
         with pytest.raises(IdleLimitExceeded) as failed:
-            await session.run("go", idle_limit=0.05)
+            await session.run("go", idle_limit=0.4)
         assert failed.value.result.text == "hm"
         assert len(agent.all_heard("session/cancel")) == 1
 
@@ -102,7 +102,7 @@ async def test_silence_ends_a_run() -> None:
 async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang() -> None:
     async def quiet() -> None:
         """Twice as long as the limit."""
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.8)
 
     async def script(turn: Turn) -> object:
         await turn.tool("t", status="in_progress")
@@ -118,7 +118,7 @@ async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang() -> N
 
     async with session_of(script, on_permission=ask) as session:
         with pytest.raises(IdleLimitExceeded) as failed:
-            await session.run("go", idle_limit=0.05)
+            await session.run("go", idle_limit=0.4)
         assert failed.value.result.text == "done"
 
 

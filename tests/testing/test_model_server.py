@@ -209,9 +209,10 @@ async def test_parallel_conversations_do_not_meet(model: Watched) -> None:
 
 async def test_every_request_can_be_watched(model: Watched) -> None:
     client = await model.client()
-    await client.send(post(body("[[say:Seen.]][[tool:look]]")))
+    sent = body("[[say:Seen.]][[tool:look]]")
+    await client.send(post(sent))
     await client.answer()
-    assert model.seen == [Seen("POST", "/v1/chat/completions", 200, "m, 1 tools: says 'Seen.', calls look")]
+    assert model.seen == [Seen("POST", "/v1/chat/completions", 200, "m, 1 tools: says 'Seen.', calls look", sent)]
 
 
 async def test_a_head_request_gets_no_body(model: Watched) -> None:

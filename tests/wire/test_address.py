@@ -10,6 +10,10 @@ from dragoman.wire.address import check_headers, read_address
 SCHEMES = ("ws", "wss")
 
 
+def test_a_scheme_is_known_in_any_case() -> None:
+    assert read_address("WSS://agents.example/acp", SCHEMES).scheme == "wss"
+
+
 def test_an_address_is_shown_without_its_query() -> None:
     address = read_address("wss://agents.example:8443/acp?key=secret", SCHEMES)
     assert address.shown == "wss://agents.example:8443/acp"

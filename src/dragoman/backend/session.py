@@ -276,14 +276,13 @@ class BackendSession:
                     await self._opened.set_mode(switch.value)
 
     def _interrupt(self) -> None:
-        # What has not begun first: it must not begin.
         unsent, self._unsent = self._unsent, {}
         for task, message_id in unsent.items():
             task.cancel()
             self._tell("result", cut_of("cancelled", UNSENT), message_id)
         session = self._opened
         active = session.active
-        for run, _ in reversed(list(self._prompts.values())):
+        for run, _ in list(self._prompts.values()):
             session.cancel_run(run)
         if active is not None:
             self._spawn(self._hear_out(active))

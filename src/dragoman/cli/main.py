@@ -13,6 +13,7 @@ import click
 
 from dragoman._version import __version__
 from dragoman.cli.agents import agents
+from dragoman.cli.model_server import model_server
 from dragoman.cli.run import run as run_command
 
 # As a shell reports a program that a signal ended: 128 and the signal's number.
@@ -42,6 +43,7 @@ def dragoman(context: click.Context) -> None:
 
 dragoman.add_command(run_command)
 dragoman.add_command(agents)
+dragoman.add_command(model_server)
 
 
 def run(arguments: Sequence[str]) -> int:

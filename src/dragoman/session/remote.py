@@ -46,6 +46,7 @@ class RemoteLink:
         self._transport = transport
         self._grace = END_GRACE
         self._exit_code: int | None = None
+        self._code_at_end = LOST
         self._end_once = Once(self._end, f"end {name}")
         self.read = transport.read
         self.write = transport.write
@@ -64,18 +65,17 @@ class RemoteLink:
 
     async def wait(self) -> int:
         await self._transport.wait_ended()
-        return self._settle(LOST)
+        return self._settle()
 
     async def end(self, grace: float = END_GRACE) -> int:
         self._grace = grace
+        if self._transport.end_reason is None:
+            self._code_at_end = ENDED_BY_US
         await self._end_once()
-        assert self._exit_code is not None
-        return self._exit_code
+        return self._settle()
 
     async def _end(self) -> None:
-        lost = self._transport.end_reason is not None
         await self._transport.end(self._grace)
-        self._settle(LOST if lost else ENDED_BY_US)
 
     def interrupt(self) -> None:
         """Nothing: there is no process of ours to interrupt. `session/cancel` was said, and the end will be."""
@@ -83,10 +83,10 @@ class RemoteLink:
     def kill(self) -> None:
         self._transport.abort()
 
-    def _settle(self, code: int) -> int:
+    def _settle(self) -> int:
         if self._exit_code is None:
-            self._exit_code = code
-            if code == LOST:
+            self._exit_code = self._code_at_end
+            if self._exit_code == LOST:
                 self.stderr.feed(f"{self._transport.end_reason or 'the connection ended'}\n".encode())
             self.stderr.end()
         return self._exit_code
@@ -104,7 +104,7 @@ def connect(url: str, *, headers: Mapping[str, str] | None = None, message_limit
     async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
         tail = StderrTail(on_stderr)
         transport: NetworkTransport
-        if address.url.startswith(websocket.SCHEMES):
+        if address.scheme in websocket.SCHEMES:
             transport = await websocket.connect_websocket(url, headers=checked, message_limit=message_limit)
         else:
             transport = await http.connect_http(

@@ -35,6 +35,7 @@ KEEP_ALIVE: tuple[tuple[int, int, int], ...] = (
 
 class Address(msgspec.Struct, frozen=True):
     url: str
+    scheme: str
     shown: str  # the same for people: without a query, which servers may have put a token into
     loopback: bool
 
@@ -56,7 +57,7 @@ def read_address(url: str, schemes: tuple[str, ...]) -> Address:
         )
     if parts.fragment:
         raise InputError(f"the address of {host} has a fragment (#…), which no server sees: leave it out")
-    return Address(url=url, shown=parts._replace(query="").geturl(), loopback=_is_loopback(host))
+    return Address(url, parts.scheme, parts._replace(query="").geturl(), _is_loopback(host))
 
 
 def check_headers(headers: Mapping[str, str] | None) -> dict[str, str]:

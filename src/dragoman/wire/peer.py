@@ -83,6 +83,7 @@ class _ErrorLine(msgspec.Struct, frozen=True):
 _envelope = msgspec.json.Decoder(_Envelope)
 _update_params = msgspec.json.Decoder(_UpdateParams)
 _encode = msgspec.json.Encoder().encode
+_plain = json.JSONDecoder(parse_constant=lambda _: None)  # takes NaN, as null, and halves of surrogate pairs
 
 
 class Peer:
@@ -130,7 +131,6 @@ class Peer:
         text = line.decode("utf-8", "replace").lstrip("\ufeff").strip()
         if not text:
             return [Noise("blank line", line)]
-        decoder = json.JSONDecoder(parse_constant=lambda _: None)
         messages: list[Message] = []
         position = 0
         reason = ""
@@ -139,7 +139,7 @@ class Peer:
                 if len(messages) == MOST_ON_A_LINE:
                     reason = f"after {MOST_ON_A_LINE} objects on one line"
                     break
-                value, end = decoder.raw_decode(text, position)
+                value, end = _plain.raw_decode(text, position)
                 if not isinstance(value, dict):
                     reason = "JSON, but not an object"
                     break

@@ -68,7 +68,7 @@ def cancel_answered_with_error(agent: Agent) -> None:
     agent.refuse(request, -32603, "aborted")
 
 
-@behaviour("answers a cancelled prompt with `end_turn`", "takes the agent's word: the turn had ended")
+@behaviour("answers a cancelled prompt with `end_turn`", "takes the run as cancelled: it was told to stop")
 def cancel_answered_with_end_turn(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before")
