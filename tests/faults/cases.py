@@ -252,6 +252,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "test_cancel.py": ("ends_on_sigint", "ends_on_sigterm", "ignores_signals"),
     "test_processes.py": (
         "leaves_child",
+        "leaves_nameless_child",
         "leaves_child_in_own_session",
         "leaves_child_with_stdout",
         "leaves_stubborn_child",

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dragoman import errors
-from dragoman.proc._reaper_main import MARKER
 from dragoman.testing.rogue import command
 
 from .cases import QUICK_CANCEL
@@ -30,7 +29,13 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.parametrize(
     "behaviour",
-    ["leaves_child", "leaves_child_in_own_session", "leaves_child_with_stdout", "leaves_stubborn_child"],
+    [
+        "leaves_child",
+        "leaves_nameless_child",
+        "leaves_child_in_own_session",
+        "leaves_child_with_stdout",
+        "leaves_stubborn_child",
+    ],
 )
 async def test_a_child_that_outlives_its_agent_is_ended_as_soon_as_that_is_noticed(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
@@ -43,10 +48,13 @@ async def test_a_child_that_outlives_its_agent_is_ended_as_soon_as_that_is_notic
 
 
 async def test_children_of_a_living_agent_end_with_it(neighbour: Neighbour, tmp_path: Path) -> None:
-    async with untouched(neighbour), rogue("keeps_children") as runtime:
-        session = await runtime.open_session(config(tmp_path))
-        assert (await session.run("go")).text == "fine"
-        assert (await session.run("go")).text == "fine"
+    async with untouched(neighbour):
+        async with rogue("keeps_children") as runtime:
+            session = await runtime.open_session(config(tmp_path))
+            processes = [int(pid) for pid in (await session.run("go")).text.split()]
+            assert (await session.run("go")).text == "fine"
+            assert [alive(pid) for pid in processes] == [True, True, True]
+        assert [alive(pid) for pid in processes] == [False, False, False]
 
 
 async def test_a_prompt_of_1_mb_to_an_agent_that_does_not_read_holds_up_nobody(
@@ -98,14 +106,12 @@ KEEPER = """
 import asyncio, sys
 from pathlib import Path
 from dragoman import AgentRuntime, AgentSpec, SessionConfig, Workspace
-from dragoman.proc.reaper import reaper
 
 async def main():
     runtime = AgentRuntime(AgentSpec(command=sys.argv[1:]))
     await runtime.start()
     session = await runtime.open_session(SessionConfig(workspace=Workspace(Path.cwd())))
-    await session.run("go")
-    print(reaper().prefix, flush=True)
+    print((await session.run("go")).text, flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -118,27 +124,12 @@ async def test_nothing_of_a_rogue_outlives_a_dragoman_that_is_killed(neighbour: 
             sys.executable, "-c", KEEPER, *command("keeps_children"), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
         )
         assert ours.stdout is not None
-        prefix = (await ours.stdout.readline()).decode().strip()
-        found = _marked(prefix)
-        assert len(found) == 3  # the agent and its two children
+        processes = [int(pid) for pid in (await ours.stdout.readline()).split()]
+        assert [alive(pid) for pid in processes] == [True, True, True]
         ours.send_signal(signal.SIGKILL)
         await ours.wait()
-        for pid in found:
+        for pid in processes:
             await _gone(pid)
-
-
-def _marked(prefix: str) -> list[int]:
-    needle = f"{MARKER}={prefix}.".encode()
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                environment = Path(f"/proc/{name}/environ").read_bytes()
-            except OSError:
-                continue
-            if needle in environment:
-                found.append(int(name))
-    return found
 
 
 async def _gone(pid: int) -> None:

@@ -118,65 +118,63 @@ def stops_itself(agent: Agent) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def _child(*, new_session: bool, hold_stdout: bool, stubborn: bool = False) -> int:
-    """A child that would live for long; returns its process number when it is ready."""
+def _child(*, new_session: bool = False, stdout: bool = False, stubborn: bool = False, nameless: bool = False) -> int:
+    """A child that would live for long; returns its process number when it is ready.
+
+    `stdout`: it holds our stdout open (as its stderr); `nameless`: its environment is empty.
+    """
     program = f"import signal, time; print(end='.', flush=True); time.sleep({LIFETIME})"
     if stubborn:
         program = "import signal\nfor n in (1, 2, 15): signal.signal(n, signal.SIG_IGN)\n" + program
     reading, writing = os.pipe()
-    if hold_stdout:
-        # It says that it is ready by a pipe of its own, and inherits our stdout as its stderr.
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", program],
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=1,
-            start_new_session=new_session,
-        )
-    else:
-        child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", program],
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=subprocess.DEVNULL,
-            start_new_session=new_session,
-        )
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program],
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=1 if stdout else subprocess.DEVNULL,
+        start_new_session=new_session,
+        env={} if nameless else None,
+    )
     os.close(writing)
     os.read(reading, 1)
     child.returncode = 0  # it is nobody's any more
     return child.pid
 
 
-def _leaves(agent: Agent, *, new_session: bool, hold_stdout: bool, stubborn: bool = False) -> NoReturn:
+def _leaves(agent: Agent, **kind: bool) -> NoReturn:
     agent.until("session/prompt")
-    agent.say(str(_child(new_session=new_session, hold_stdout=hold_stdout, stubborn=stubborn)))
+    agent.say(str(_child(**kind)))
     sys.exit(0)
 
 
 @behaviour("ends in the middle of a turn, and leaves a child in its group", ENDS)
 def leaves_child(agent: Agent) -> None:
-    _leaves(agent, new_session=False, hold_stdout=False)
+    _leaves(agent)
+
+
+@behaviour("the same, with a child whose environment is empty", ENDS)
+def leaves_nameless_child(agent: Agent) -> None:
+    _leaves(agent, nameless=True)
 
 
 @behaviour("the same, with a child in a session of its own (setsid)", ENDS)
 def leaves_child_in_own_session(agent: Agent) -> None:
-    _leaves(agent, new_session=True, hold_stdout=False)
+    _leaves(agent, new_session=True)
 
 
 @behaviour("the same, with a child that holds its stdout open", "does not wait for the child; " + ENDS)
 def leaves_child_with_stdout(agent: Agent) -> None:
-    _leaves(agent, new_session=False, hold_stdout=True)
+    _leaves(agent, stdout=True)
 
 
 @behaviour("the same, with a child in its own session that holds its stdout and ignores signals", "kills the child too")
 def leaves_stubborn_child(agent: Agent) -> None:
-    _leaves(agent, new_session=True, hold_stdout=True, stubborn=True)
+    _leaves(agent, new_session=True, stdout=True, stubborn=True)
 
 
-@behaviour("has children in and outside its group, and goes on well", "ends them with it")
+@behaviour("has children in and outside its group, names all their processes, and goes on well", "ends them with it")
 def keeps_children(agent: Agent) -> None:
     agent.until("session/prompt")
-    _child(new_session=False, hold_stdout=False)
-    _child(new_session=True, hold_stdout=True, stubborn=True)
-    agent.say("fine")
+    pids = (os.getpid(), _child(nameless=True), _child(new_session=True, stdout=True, stubborn=True))
+    agent.say(" ".join(map(str, pids)))
     agent.end_turn()
