@@ -17,6 +17,7 @@ from dragoman._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from dragoman import errors as errors
+    from dragoman.backend import BackendAdapter as BackendAdapter
     from dragoman.host.permission import Answer as Answer
     from dragoman.host.permission import PermissionRequest as PermissionRequest
     from dragoman.session.capabilities import Capabilities as Capabilities
@@ -56,6 +57,7 @@ _HOMES = {
     "Answer": "host.permission",
     "Attachment": "session.prompt",
     "Audio": "session.prompt",
+    "BackendAdapter": "backend",
     "Capabilities": "session.capabilities",
     "Diagnostic": "session.diagnostics",
     "File": "session.prompt",

@@ -8,6 +8,7 @@ replaced by a JSON string.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -25,6 +26,20 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     env: dict[str, str]
     files: dict[str, str] = {}  # below HOME
     shell: str  # the tool that runs `{command}`, and for which it asks
+    writing: str  # the tool that writes the line "written" to the new file `{path}`
+    asks: bool = True
+    tells_thoughts: bool = True
+    through_us: tuple[Literal["files", "terminals"], ...] = ()  # what it has us do where we offer it
+    writes_unasked: bool = False  # it has us write files where we do not offer it, and then writes by itself
+    creates_where_it_reads: bool = True  # a new file can be written where we offer to read files
+    command: tuple[str, str] | None = None  # a prompt that is a slash command, and what its answer has in it
+    command_files: dict[str, str] = {}  # in the workspace: what defines the command
+    mcp_env: dict[str, str] = {}  # without which the model is not shown the tools of MCP servers
+    mcp_call: str = '[[tool:~echo_note {"note": "violet"}]]'
+    shows_files: bool = True  # the text of a file in the prompt; else its path
+    streams: bool = True
+    wrapped: bool = False  # its first process only starts another one, which does the work
+    drops_mcp: tuple[Literal["stdio", "http"], ...] = ()
     after_refusal: Ending = "goes-on"
     model_error: Literal["error", "text"] = "error"  # how it tells of a model's HTTP error
     retries_for_long: bool = False  # on a model's 500, for more than 40 s and in silence
@@ -35,6 +50,17 @@ class RealAgent(Struct, frozen=True, kw_only=True):
         """The directive that has the agent run a command in its shell."""
         return f"[[tool:{self.shell.replace('{command}', json.dumps(command))}]]"
 
+    def write(self, path: Path) -> str:
+        """The directive that has the agent write a new file."""
+        return f"[[tool:{self.writing.replace('{path}', json.dumps(str(path)))}]]"
+
+
+_OPENCODE_MODEL = {
+    "reasoning": True,
+    "tool_call": True,
+    "attachment": True,
+    "modalities": {"input": ["text", "image"], "output": ["text"]},
+}
 
 _OPENCODE_CONFIG = {
     "model": "scripted/scripted-1",
@@ -46,8 +72,8 @@ _OPENCODE_CONFIG = {
             "name": "Scripted",
             "options": {"baseURL": "{url}/v1", "apiKey": "none"},
             "models": {
-                "scripted-1": {"name": "Scripted 1", "reasoning": True, "tool_call": True},
-                "scripted-2": {"name": "Scripted 2", "reasoning": True, "tool_call": True},
+                "scripted-1": _OPENCODE_MODEL | {"name": "Scripted 1"},
+                "scripted-2": _OPENCODE_MODEL | {"name": "Scripted 2"},
             },
         }
     },
@@ -86,6 +112,7 @@ _QWEN_SETTINGS = {
     "telemetry": {"enabled": False},
     "privacy": {"usageStatisticsEnabled": False},
     "general": {"enableAutoUpdate": False},
+    "model": {"generationConfig": {"modalities": {"image": True}}},
 }
 
 _KIMI_CONFIG = """
@@ -143,6 +170,9 @@ AGENTS = (
             "CLAUDE_CODE_MAX_RETRIES": "1",
         },
         shell='Bash {"command": {command}, "description": "run it"}',
+        writing='Write {"file_path": {path}, "content": "written\\n"}',
+        command=("/hello", "From the command."),
+        command_files={".claude/commands/hello.md": "Say hello.\n\n[[say:From the command.]]\n"},
     ),
     RealAgent(
         id="opencode",
@@ -157,6 +187,11 @@ AGENTS = (
             "OPENCODE_DISABLE_SHARE": "1",
         },
         shell='bash {"command": {command}, "description": "run it"}',
+        writing='write {"filePath": {path}, "content": "written\\n"}',
+        through_us=("files",),
+        writes_unasked=True,
+        command=("/hello", "From the command."),
+        command_files={".opencode/command/hello.md": "Say hello.\n\n[[say:From the command.]]\n"},
         after_refusal="end_turn",
         retries_for_long=True,
     ),
@@ -173,6 +208,9 @@ AGENTS = (
         },
         files={".codex/config.toml": _CODEX_CONFIG},
         shell='exec_command {"cmd": {command}, "sandbox_permissions": "require_escalated", "justification": "a test"}',
+        writing='apply_patch "*** Begin Patch\\n*** Add File: written.txt\\n+written\\n*** End Patch\\n"',
+        command=("/status", "gpt-5.5"),
+        mcp_env={"CODEX_CONFIG": '{"model": "scripted-1"}'},
         after_refusal="cancelled",
         model_error="text",
     ),
@@ -188,6 +226,10 @@ AGENTS = (
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         },
         shell='run_shell_command {"command": {command}, "description": "run it"}',
+        writing='write_file {"file_path": {path}, "content": "written\\n"}',
+        through_us=("files",),
+        creates_where_it_reads=False,
+        command=("/about", "0.61.0"),
         load_after=60.0,
         tells_of_refusal=False,
         retries_for_long=True,
@@ -207,6 +249,8 @@ AGENTS = (
             "GOOSE_TELEMETRY_ENABLED": "false",
         },
         shell='shell|~__shell {"command": {command}}',
+        writing='write|~__write {"path": {path}, "content": "written\\n"}',
+        through_us=("files", "terminals"),
         model_error="text",
     ),
     RealAgent(
@@ -216,6 +260,13 @@ AGENTS = (
         env={"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": "scripted-1"},
         files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
         shell='run_shell_command {"command": {command}, "description": "run it", "is_background": false}',
+        writing='write_file {"file_path": {path}, "content": "written\\n"}',
+        command=("/hello", "From the command."),
+        mcp_call='[[tool:tool_search {"query": "select:mcp__notes__echo_note"}]]'
+        '[[tool:tool_call {"name": "mcp__notes__echo_note", "arguments": {"note": "violet"}}]]',
+        through_us=("files",),
+        wrapped=True,
+        command_files={".qwen/commands/hello.md": "Say hello.\n\n[[say:From the command.]]\n"},
         after_refusal="end_turn",
     ),
     RealAgent(
@@ -229,6 +280,11 @@ AGENTS = (
             "COPILOT_MODEL": "scripted-1",
         },
         shell='bash {"command": {command}, "description": "run it"}',
+        writing='create {"path": {path}, "file_text": "written\\n"}',
+        command=("/usage", ""),
+        shows_files=False,
+        wrapped=True,
+        drops_mcp=("stdio",),
         after_refusal="end_turn",
         model_error="text",
     ),
@@ -239,14 +295,24 @@ AGENTS = (
         env={"KIMI_CODE_HOME": "{home}/.kimi-code"},
         files={".kimi-code/config.toml": _KIMI_CONFIG},
         shell='Bash {"command": {command}, "description": "run it"}',
+        writing='Write {"path": {path}, "content": "written\\n"}',
+        through_us=("files", "terminals"),
+        command=("/status", ""),
     ),
     RealAgent(
         id="pi",
         packages=("pi-acp@0.0.34", "@earendil-works/pi-coding-agent@0.87.1"),
         reported="0.0.34",
-        env={"PI_OFFLINE": "1"},
-        files={".pi/agent/models.json": json.dumps(_PI_MODELS)},
+        env={"PI_OFFLINE": "1", "NPM_CONFIG_OFFLINE": "true"},  # its adapter asks npm for the newest version
+        files={
+            ".pi/agent/models.json": json.dumps(_PI_MODELS),
+            ".pi/agent/settings.json": json.dumps({"quietStartup": True}),  # else its first words are about itself
+        },
         shell='bash {"command": {command}}',
+        writing='write {"path": {path}, "content": "written\\n"}',
+        asks=False,
+        command=("/session", ""),
+        drops_mcp=("stdio",),
     ),
     RealAgent(
         id="nanocoder",
@@ -254,5 +320,8 @@ AGENTS = (
         reported="1.30.0",
         env={"NANOCODER_PROVIDERS": json.dumps(_NANOCODER_PROVIDERS)},
         shell='execute_bash {"command": {command}}',
+        writing='write_file {"path": {path}, "content": "written\\n"}',
+        streams=False,
+        drops_mcp=("stdio",),
     ),
 )

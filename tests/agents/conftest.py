@@ -158,7 +158,7 @@ class Stage:
     @property
     def spec(self) -> AgentSpec:
         spec = spec_of_preset(load_preset(self.agent.id, load()), env=self.env)
-        return msgspec.structs.replace(spec, **self.offers)
+        return msgspec.structs.replace(spec, cwd=self.folder, **self.offers)
 
     @asynccontextmanager
     async def runtime(self, **limits: float) -> AsyncIterator[AgentRuntime]:

@@ -1,19 +1,18 @@
-"""Dragoman drives agents that it did not write, from the handshake to their death, and leaves no process."""
+"""Dragoman drives agents that it did not write, each case in a process of its own, and leaves none."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
-from pathlib import Path
 
 import pytest
 
 import dragoman
-from dragoman import PermissionRequest, Run, events
+from dragoman import PermissionRequest, events
 from dragoman.errors import AgentCrashed, DragomanError
+from dragoman.host.permission import Answer
 
+from .acts import Tool, allow, refuse, told
 from .conftest import LIMIT, Stage, processes
 
 # The first test of an agent may have to install it.
@@ -51,6 +50,23 @@ async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
         }
         assert (last.status, last.text) == expected[stage.agent.after_refusal]
         assert session.status() == "idle"
+
+
+async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
+    async def allow_always(request: PermissionRequest) -> Answer:
+        return request.allow(always=True)
+
+    async with asyncio.timeout(LIMIT), stage.session(allow_always) as session:
+        prompt = f"{stage.agent.run('touch made.txt')}[[say:It is done.]]"
+        resolved: list[str | None] = []
+        for _ in range(2):
+            seen = await told(session.run(prompt))
+            resolved += [event.option_kind for event in seen if isinstance(event, events.PermissionResolved)]
+            assert (stage.folder / "made.txt").exists()
+            (stage.folder / "made.txt").unlink()
+        if resolved and resolved[0] != "allow_always":
+            pytest.skip(f"{stage.agent.id} offers no allow_always for it")
+        assert resolved == ["allow_always"]
 
 
 async def test_a_run_is_cancelled_while_it_streams_and_the_next_one_works(stage: Stage) -> None:
@@ -182,5 +198,3 @@ async def test_an_error_of_the_model_ends_the_run_and_not_the_session(stage: Sta
             assert (await run).text
         assert session.status() == "idle"
         assert (await session.run("[[begin]][[say:Well again.]]")).text == "Well again."
-
-

@@ -81,6 +81,7 @@ async def test_who_asks_and_reads_no_answer_is_not_read_either(
         with pytest.raises(errors.DeadlineExceeded) as caught:
             await session.run("go", deadline=2.0)
         assert caught.value.result.text == "before"
+        assert session.frames < 15_000  # what the pipe and our own buffer hold; in the same time it could be 80,000
         assert resident() - before < ROOM
 
 
@@ -96,16 +97,7 @@ async def test_a_flood_without_end_is_ended_by_the_cancel(neighbour: Neighbour, 
         assert set(result.text.split()) == {"flood"}
 
 
-@pytest.mark.parametrize(
-    "behaviour",
-    [
-        "endless_updates",
-        pytest.param(
-            "endless_large_updates",
-            marks=pytest.mark.xfail(reason="a run's queue is bounded by events, not by bytes", strict=False),
-        ),
-    ],
-)
+@pytest.mark.parametrize("behaviour", ["endless_updates", "endless_large_updates"])
 async def test_a_flood_into_a_reader_that_stands_still_waits_in_the_pipe(
     behaviour: str, neighbour: Neighbour, tmp_path: Path
 ) -> None:

@@ -53,9 +53,14 @@ async def test_the_agent_works_in_the_sessions_folder(tmp_path: Path) -> None:
 
 
 async def test_a_client_closes_all_it_opened(tmp_path: Path) -> None:
-    client: ports.AgentClient = LocalClient()
+    client = LocalClient()
+    port: ports.AgentClient = client
+    assert port is client
     async with asyncio.timeout(LIMIT):
+        gone = await client.open("demo", config(workspace=Workspace(tmp_path)))
+        await gone.close()
         sessions = [await client.open("demo", config(workspace=Workspace(tmp_path))) for _ in range(2)]
+        assert client._sessions == sessions
         await client.close()
         assert [session.status() for session in sessions] == ["error", "error"]
 

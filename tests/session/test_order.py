@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
@@ -63,23 +64,27 @@ async def test_what_comes_after_end_turn_belongs_to_the_session() -> None:
         assert session.fold.title == "A title"
 
 
-async def test_words_in_the_same_bytes_after_the_answer_are_not_the_runs() -> None:
+async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs() -> None:
     heard: list[Event] = []
 
     async def prompt(asked: Asked) -> object:
-        agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": "in"})
-        asyncio.get_running_loop().call_soon(
-            agent.update, asked.session_id, "agent_message_chunk"
-        )  # after the answer; without content, so that nothing but the order is tested
-        return {"stopReason": "end_turn"}
+        agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": "in time"})
+        if asked.params["prompt"][0]["text"] == "two":
+            return {"stopReason": "end_turn"}
+        late = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "too late"}}
+        lines = [
+            {"jsonrpc": "2.0", "id": asked.id, "result": {"stopReason": "end_turn"}},
+            {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": asked.session_id, "update": late}},
+        ]
+        agent.raw(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        return await asyncio.Event().wait()
 
     agent = ScriptedAgent(answers={"session/prompt": prompt})
     async with session_of(agent, on_event=heard.append) as session:
-        result = await session.run("go")
-        assert result.text == "in"
-        await session.run("again")
-        strays = [event for event in heard if isinstance(event, events.ProviderEvent)]
-        assert {event.run_id for event in strays} <= {None, result.run_id}
+        first, second = session.run("one"), session.run("two")
+        assert [(await run).text for run in (first, second)] == ["in time", "in time"]
+        [late] = [event for event in heard if isinstance(event, events.AssistantDelta) and event.text == "too late"]
+        assert late.run_id is None
 
 
 async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
@@ -150,6 +155,8 @@ async def test_a_session_may_go_on_under_another_id_of_the_agents(method: str) -
         assert session.fold.title == "already under the new id"
         assert (await session.run("go")).text == "rotated"
         assert session.snapshot().agent_session_id == "rotated"
+        await session.close()
+        assert not runtime.busy
         assert session.id == handle.session_id
 
 

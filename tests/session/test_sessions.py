@@ -10,6 +10,7 @@ import pytest
 from dragoman.errors import InvalidFrame, SessionBusy
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
+from dragoman.views.events import Event
 
 
 def info(number: int) -> dict[str, str]:
@@ -106,14 +107,21 @@ async def test_a_program_that_will_not_queue_is_told_so() -> None:
     async def script(turn: Turn) -> object:
         return await turn.wait_cancelled()
 
-    async with session_of(script) as session:
+    refusals: list[str] = []
+
+    def between(event: Event) -> None:
+        """When nothing runs any more, and the next is about to."""
+        if event.type == "run.completed" and event.run_id == run.id:
+            with pytest.raises(SessionBusy) as refused:
+                session.run("no", when_busy="raise")
+            refusals.append(str(refused.value))
+
+    async with session_of(script, on_event=between) as session:
         run = session.run("go")
         queued = session.run("next")
         with pytest.raises(SessionBusy, match=run.id):
             session.run("no", when_busy="raise")
         await run.cancel()
-        # Between the two: nothing runs, and the next is about to.
-        with pytest.raises(SessionBusy, match=queued.id):
-            session.run("no", when_busy="raise")
         await queued.cancel()
+        assert [queued.id in refusal for refusal in refusals] == [True]
         assert session.status() == "idle"

@@ -242,6 +242,22 @@ async def test_a_session_goes_on_in_another_process(tmp_path: Path, monkeypatch:
     assert other.stdout.split() == [handle.session_id, "success", "plan"], other.stderr
 
 
+async def test_variables_that_were_given_to_a_preset_have_to_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "dragoman"))
+    given = {"DRAGOMAN_DEMO_PACE": "0", "MY_KEY": SECRET, "PATH_OF_NOTHING": None}
+    async with asyncio.timeout(LIMIT):
+        async with open_session("demo", cwd=tmp_path, env=given) as session:
+            handle = session.snapshot()
+        assert handle.secrets == ("env DRAGOMAN_DEMO_PACE", "env MY_KEY")
+        assert SECRET not in handle.to_json()
+        with pytest.raises(InputError, match="MY_KEY"):
+            await resume_session(handle, env={"DRAGOMAN_DEMO_PACE": "0"})
+        async with resume_session(handle, env=given) as session:
+            assert session.id == handle.session_id
+
+
 def test_a_handle_of_an_older_dragoman_is_read() -> None:
     old = {"version": 1, "session_id": "s", "agent_session_id": "a", "agent": "claude", "cwd": "/", "of_tomorrow": 1}
     assert msgspec.to_builtins(read_handle(old))["agent"] == "claude"

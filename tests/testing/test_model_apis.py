@@ -242,3 +242,10 @@ def test_an_unknown_path_says_which_there_are() -> None:
     found = answer("POST", "/v2/other", "", b"{}", errand=None)
     assert found.status == 404
     assert "/v1/messages" in msgspec.json.decode(found.body)["error"]["message"]
+
+
+def test_tools_that_are_offered_inside_of_the_conversation_are_tools_too() -> None:
+    offered = {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]}
+    body = {"model": "m", "input": [offered, {"role": "user", "content": "[[tools]]"}]}
+    found = answer("POST", PATHS["responses"], "", msgspec.json.encode(body), errand="An errand.")
+    assert found.note == "m, 1 tools: says 'exec'"

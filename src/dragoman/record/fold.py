@@ -87,8 +87,9 @@ class SessionFold:
         return self.runs[self._run_id] if self._run_id is not None else None
 
     def setting(self, category: str) -> rows.Setting | None:
-        """The mode, the model, or another setting by its category."""
-        return next((found for found in self.settings.values() if found.category == category), None)
+        """The mode, the model, or another setting by its category; of several, the one that is named so."""
+        found = [setting for setting in self.settings.values() if setting.category == category]
+        return next((setting for setting in found if setting.id == category), found[0] if found else None)
 
     # -- frames
 
@@ -433,9 +434,8 @@ class SessionFold:
         )
         self.runs[run.id] = closed
         self._unheard.discard(run.id)
-        if self._run_id == run.id:
-            # Where prompts overlap, what comes next belongs to the youngest that still runs.
-            self._run_id = next(reversed(self._prompts.values()), None)
+        # Where prompts overlap, what comes next belongs to the youngest that still runs.
+        self._run_id = next(reversed(self._prompts.values()), None)
         return [RunEnded(closed)]
 
     # -- permissions

@@ -148,7 +148,7 @@ class LocalClient:
         except BaseException:
             await runtime.close()
             raise
-        self._sessions.append(session)
+        self._sessions = [*(known for known in self._sessions if not known.closed), session]
         return session
 
 

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 # commands and figures in practice; more than this is an agent that talks to nobody.
 EARLY_BYTES = 16 * 1024 * 1024
 
+# Events that wait are bounded by their number, and where they are large by their bytes: a read that holds
+# fewer messages than this is of large ones, and only then are they weighed.
+FEW_MESSAGES = 16
+HEAVY_BYTES = 32 * 1024 * 1024
+
 
 class Router:
     """The `Handler` of a runtime's connection."""
@@ -39,6 +44,7 @@ class Router:
         self._early: dict[str, list[tuple[Update, float]]] = {}
         self._early_bytes = 0
         self._woken = asyncio.Event()
+        self._weight = 0  # bytes of large messages since nothing waited to be iterated
         self.held = False  # the agent is not read: what it says meanwhile is not heard
 
     @cached_property
@@ -76,6 +82,8 @@ class Router:
     # -- frames (wire.connection.Handler)
 
     def received(self, messages: Sequence[Message], at: float) -> None:
+        if len(messages) < FEW_MESSAGES:
+            self._weight += sum(len(getattr(message, "line", b"")) for message in messages)
         sessions = self.sessions
         for message in messages:
             if type(message) is Update:
@@ -140,11 +148,17 @@ class Router:
     # -- backpressure
 
     async def ready(self) -> None:
-        while any(run.full for run in self._active_runs()) and not self._awaited():
+        while self._too_much_waits() and not self._awaited():
             self.held = True
             self._woken.clear()
             await self._woken.wait()
         self.held = False
+
+    def _too_much_waits(self) -> bool:
+        runs = self._active_runs()
+        if not any(run.waiting for run in runs):
+            self._weight = 0
+        return self._weight > HEAVY_BYTES or any(run.full for run in runs)
 
     def wake(self) -> None:
         """Something changed that may let the reader go on."""

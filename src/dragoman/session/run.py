@@ -145,6 +145,11 @@ class Run:
     # -- for the session
 
     @property
+    def waiting(self) -> bool:
+        """Events wait to be iterated."""
+        return bool(self._queue)
+
+    @property
     def full(self) -> bool:
         return len(self._queue) > HIGH_WATER
 

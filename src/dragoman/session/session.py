@@ -125,6 +125,10 @@ class Session:
         return "waiting" if self._host.pending else "running"
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def failure(self) -> DragomanError | None:
         """Why the status is error."""
         return self._failure

@@ -26,7 +26,8 @@ def handle_of(
     system_prompt_told: bool,
 ) -> SessionHandle:
     open_servers = tuple(server for server in config.mcp_servers if not _secret(server))
-    secrets = [f"{VARIABLE}{name}" for name, value in spec.env.items() if value is not None and spec.preset is None]
+    own = [name for name, value in spec.env.items() if value is not None]
+    secrets = [f"{VARIABLE}{name}" for name in (own if spec.preset is None else spec.given)]
     secrets += [f"{SERVER}{server.name}" for server in config.mcp_servers if _secret(server)]
     return SessionHandle(
         session_id=session_id,

@@ -40,6 +40,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str | None] = {}  # added to the environment; None removes
     name: str = ""
     preset: str | None = None  # the preset's id, kept in snapshots so that another process finds it
+    given: tuple[str, ...] = ()  # variables beyond the preset's: a snapshot names them, to be passed again
     cwd: Path | None = None  # where it is started; the session's folder by default
     install: str | None = None
     alternatives: tuple[tuple[str, ...], ...] = ()  # tried in order when the command is not found
@@ -99,6 +100,7 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         env=variables,
         name=preset.name or preset.id,
         preset=preset.id,
+        given=tuple(name for name, value in (env or {}).items() if value is not None),
         install=preset.install or None,
         read_files=preset.fs.read,
         write_files=preset.fs.write,

@@ -40,6 +40,7 @@ MAX_SERVED = 256
 UNREADABLE_ANSWER = 1
 
 _NULL = msgspec.Raw(b"null")
+_CANCELLED = RpcError(REQUEST_CANCELLED, "cancelled")
 
 
 class RpcRefusal(Exception):
@@ -78,6 +79,15 @@ class Call:
         self.answer = answer
 
 
+class _Serving:
+    """A request of the other side's without an answer yet."""
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.begun = False
+        self.withdrawn = False
+
+
 class Connection:
     def __init__(
         self,
@@ -95,7 +105,7 @@ class Connection:
         self._peer = Peer(line_limit=line_limit)
         self._calls: dict[RequestId, Call] = {}
         self._gone = gone
-        self._unanswered: dict[RequestId, asyncio.Task[None]] = {}  # their requests: these they may still take back
+        self._unanswered: dict[RequestId, _Serving] = {}  # their requests: these they may still take back
         self._served: set[asyncio.Task[None]] = set()  # the same, until their answers have left
         self._room = asyncio.Event()  # set while fewer than MAX_SERVED requests are being served
         self._room.set()
@@ -218,51 +228,53 @@ class Connection:
             self._dispatch([Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")])
 
     def _serve(self, request: Request) -> None:
-        task = asyncio.get_running_loop().create_task(self._answer(request), name=f"dragoman {request.method}")
-        self._unanswered[request.id] = task
+        serving = _Serving()
+        self._unanswered[request.id] = serving
+        task = asyncio.get_running_loop().create_task(self._answer(request, serving), name=f"dragoman {request.method}")
+        serving.task = task
         self._served.add(task)
-        task.add_done_callback(lambda task: self._served_one(task, request.id))
+        task.add_done_callback(self._served_one)
         if len(self._served) >= MAX_SERVED:
             self._room.clear()
 
-    def _served_one(self, task: asyncio.Task[None], request_id: RequestId) -> None:
+    def _served_one(self, task: asyncio.Task[None]) -> None:
         self._served.discard(task)
-        if self._unanswered.get(request_id) is task:
-            # One that was cancelled before its first step has not come to its answer, and is owed one all the same.
-            del self._unanswered[request_id]
-            unsaid = self._peer.refuse(request_id, RpcError(REQUEST_CANCELLED, "cancelled"))
-            if unsaid is not None and self._end is None:
-                self._send(unsaid)
         if len(self._served) < MAX_SERVED:
             self._room.set()
 
-    async def _answer(self, request: Request) -> None:
-        line: bytes | None
-        try:
-            line = self._peer.answer(request.id, await self._handler.serve(request))
-        except asyncio.CancelledError:
-            # Also when we end: nobody reads the answer then, and it does no harm.
-            line = self._peer.refuse(request.id, RpcError(REQUEST_CANCELLED, "cancelled"))
-        except RpcRefusal as refusal:
-            line = self._peer.refuse(request.id, refusal.error)
-        except Exception as problem:
-            # A defect in a handler must not end the connection; the agent learns that it was ours.
-            error = RpcError(INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")
-            line = self._peer.refuse(request.id, error)
+    async def _answer(self, request: Request, serving: _Serving) -> None:
+        serving.begun = True
+        line = self._peer.refuse(request.id, _CANCELLED) if serving.withdrawn else await self._answer_of(request)
         del self._unanswered[request.id]
         if line is not None and self._end is None:
             self._send(line)
             # It keeps its place until the answer has left: who asks and does not read the answers is not read either.
             await self._transport.drain()
 
+    async def _answer_of(self, request: Request) -> bytes | None:
+        try:
+            return self._peer.answer(request.id, await self._handler.serve(request))
+        except asyncio.CancelledError:
+            # Also when we end: nobody reads the answer then, and it does no harm.
+            return self._peer.refuse(request.id, _CANCELLED)
+        except RpcRefusal as refusal:
+            return self._peer.refuse(request.id, refusal.error)
+        except Exception as problem:
+            # A defect in a handler must not end the connection; the agent learns that it was ours.
+            error = RpcError(INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")
+            return self._peer.refuse(request.id, error)
+
     def _cancel_served(self, params: msgspec.Raw) -> None:
         try:
             request_id = msgspec.json.decode(params, type=_CancelParams).requestId
         except msgspec.MsgspecError:
             return
-        task = self._unanswered.get(request_id)
-        if task is not None:
-            task.cancel()
+        serving = self._unanswered.get(request_id)
+        if serving is not None:
+            # A task that is cancelled before its first step never takes one, and this one owes an answer.
+            serving.withdrawn = True
+            if serving.begun and serving.task is not None:
+                serving.task.cancel()
 
     # -- ending
 

@@ -25,16 +25,17 @@ from dragoman.testing.model.script import Drop
 from dragoman.testing.model.sse import event
 
 
+class _Tool(Struct, frozen=True):
+    type: str = "function"
+    name: str = ""
+    tools: list[_Tool] | None = None
+
+
 class _Item(Struct, frozen=True):
     type: str = "message"
     role: str = ""
     content: Raw = NOTHING
     output: Raw = NOTHING
-
-
-class _Tool(Struct, frozen=True):
-    type: str = "function"
-    name: str = ""
     tools: list[_Tool] | None = None
 
 
@@ -58,11 +59,13 @@ def read(body: bytes) -> Conversation:
     request = msgspec.json.decode(body, type=_Request)
     entries = [User(request.input)] if isinstance(request.input, str) else _entries(request.input)
     wanted = request.text.format if request.text else None
+    # Clients may offer tools in the conversation, as an item `additional_tools`.
+    added = () if isinstance(request.input, str) else (tool for item in request.input for tool in item.tools or ())
     return Conversation(
         key=key_of(body),
         model=request.model,
         entries=joined(entries),
-        tools=tuple(_tools(request.tools or [])),
+        tools=tuple(_tools([*(request.tools or ()), *added])),
         stream=bool(request.stream),
         schema=wanted.schema if wanted else NOTHING,
         size=len(body),

@@ -1,0 +1,46 @@
+"""Files and terminals, offered and not: real agents use what we offer, or do it by themselves, and always get it
+done."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from .acts import allow
+from .conftest import LIMIT, Stage
+
+# The first test of an agent may have to install it.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+async def worked(stage: Stage, directive: str) -> set[str]:
+    """Has the agent do it, with everything allowed; returns the methods that it called of us meanwhile."""
+    async with asyncio.timeout(LIMIT), stage.session(allow) as session:
+        await session.run(f"{directive}[[say:It is done.]]")
+    return {frame.method for frame in stage.frames if frame.dir == "in" and frame.method and frame.id is not None}
+
+
+async def test_a_file_is_written_where_files_are_not_offered(stage: Stage) -> None:
+    stage.offers = {"read_files": False, "write_files": False, "terminals": False}
+    called = await worked(stage, stage.agent.write(stage.folder / "written.txt"))
+    assert (stage.folder / "written.txt").read_text() == "written\n"
+    assert ("fs/write_text_file" in called) == stage.agent.writes_unasked
+
+
+async def test_a_file_is_written_through_us_where_files_are_offered(stage: Stage) -> None:
+    stage.offers = {"read_files": stage.agent.creates_where_it_reads, "write_files": True, "terminals": False}
+    called = await worked(stage, stage.agent.write(stage.folder / "written.txt"))
+    assert (stage.folder / "written.txt").read_text() == "written\n"
+    assert ("fs/write_text_file" in called) == ("files" in stage.agent.through_us)
+    if "files" not in stage.agent.through_us:
+        pytest.skip(f"{stage.agent.id} writes files by itself, though they are offered")
+
+
+async def test_a_command_is_run_through_us_where_terminals_are_offered(stage: Stage) -> None:
+    stage.offers = {"read_files": False, "write_files": False, "terminals": True}
+    called = await worked(stage, stage.agent.run("echo made > made.txt"))
+    assert (stage.folder / "made.txt").read_text() == "made\n"
+    assert ("terminal/create" in called) == ("terminals" in stage.agent.through_us)
+    if "terminals" not in stage.agent.through_us:
+        pytest.skip(f"{stage.agent.id} runs commands by itself, though terminals are offered")
