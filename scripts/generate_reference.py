@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import inspect
+import json
 import os
 import re
 import sys
@@ -424,6 +425,8 @@ def agents_page() -> str:
             [(f"[`{id}`](#{id})", each.name, f"`{_line(each.command_lines[0])}`") for id, each in presets.items()],
         ),
     ]
+    done = json.loads((ROOT / "docs/agents.json").read_text(encoding="utf-8"))
+    parts += _what_they_do(done)
     for id, each in presets.items():
         facts = [("start", f"`{_line(each.command_lines[0])}`")]
         facts += [("else", f"`{_line(line)}`") for line in each.alternatives]
@@ -439,7 +442,44 @@ def agents_page() -> str:
         if each.quirks:
             quirks = [(f"`{quirk.id}`", ", ".join(quirk.versions), quirk.note) for quirk in each.quirks]
             parts.append(table(("quirk", "seen in", "what"), quirks))
+        if lacking := [
+            (_words(case), _reason(id, done[id][case])) for case in _cases(done) if done.get(id, {}).get(case)
+        ]:
+            parts.append(table(("what it does not do", "why"), lacking))
     return page("Agents", *parts)
+
+
+def _what_they_do(done: dict[str, dict[str, str]]) -> Iterator[str]:
+    """The table of the tests with real agents."""
+    agents = sorted(done)
+    yield (
+        "## What each of them does\n\nSeen in our tests (`tests/agents`), in which these agents run with a scripted model. ✓ "
+        "it does; – it does not, and the agent's own section below says why."
+    )
+    body = []
+    for case in _cases(done):
+        marks = {"": "✓", None: "?"}
+        body.append((_words(case), *(marks.get(done[agent].get(case), "–") for agent in agents)))
+    yield table(("case", *(f"[{agent}](#{agent})" for agent in agents)), body)
+
+
+def _cases(done: dict[str, dict[str, str]]) -> list[str]:
+    """In the order of the tests, which is from the simple to the special; what is tested no more is left out."""
+    found = []
+    for name in ("sessions", "real_agents", "mcp", "capabilities", "death"):
+        source = (ROOT / f"tests/agents/test_{name}.py").read_text(encoding="utf-8")
+        for test in re.findall(r"^async def test_(\w+)\(", source, re.MULTILINE):
+            found += sorted({case for cases in done.values() for case in cases if case.split(" ")[0] == test})
+    return found
+
+
+def _words(case: str) -> str:
+    name, _, parameter = case.partition(" ")
+    return name.replace("_", " ") + (f" ({parameter})" if parameter else "")
+
+
+def _reason(agent: str, reason: str) -> str:
+    return reason.removeprefix(f"{agent} ")
 
 
 def _line(words: Iterable[str]) -> str:

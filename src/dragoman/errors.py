@@ -25,7 +25,7 @@ DragomanError
 │   └── LimitExceeded        a limit of ours ended it                                               transient
 │       ├── DeadlineExceeded     the run's deadline
 │       └── IdleLimitExceeded    nothing was heard for too long
-└── Cancelled                the request was cancelled (−32800)                                     cancelled
+└── Cancelled                the request was cancelled (-32800)                                     cancelled
 
 Each error has a `category` that says whether trying again can help, and `guidance`: what the person
 can do now. Where a run had begun, `result` holds what it had brought so far.

@@ -31,9 +31,21 @@ from dragoman.testing.model import Seen, Server, serve
 from dragoman.testing.tee import recorded
 
 from .catalog import AGENTS, NODE, RealAgent
+from .table import Table
 
 LIMIT = 45.0
 """Seconds until a test gives up waiting for an agent: the slowest thing here takes about ten."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("real agents")
+    group.addoption("--write-recordings", action="store_true", help="play the quirks' scenes, and keep recordings")
+    group.addoption("--write-table", action="store_true", help="keep what each agent does, for docs/agents.md")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--write-table") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Table(), "table of real agents")
 
 
 def cache_folder() -> Path:

@@ -120,7 +120,7 @@ def other_value(session: Session, setting: Setting | None) -> str | bool | None:
 
 
 @pytest.mark.parametrize("category", ["mode", "model"])
-async def test_it_is_switched_and_works_on(shared: Shared, category: str) -> None:
+async def test_a_setting_is_switched_and_the_session_works_on(shared: Shared, category: str) -> None:
     async with shared.session() as session:
         other = other_value(session, session.fold.setting(category))
         if not isinstance(other, str):
@@ -134,7 +134,7 @@ async def test_it_is_switched_and_works_on(shared: Shared, category: str) -> Non
             assert shared.requests.had(other.rpartition("/")[2])
 
 
-async def test_another_option_is_switched_and_it_works_on(shared: Shared) -> None:
+async def test_another_option_is_switched_and_the_session_works_on(shared: Shared) -> None:
     async with shared.session() as session:
         others = [option for option in session.fold.settings.values() if option.category not in ("mode", "model")]
         switchable = [(option, other_value(session, option)) for option in others if option.id != "provider"]

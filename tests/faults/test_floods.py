@@ -116,6 +116,18 @@ async def test_a_flood_into_a_reader_that_stands_still_waits_in_the_pipe(
             assert resident() - before < 3 * ROOM
 
 
+async def test_cancelling_a_flood_that_nobody_reads_costs_bounded_memory(neighbour: Neighbour, tmp_path: Path) -> None:
+    async with untouched(neighbour), rogue("endless_updates", limits=QUICK_CANCEL) as runtime:
+        session = await runtime.open_session(config(tmp_path))
+        run = session.run("go")
+        while not runtime.reader_held:
+            await neighbour.run()
+        before = resident()
+        await run.cancel()
+        assert resident() - before < 3 * ROOM
+        assert (await run).status == "cancelled"
+
+
 async def test_stderr_without_end_is_drained_and_its_end_kept(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour), rogue("endless_stderr") as runtime:
         session = await runtime.open_session(config(tmp_path))

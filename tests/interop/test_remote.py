@@ -11,7 +11,6 @@ import pytest
 from dragoman import events
 from dragoman.errors import AgentCrashed, AuthenticationRequired, RequestFailed
 from dragoman.session.handle import SessionHandle
-from dragoman.session.remote import connect
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.workspace import Workspace
@@ -25,8 +24,8 @@ both_ways = pytest.mark.parametrize("scheme", ["ws", "http"])
 
 def runtime_at(scheme: str, port: int, **headers: str) -> AgentRuntime:
     url = f"{scheme}://127.0.0.1:{port}/acp"
-    spec = AgentSpec(command=[url], name="remote agent", read_files=True, write_files=True, terminals=True)
-    return AgentRuntime(spec, launch=connect(url, headers=headers))
+    spec = AgentSpec(url=url, headers=headers, name="remote agent", read_files=True, write_files=True, terminals=True)
+    return AgentRuntime(spec)
 
 
 @both_ways

@@ -13,6 +13,7 @@ from typing import Literal
 
 import pytest
 
+import dragoman
 from dragoman import events
 from dragoman.errors import AgentCrashed, AuthenticationRequired, InputError, ProtocolError, RequestFailed, StartError
 from dragoman.session import ports
@@ -41,8 +42,8 @@ async def address_of(kind: Kind, main: AgentMain) -> AsyncIterator[str]:
 
 
 def runtime_at(url: str, **headers: str) -> AgentRuntime:
-    spec = AgentSpec(command=[url], name="remote", read_files=True, write_files=True, terminals=True)
-    return AgentRuntime(spec, launch=connect(url, headers=headers), limits=Limits(start=10, close_grace=2))
+    spec = AgentSpec(url=url, headers=headers, name="remote", read_files=True, write_files=True, terminals=True)
+    return AgentRuntime(spec, limits=Limits(start=10, close_grace=2))
 
 
 class Remote:
@@ -181,11 +182,32 @@ async def test_a_message_over_the_limit_ends_the_connection_and_says_so(kind: Ki
         await turn.say("x" * 300_000)
 
     async with address_of(kind, ScriptedAgent(shout).main) as url:
-        spec = AgentSpec(command=[url], name="remote")
+        spec = AgentSpec(url=url, name="remote")
         async with AgentRuntime(spec, launch=connect(url, message_limit=200_000)) as runtime:
             session = await runtime.open_session(config(tmp_path))
             with pytest.raises(AgentCrashed, match=r"message too big|over the limit of 200000 bytes"):
                 await session.run("go")
+
+
+@both_ways
+async def test_the_front_door_takes_an_address_and_a_snapshot_keeps_no_header(kind: Kind, tmp_path: Path) -> None:
+    token = {"Authorization": "Bearer planted-secret"}
+    async with address_of(kind, demo_in_memory(tmp_path)) as url:
+        async with dragoman.open_session(url, cwd=tmp_path, headers=token) as session:
+            await session.run("hello")
+            handle = session.snapshot()
+        assert handle.url == url
+        assert "planted-secret" not in handle.to_json()
+        with pytest.raises(InputError, match="Authorization"):
+            await dragoman.resume_session(handle.to_json())
+        async with dragoman.resume_session(handle.to_json(), headers=token) as session:
+            assert (await session.run("hello")).status == "success"
+
+
+def test_an_agent_has_a_command_or_an_address() -> None:
+    for wrong in ({}, {"command": ["a"], "url": "ws://127.0.0.1/acp"}, {"url": "ftp://127.0.0.1/"}):
+        with pytest.raises(InputError):
+            AgentSpec(**wrong)
 
 
 @both_ways
@@ -254,8 +276,8 @@ async def test_a_refused_notification_is_found_in_the_diagnostics(tmp_path: Path
 
     agent = ScriptedAgent(until_cancelled)
     async with HttpServer(agent.main).running() as server:
-        spec, limits = AgentSpec(command=[server.url]), Limits(cancel_grace=0.2, close_grace=0.2)
-        async with AgentRuntime(spec, launch=connect(server.url), limits=limits) as runtime:
+        spec, limits = AgentSpec(url=server.url), Limits(cancel_grace=0.2, close_grace=0.2)
+        async with AgentRuntime(spec, limits=limits) as runtime:
             server.refusals["session/cancel"] = 500
             session = await runtime.open_session(config(tmp_path))
             run = session.run("go")

@@ -16,11 +16,8 @@ from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.launch import launch
-from dragoman.session.remote import connect
 from dragoman.session.runtime import Launch
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
-from dragoman.wire import http, websocket
-from dragoman.wire.address import read_address
 from dragoman.workspace import Workspace
 
 
@@ -58,9 +55,7 @@ class BackendAdapter:
         if url is not None:
             if agent is not None:
                 raise InputError("both an agent and a url are given: which of them?", guidance="Leave one of them out.")
-            shown = read_address(url, (*websocket.SCHEMES, *http.SCHEMES)).shown
-            self._agent = AgentSpec(command=[shown], name=shown)
-            self._launch = connect(url, headers=headers)
+            self._agent = AgentSpec(url=url, headers=dict(headers or {}))
 
     async def connect(
         self,

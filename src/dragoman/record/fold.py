@@ -26,6 +26,7 @@ from dragoman.record.facts import (
     TextAdded,
     UsageChanged,
 )
+from dragoman.record.permissions import Permissions
 from dragoman.record.text import GrowingText
 from dragoman.record.tool_calls import ToolCalls
 from dragoman.wire import lenient
@@ -51,7 +52,7 @@ class SessionFold:
         self.settings: dict[str, rows.Setting] = {}
         self.usage = rows.Usage()
         self.title: str | None = None
-        self.permissions: dict[str, rows.Permission] = {}
+        self.permissions = Permissions()
         self.runs: dict[str, rows.Run] = {}
         self.sub_agents: dict[str, rows.SubAgent] = {}
         self._dialect = dialect_for(LATEST_VERSION)
@@ -61,8 +62,6 @@ class SessionFold:
         self._prompts: dict[RequestId, str] = {}  # prompts without an answer: request id to run id
         self._announced: notes.Prompt | None = None
         self._asked: dict[RequestId, Request] = {}  # requests of ours whose answers change rows
-        self._permission_requests: dict[RequestId, str] = {}
-        self._verdicts: dict[RequestId, notes.Decision] = {}
         self._replaying = False
         self._update_handlers: dict[type, Callable[[int, float, Any], Sequence[Fact]]] = {
             acp.AgentMessageChunk: self._assistant_chunk,
@@ -456,31 +455,15 @@ class SessionFold:
             tool_call=tool_call,
             options=tuple(asked.options),
         )
-        self.permissions[permission.id] = permission
-        self._permission_requests[request.id] = permission.id
+        self.permissions.asked(permission)
         facts.append(PermissionRequested(permission))
         return facts
 
     def _we_answered(self, time: float, reply: Reply) -> Sequence[Fact]:
-        verdict = self._verdicts.pop(reply.id, None)  # decisions on files and terminals have no row yet
-        permission_id = self._permission_requests.pop(reply.id, None)
-        if permission_id is None:
-            return _NOTHING
         answer = None if reply.error is not None else _decoded(reply.result, acp.RequestPermissionResponse)
-        outcome = answer.outcome if answer is not None else None
-        selected = outcome.option_id if isinstance(outcome, acp.SelectedPermissionOutcome) else None
-        status: Literal["selected", "cancelled", "failed"] = (
-            "failed" if outcome is None else "selected" if selected is not None else "cancelled"
-        )
-        permission = msgspec.structs.replace(
-            self.permissions[permission_id],
-            outcome=status,
-            option_id=selected,
-            decided_by=verdict.by if verdict else None,
-            reason=verdict.reason if verdict else None,
-            resolved_time=time,
-        )
-        self.permissions[permission_id] = permission
+        permission = self.permissions.answered(reply.id, answer, time)
+        if permission is None:
+            return _NOTHING
         if permission.option_kind not in ("allow_once", "allow_always"):
             self.tool_calls.refused(permission.tool_call.id)
         return (PermissionResolved(permission),)
@@ -492,7 +475,7 @@ class SessionFold:
             case notes.Prompt() as prompt:
                 self._announced = prompt
             case notes.Decision() as decision:
-                self._verdicts[decision.request_id] = decision
+                self.permissions.decided(decision)
             case notes.RunCut() as cut if cut.run_id in self.runs:
                 run = self.runs[cut.run_id]
                 if run.status == "running":

@@ -19,12 +19,12 @@ from dragoman.errors import InputError
 from dragoman.host.access import parse_access
 from dragoman.host.permission import OnPermission
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.handle import VARIABLE, SessionHandle, read_handle, with_servers
+from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, read_handle, with_servers
 from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
 from dragoman.session.runtime import AgentRuntime, config_of_handle
 from dragoman.session.session import Session
-from dragoman.session.spec import AgentSpec, Limits, OnEvent, SessionConfig, spec_of_preset
+from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, OnEvent, SessionConfig, spec_of_preset
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
 
@@ -70,11 +70,13 @@ class LocalClient:
         *,
         config: Config | None = None,
         env: Mapping[str, str | None] | None = None,
+        headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
         self._config = config or load()
         self._env = dict(env or {})
+        self._headers = dict(headers or {})
         self._limits = limits or limits_of(self._config)
         self._on_diagnostic = on_diagnostic
         self._sessions: list[Session] = []
@@ -89,7 +91,7 @@ class LocalClient:
         config: SessionConfig | None = None,
     ) -> Session:
         known = read_handle(handle)
-        self._check_environment(known)
+        self._check_secrets(known)
         given = config or config_of_handle(known)
         runtime = self._runtime(self._spec_of_handle(known), given)
         return await self._opened(runtime, lambda: runtime.resume_session(known, given))
@@ -100,11 +102,13 @@ class LocalClient:
             await session.close()
 
     def spec_of(self, agent: Agent | None) -> AgentSpec:
-        """The spec of a preset's name, a command line given as a list, or a spec."""
+        """The spec of a preset's name, an address (`wss://…`), a command line given as a list, or a spec."""
         if agent is None:
             agent = self._config.agent
         if isinstance(agent, AgentSpec):
             return agent
+        if isinstance(agent, str) and agent.partition("://")[0] in REMOTE_SCHEMES and "://" in agent:
+            return AgentSpec(url=agent, headers=self._headers)
         if isinstance(agent, str):
             return spec_of_preset(load_preset(agent, self._config), env=self._env)
         return AgentSpec(command=tuple(agent), env=self._env)
@@ -112,6 +116,8 @@ class LocalClient:
     def _spec_of_handle(self, handle: SessionHandle) -> AgentSpec:
         if handle.agent is not None:
             return self.spec_of(handle.agent)
+        if handle.url is not None:
+            return self.spec_of(handle.url)
         return AgentSpec(
             command=handle.command,
             env=self._env,
@@ -122,7 +128,18 @@ class LocalClient:
             terminals="terminals" in handle.offers,
         )
 
-    def _check_environment(self, handle: SessionHandle) -> None:
+    def _check_secrets(self, handle: SessionHandle) -> None:
+        headers = [secret.removeprefix(HEADER) for secret in handle.secrets if secret.startswith(HEADER)]
+        if missing := [name for name in headers if name not in self._headers]:
+            raise InputError(
+                f"this session's server was told headers that a snapshot does not keep: {', '.join(missing)}",
+                guidance="Pass them again: resume_session(handle, headers={…}).",
+            )
+        if QUERY in handle.secrets:
+            raise InputError(
+                f"the address {handle.url} had a query, which a snapshot does not keep",
+                guidance="Resume on AgentRuntime(AgentSpec(url=…)).",
+            )
         wanted = [secret.removeprefix(VARIABLE) for secret in handle.secrets if secret.startswith(VARIABLE)]
         if missing := [name for name in wanted if name not in self._env]:
             raise InputError(
@@ -178,19 +195,21 @@ def open_session(
     mcp_servers: Sequence[McpServer] = (),
     system_prompt: str | None = None,
     env: Mapping[str, str | None] | None = None,
+    headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
     """A session with an agent, in a process of its own. Await it, or use it with `async with`.
 
-    `agent` is a preset's name ("claude", "codex", …; the configured default when left out), a command
-    as a list, or an `AgentSpec`. `access` is what it may do unasked: "read-only", "ask" (the default),
-    "edit-inside" or "full"; `on_permission` is asked about the rest.
+    `agent` is a preset's name ("claude", "codex", …; the configured default when left out), an address
+    ("wss://…", "https://…", with `headers` for a token), a command as a list, or an `AgentSpec`. `access`
+    is what it may do unasked: "read-only", "ask" (the default), "edit-inside" or "full"; `on_permission`
+    is asked about the rest.
     """
 
     async def open_it() -> Session:
         settings = load()
-        client = LocalClient(config=settings, env=env, limits=limits, on_diagnostic=on_diagnostic)
+        client = LocalClient(config=settings, env=env, headers=headers, limits=limits, on_diagnostic=on_diagnostic)
         config = SessionConfig(
             workspace=Workspace(cwd, additional),
             access=parse_access(access or settings.access),
@@ -217,6 +236,7 @@ def resume_session(
     on_event: OnEvent | None = None,
     mcp_servers: Sequence[McpServer] | None = None,
     env: Mapping[str, str | None] | None = None,
+    headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
@@ -228,7 +248,7 @@ def resume_session(
 
     async def open_it() -> Session:
         known = with_servers(read_handle(handle), mcp_servers)
-        client = LocalClient(env=env, limits=limits, on_diagnostic=on_diagnostic)
+        client = LocalClient(env=env, headers=headers, limits=limits, on_diagnostic=on_diagnostic)
         config = replace(config_of_handle(known), on_permission=on_permission, on_event=on_event)
         return await client.resume(known, config)
 

@@ -14,6 +14,8 @@ from dragoman.wire.vocabulary import McpServer
 # How an entry of `secrets` begins; the name of the variable or server follows.
 VARIABLE = "env "
 SERVER = "mcp server "
+HEADER = "header "
+QUERY = "the url's query"
 
 Offer: TypeAlias = Literal["read_files", "write_files", "terminals"]
 
@@ -28,6 +30,7 @@ class SessionHandle(msgspec.Struct, frozen=True, kw_only=True):
     agent_session_id: str
     agent: str | None = None  # the preset's id
     command: tuple[str, ...] = ()  # of an agent without preset, with what belongs to it
+    url: str | None = None  # in place of a command
     name: str | None = None
     offers: tuple[Offer, ...] = ()
     auth_method: str | None = None

@@ -13,7 +13,11 @@ from dragoman.session.spec import AgentSpec, Limits
 
 
 async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
-    """Starts the first of the spec's commands that is there."""
+    """Connects to the spec's address, or starts the first of its commands that is there."""
+    if spec.url is not None:
+        from dragoman.session.remote import connect  # the network is loaded when it is used
+
+        return await connect(spec.url, headers=spec.headers)(spec, limits, on_stderr)
     environment = agent_environment(os.environ, spec.env)
     missing: CommandNotFound | None = None
     for command in (spec.command, *spec.alternatives):

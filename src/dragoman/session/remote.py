@@ -1,6 +1,6 @@
 """Agents that run elsewhere: a link over the network in place of a process.
 
-    runtime = AgentRuntime(AgentSpec(command=["wss://agents.example/acp"]), launch=connect("wss://agents.example/acp"))
+    runtime = AgentRuntime(AgentSpec(url="wss://agents.example/acp", headers={"Authorization": f"Bearer {token}"}))
 
 The runtime sees the same link as of a process here. What it cannot have is the process: nothing is signalled, and an
 agent whose connection is ended may go on elsewhere until its server notices. Nothing connects again by itself; open

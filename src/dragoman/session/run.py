@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 HIGH_WATER = 8192
 # Reading goes on when the queue is down to this: fewer wake-ups than one an event.
 LOW_WATER = 2048
+# What a run that is being cancelled may still bring while nobody iterates over it.
+CANCEL_WATER = 16 * HIGH_WATER
 
 
 class Run:
@@ -156,7 +158,11 @@ class Run:
     @property
     def hungry(self) -> bool:
         """Someone waits for what this run brings next."""
-        return self._reader == "drained" or self._waiter is not None or self.cancelling
+        if self._reader == "drained" or self._waiter is not None:
+            return True
+        # The answer to a cancel lies behind what is still said. One who floods on instead of answering is not
+        # heard for ever, and ended when the grace is over.
+        return self.cancelling and len(self._queue) < CANCEL_WATER
 
     def push(self, event: Event) -> None:
         self._queue.append(event)

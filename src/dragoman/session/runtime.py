@@ -25,6 +25,7 @@ from dragoman.errors import (
     RequestFailed,
     RequestTimeout,
     SessionClosed,
+    StartError,
     StartTimeout,
 )
 from dragoman.host.access import parse_access
@@ -420,6 +421,10 @@ class AgentRuntime:
         code = await link.end(self.limits.close_grace)
         if self._ending is not None:
             return AgentCrashed(self._ending, exit_code=code, stderr=link.stderr.text())
+        if self.spec.url is not None:
+            reason = getattr(link, "end_reason", None) or "it was closed at the other end"
+            kind = StartError if self._capabilities is None else AgentCrashed
+            return kind(f"the connection to {self.spec.name} ended: {reason}", stderr=link.stderr.text())
         if self._capabilities is None:
             return start_failure(link, self.spec.install)
         return _crash(self.spec.name, how, code, link.stderr.text())

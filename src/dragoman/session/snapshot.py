@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from dragoman.record.fold import SessionFold
-from dragoman.session.handle import SERVER, VARIABLE, Offer, SessionHandle
+from dragoman.session.handle import HEADER, QUERY, SERVER, VARIABLE, Offer, SessionHandle
 from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.wire.vocabulary import McpServer
 
@@ -28,12 +28,15 @@ def handle_of(
     open_servers = tuple(server for server in config.mcp_servers if not _secret(server))
     own = [name for name, value in spec.env.items() if value is not None]
     secrets = [f"{VARIABLE}{name}" for name in (own if spec.preset is None else spec.given)]
+    secrets += [QUERY] if "?" in (spec.url or "") else []
+    secrets += [f"{HEADER}{name}" for name in spec.headers]
     secrets += [f"{SERVER}{server.name}" for server in config.mcp_servers if _secret(server)]
     return SessionHandle(
         session_id=session_id,
         agent_session_id=agent_session_id,
         agent=spec.preset,
         command=() if spec.preset else tuple(spec.command),
+        url=spec.url.partition("?")[0] if spec.url else None,
         name=None if spec.preset else spec.name,
         offers=() if spec.preset else tuple(offer for offer in _OFFERS if getattr(spec, offer)),
         auth_method=None if spec.preset else spec.auth_method,

@@ -15,11 +15,15 @@ from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
 from dragoman.session.servers import exact
 from dragoman.views.events import Event
+from dragoman.wire.address import check_headers, read_address
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
 
 if TYPE_CHECKING:
     from dragoman.agents.preset import Preset
+
+# What names an agent that runs elsewhere.
+REMOTE_SCHEMES = ("ws", "wss", "http", "https")
 
 OnEvent: TypeAlias = Callable[[Event], None]
 
@@ -34,9 +38,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that speaks ACP on its stdin and stdout, and what we offer it."""
+    """A program that speaks ACP on its stdin and stdout, or a server that does, and what we offer it."""
 
-    command: Sequence[str]
+    command: Sequence[str] = ()
+    url: str | None = None  # in place of a command: an agent that listens at ws(s):// or http(s)://
+    headers: dict[str, str] = {}  # for that server, such as a token
     env: dict[str, str | None] = {}  # added to the environment; None removes
     name: str = ""
     preset: str | None = None  # the preset's id, kept in snapshots so that another process finds it
@@ -52,6 +58,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
 
     def __post_init__(self) -> None:
+        if self.url is not None:
+            self._check_url(self.url)
+            return
         if isinstance(self.command, str) or not self.command or not all(isinstance(p, str) for p in self.command):
             raise InputError(
                 f"AgentSpec.command must be a list of strings, the program first; got {self.command!r}",
@@ -60,6 +69,14 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "command", tuple(self.command))
         if not self.name:
             msgspec.structs.force_setattr(self, "name", Path(self.command[0]).name)
+
+    def _check_url(self, url: str) -> None:
+        if self.command:
+            raise InputError("AgentSpec takes a command or a url, not both")
+        address = read_address(url, REMOTE_SCHEMES)
+        check_headers(self.headers)
+        if not self.name:
+            msgspec.structs.force_setattr(self, "name", address.shown)
 
 
 class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
