@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 
-.PHONY: run install lint format test test-all bench vocabulary clean
+.PHONY: run install lint format test test-all test-agents bench vocabulary reference clean
 
 run: install  ## install, then talk to the built-in demo agent
 	$(BIN)/dragoman run "hello"
@@ -35,13 +35,21 @@ test: install  ## under five minutes
 	$(BIN)/pytest -n 2 -m "not slow"
 
 test-all: install  ## what `make test` leaves out: tests that take long by their nature, or install something
+	PYTHONPATH=tests $(BIN)/python -m agents.install
 	$(BIN)/pytest -n 2 -m slow
+
+test-agents: install  ## real agents alone, each against a scripted model on loopback
+	PYTHONPATH=tests $(BIN)/python -m agents.install
+	$(BIN)/pytest -n 2 -m slow tests/agents
 
 bench: install  ## side by side with the official SDKs; writes docs/performance.md
 	$(BIN)/python -m bench
 
 vocabulary: install  ## generate the protocol's types anew from the pinned schema
 	$(BIN)/python scripts/generate_vocabulary.py
+
+reference: install  ## write docs/reference and docs/agents.md anew from the code
+	$(BIN)/python scripts/generate_reference.py
 
 clean:
 	rm -rf $(VENV) .cache dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

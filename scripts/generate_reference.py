@@ -48,6 +48,7 @@ GROUPS = {
         "AgentRuntimeSync",
     ),
     "Ports": ("AgentClient", "LocalClient"),
+    "For front ends": ("BackendAdapter",),
 }
 # Documented on pages of their own, or by the word alone.
 ELSEWHERE = {"__version__", "errors", "events", "ports"}
@@ -425,7 +426,7 @@ def agents_page() -> str:
             [(f"[`{id}`](#{id})", each.name, f"`{_line(each.command_lines[0])}`") for id, each in presets.items()],
         ),
     ]
-    done = json.loads((ROOT / "docs/agents.json").read_text(encoding="utf-8"))
+    done = json.loads((ROOT / "docs/agents.json").read_text(encoding="utf-8"))  # by `pytest tests/agents --write-table`
     parts += _what_they_do(done)
     for id, each in presets.items():
         facts = [("start", f"`{_line(each.command_lines[0])}`")]
@@ -453,8 +454,8 @@ def _what_they_do(done: dict[str, dict[str, str]]) -> Iterator[str]:
     """The table of the tests with real agents."""
     agents = sorted(done)
     yield (
-        "## What each of them does\n\nSeen in our tests (`tests/agents`), in which these agents run with a scripted model. ✓ "
-        "it does; – it does not, and the agent's own section below says why."
+        "## What each of them does\n\nSeen in our tests (`tests/agents`), in which these agents run with a scripted "
+        "model. ✓ it does; – it does not, and the agent's own section below says why."
     )
     body = []
     for case in _cases(done):

@@ -51,15 +51,11 @@ NOT_FOUND = -32002
 
 def category_of_code(code: int) -> Category:
     """What a JSON-RPC error code says about trying again."""
-    match code:
-        case -32700 | -32600 | -32601 | -32602:
-            return "protocol"
-        case -32603:
-            return "transient"
-        case -32800:
-            return "cancelled"
-        case _:
-            return "agent"
+    if code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS):
+        return "protocol"
+    if code == INTERNAL_ERROR:
+        return "transient"
+    return "cancelled" if code == REQUEST_CANCELLED else "agent"
 
 
 class DragomanError(Exception):

@@ -43,6 +43,7 @@ class RealAgent(Struct, frozen=True, kw_only=True):
     after_refusal: Ending = "goes-on"
     model_error: Literal["error", "text"] = "error"  # how it tells of a model's HTTP error
     retries_for_long: bool = False  # on a model's 500, for more than 40 s and in silence
+    goes_on_after_question: bool = True  # a session whose question was cancelled takes the next prompt
     load_after: float = 0.0  # a session can be loaded in the clock's next period of so many seconds
     tells_of_refusal: bool = True  # a tool call that was refused is told to have failed
 
@@ -259,6 +260,7 @@ AGENTS = (
         reported="0.24.4",
         env={"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": "scripted-1"},
         files={".qwen/settings.json": json.dumps(_QWEN_SETTINGS)},
+        retries_for_long=True,
         shell='run_shell_command {"command": {command}, "description": "run it", "is_background": false}',
         writing='write_file {"file_path": {path}, "content": "written\\n"}',
         command=("/hello", "From the command."),
@@ -294,6 +296,7 @@ AGENTS = (
         reported="2.1.0",
         env={"KIMI_CODE_HOME": "{home}/.kimi-code"},
         files={".kimi-code/config.toml": _KIMI_CONFIG},
+        retries_for_long=True,
         shell='Bash {"command": {command}, "description": "run it"}',
         writing='Write {"path": {path}, "content": "written\\n"}',
         through_us=("files", "terminals"),
@@ -308,6 +311,7 @@ AGENTS = (
             ".pi/agent/models.json": json.dumps(_PI_MODELS),
             ".pi/agent/settings.json": json.dumps({"quietStartup": True}),  # else its first words are about itself
         },
+        retries_for_long=True,
         shell='bash {"command": {command}}',
         writing='write {"path": {path}, "content": "written\\n"}',
         asks=False,
@@ -322,6 +326,7 @@ AGENTS = (
         shell='execute_bash {"command": {command}}',
         writing='write_file {"path": {path}, "content": "written\\n"}',
         streams=False,
+        goes_on_after_question=False,
         drops_mcp=("stdio",),
     ),
 )

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,9 +25,11 @@ from dragoman.proc.reaper import reaper
 from dragoman.session.launch import launch
 from dragoman.session.spec import spec_of_preset
 from dragoman.testing.model import Seen, Server, serve
+from dragoman.testing.model.reply import ERRAND
 from dragoman.testing.tee import recorded
 
 from .catalog import AGENTS, NODE, RealAgent
+from .install import CannotInstall, installed
 from .table import Table
 
 LIMIT = 45.0
@@ -44,38 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--write-table") and not hasattr(config, "workerinput"):
+    if config.getoption("--write-table", default=False) and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Table(), "table of real agents")
-
-
-def cache_folder() -> Path:
-    chosen = os.environ.get("DRAGOMAN_TEST_CACHE")
-    return Path(chosen).absolute() if chosen else Path(__file__).parents[2] / ".cache"
-
-
-def installed(name: str, packages: tuple[str, ...], say: Callable[[str], None]) -> Path:
-    """The folder with the packages' programs; installs them where they are not there yet, and says so."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not here to install the agent with")
-    folder = cache_folder() / "agents" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    programs = folder / "node_modules" / ".bin"
-    stamp = folder / "installed"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want it at once
-        if stamp.exists() and stamp.read_text().split() == list(packages):
-            return programs
-        say(f"installing {' '.join(packages)} into {folder}")
-        command = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
-        # npm itself chooses by its Node which versions to install, and installs older ones for an older Node.
-        folders = [] if name == "node" else [str(installed("node", (NODE,), say))]
-        env = {**os.environ, "PATH": os.pathsep.join((*folders, os.environ["PATH"]))}
-        done = subprocess.run(command, capture_output=True, text=True, env=env)
-        if done.returncode:
-            pytest.fail(f"npm could not install {' '.join(packages)}:\n{done.stderr[-2000:]}", pytrace=False)
-        stamp.write_text("\n".join(packages))
-    return programs
 
 
 def processes() -> list[int]:
@@ -231,7 +200,9 @@ class Shared:
 
 
 @asynccontextmanager
-async def staged(agent: RealAgent, folder: Path, config: pytest.Config) -> AsyncIterator[Stage]:
+async def staged(
+    agent: RealAgent, folder: Path, config: pytest.Config, *, errand: str | None = ERRAND
+) -> AsyncIterator[Stage]:
     capturing = config.pluginmanager.getplugin("capturemanager")
 
     def say(line: str) -> None:
@@ -239,18 +210,15 @@ async def staged(agent: RealAgent, folder: Path, config: pytest.Config) -> Async
             print(f"\n{line}", file=sys.stderr, flush=True)
 
     wanted = {agent.id: agent.packages, "node": (NODE,)}
-    programs = [await asyncio.to_thread(installed, name, packages, say) for name, packages in wanted.items()]
+    try:
+        programs = [await asyncio.to_thread(installed, name, packages, say) for name, packages in wanted.items()]
+    except CannotInstall as problem:
+        pytest.skip(str(problem))
     requests = Requests()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRAGOMAN_HOME", str(folder / "dragoman"))
-        async with await serve(on_request=requests.note) as server:
+        async with await serve(on_request=requests.note, errand=errand) as server:
             yield Stage(agent, folder, server, programs, requests)
-
-
-@asynccontextmanager
-async def shared_by_tests(stage: Stage) -> AsyncIterator[Shared]:
-    async with stage.runtime() as runtime:
-        yield Shared(stage, runtime)
 
 
 @pytest.fixture(params=AGENTS, ids=lambda agent: agent.id, scope="module")
@@ -272,7 +240,6 @@ async def shared(
     agent: RealAgent, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> AsyncIterator[Shared]:
     async with staged(agent, tmp_path_factory.mktemp(agent.id), request.config) as stage:
-        stage.more_env = getattr(request.module, "MORE_ENV", {}).get(agent.id, {})
-        async with shared_by_tests(stage) as shared:
-            yield shared
+        async with stage.runtime() as runtime:
+            yield Shared(stage, runtime)
         assert not processes(), "a process of the agent was left"

@@ -9,7 +9,7 @@ import pytest
 
 import dragoman
 from dragoman import PermissionRequest, events
-from dragoman.errors import AgentCrashed, DragomanError
+from dragoman.errors import AgentCrashed, DragomanError, RequestFailed
 from dragoman.host.permission import Answer
 
 from .acts import Tool, allow, refuse, told
@@ -19,12 +19,20 @@ from .conftest import LIMIT, Stage, processes
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+def needs_asking(stage: Stage) -> None:
+    if not stage.agent.asks:
+        pytest.skip(f"{stage.agent.id} never asks for permission (quirk never-asks)")
+
+
 async def test_an_allowed_tool_call_is_carried_out(stage: Stage) -> None:
     async with stage.session(allow) as session:
         seen = await told(session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It is done.]]"))
         kinds = [event.type for event in seen]
-        asked, answered = kinds.index("permission.requested"), kinds.index("permission.resolved")
-        assert kinds.index("tool.call") < asked < answered < kinds.index("tool.result")
+        if stage.agent.asks:
+            asked, answered = kinds.index("permission.requested"), kinds.index("permission.resolved")
+            assert kinds.index("tool.call") < asked < answered < kinds.index("tool.result")
+        else:
+            assert "permission.requested" not in kinds
         results = [event for event in seen if isinstance(event, events.ToolResult)]
         assert [result.status for result in results] == ["completed"]
         assert (stage.folder / "made.txt").read_text() == "made\n"
@@ -34,6 +42,7 @@ async def test_an_allowed_tool_call_is_carried_out(stage: Stage) -> None:
 
 
 async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
+    needs_asking(stage)
     async with stage.session(refuse) as session:
         seen = await told(session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It went on.]]"))
         resolved = [event for event in seen if isinstance(event, events.PermissionResolved)]
@@ -43,21 +52,20 @@ async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
         assert not (stage.folder / "made.txt").exists()
         last = seen[-1]
         assert isinstance(last, events.RunCompleted)
-        expected = {
-            "goes-on": ("success", "Doing.\n\nIt went on."),
-            "end_turn": ("success", "Doing."),
-            "cancelled": ("cancelled", "Doing."),
-        }
-        assert (last.status, last.text) == expected[stage.agent.after_refusal]
+        assert last.status == ("cancelled" if stage.agent.after_refusal == "cancelled" else "success")
+        assert last.text.startswith("Doing.")
+        assert ("It went on." in last.text) == (stage.agent.after_refusal == "goes-on")
         assert session.status() == "idle"
 
 
 async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
+    needs_asking(stage)
+
     async def allow_always(request: PermissionRequest) -> Answer:
         return request.allow(always=True)
 
     async with asyncio.timeout(LIMIT), stage.session(allow_always) as session:
-        prompt = f"{stage.agent.run('touch made.txt')}[[say:It is done.]]"
+        prompt = f"{stage.agent.run('install -m 644 /dev/null made.txt')}[[say:It is done.]]"
         resolved: list[str | None] = []
         for _ in range(2):
             seen = await told(session.run(prompt))
@@ -84,6 +92,7 @@ async def test_a_run_is_cancelled_while_it_streams_and_the_next_one_works(stage:
 
 
 async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None:
+    needs_asking(stage)
     asked = asyncio.Event()
 
     async def think_for_ever(request: PermissionRequest) -> bool:
@@ -98,6 +107,10 @@ async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None
         await run.cancel()
         assert (await run).status == "cancelled"
         assert not (stage.folder / "made.txt").exists()
+        if not stage.agent.goes_on_after_question:
+            with pytest.raises(RequestFailed):
+                await session.run("[[begin]][[say:After the cancel.]]")
+            pytest.skip(f"{stage.agent.id} is cancelled, but takes no further prompt in that session")
         assert (await session.run("[[begin]][[say:After the cancel.]]")).text == "After the cancel."
 
 

@@ -7,7 +7,7 @@ import base64
 
 import pytest
 
-from dragoman import Session, events
+from dragoman import events
 from dragoman.record.rows import Setting
 from dragoman.session.prompt import File, Image
 
@@ -106,7 +106,7 @@ async def test_a_file_in_the_prompt_reaches_the_model(shared: Shared) -> None:
         assert shared.requests.had("The code word is heliotrope.")
 
 
-def other_value(session: Session, setting: Setting | None) -> str | bool | None:
+def other_value(setting: Setting | None) -> str | bool | None:
     """Something to switch to: the next of the choices."""
     if setting is None:
         return None
@@ -122,7 +122,7 @@ def other_value(session: Session, setting: Setting | None) -> str | bool | None:
 @pytest.mark.parametrize("category", ["mode", "model"])
 async def test_a_setting_is_switched_and_the_session_works_on(shared: Shared, category: str) -> None:
     async with shared.session() as session:
-        other = other_value(session, session.fold.setting(category))
+        other = other_value(session.fold.setting(category))
         if not isinstance(other, str):
             pytest.skip(f"{shared.agent.id} offers no {category}s to choose from")
         await (session.set_mode(other) if category == "mode" else session.set_model(other))
@@ -137,7 +137,7 @@ async def test_a_setting_is_switched_and_the_session_works_on(shared: Shared, ca
 async def test_another_option_is_switched_and_the_session_works_on(shared: Shared) -> None:
     async with shared.session() as session:
         others = [option for option in session.fold.settings.values() if option.category not in ("mode", "model")]
-        switchable = [(option, other_value(session, option)) for option in others if option.id != "provider"]
+        switchable = [(option, other_value(option)) for option in others if option.id != "provider"]
         chosen = next(((option, value) for option, value in switchable if value is not None), None)
         if chosen is None:
             pytest.skip(f"{shared.agent.id} offers no options but mode and model")

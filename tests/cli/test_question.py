@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pytest
 
-from dragoman.cli.ask import Asker, chosen, question
+from dragoman.cli.ask import Asker, answer_with, chosen, question
 from dragoman.cli.output import Outbox
 from dragoman.cli.pieces import Span
 from dragoman.cli.screen import Screen, without_colours
@@ -224,7 +224,46 @@ def test_a_question_about_something_unknown_shows_its_input() -> None:
 def test_nothing_in_a_question_acts_on_the_terminal() -> None:
     text = shown(asked(title="a\x1b[1Ab\u202ec", command="x\r\x1b[2Ky", paths=("/project/\x1b]0;t\x07p",)))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
-    assert "? abc (other)\n  $ xy\n  p" in text
+    assert "? abc (other)\n  $ x\\r\\x1b[2Ky\n  \\x1b]0;t\\x07p" in text
+
+
+def test_nothing_of_a_command_hides_in_a_sequence_of_the_terminal() -> None:
+    # A shell runs all three of these.
+    assert "$ ls \\x1b]; rm -r build; : \\x07" in shown(asked(command="ls \x1b]; rm -r build; : \x07"))
+    diff = Diff(path="/project/a", old_text=None, new_text="echo \x1b]$(id)\x07\u202e\n")
+    assert "+ echo \\x1b]$(id)\\x07\\u202e" in shown(asked(diffs=(diff,)))
+
+
+def test_a_path_cannot_look_like_an_option() -> None:
+    text = shown(asked(kind="read)\n  1  Reject", paths=("/project/a\n  1  Reject",)))
+    assert text.splitlines()[1:] == ["  a\\n  1  Reject", "  1  Allow", "  2  Reject"]
+
+
+def test_where_a_command_runs_and_what_is_set_for_it_is_shown() -> None:
+    given = {"command": "ls", "cwd": "/project/sub", "env": {"PATH": "/project/evil", "A": "1\n2"}}
+    text = shown(asked(command="ls", raw_input=given))
+    assert "  $ ls\n  in sub\n  with PATH=/project/evil\n       A=1\\n2\n" in text
+    assert "  $ ls\n  1  Allow" in shown(asked(command="ls", raw_input={"command": "ls", "cwd": "/project", "env": {}}))
+
+
+def test_an_option_that_does_not_do_what_its_name_says_is_shown_for_what_it_is() -> None:
+    options = (
+        Option("a", "Reject", "allow_always"),
+        Option("b", "Yes, and never ask again " + "x" * 80, "allow_always"),
+        Option("c", "Always reject", "reject_always"),
+        Option("d", "Later", "postpone"),
+    )
+    lines = shown(asked(options=options)).splitlines()
+    assert lines[1] == "  1  Reject  (allows it always)"
+    assert lines[2].endswith("…  (allows it always)")
+    assert len(lines[2]) <= 80
+    assert lines[3:] == ["  3  Always reject", "  4  Later  (what it does is not known)"]
+
+
+def test_a_no_whose_id_is_also_a_yes_cancels() -> None:
+    request = asked(options=(Option("x", "Reject", "reject_once"), Option("x", "Allow", "allow_once")))
+    assert answer_with(request, request.options[0]).outcome == "cancelled"
+    assert answer_with(request, request.options[1]).allowed
 
 
 @pytest.mark.parametrize(

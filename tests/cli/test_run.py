@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 from pathlib import Path
 
@@ -221,6 +223,21 @@ def test_124_a_deadline_and_an_idle_limit(cli: Cli) -> None:
 
 
 # -- sessions
+
+
+def test_a_saved_handle_is_for_its_owner_alone(cli: Cli) -> None:
+    # The command line of an agent, which is in it, may hold a key.
+    assert cli("run", "--save", "talk.json", "hello").code == 0
+    assert stat.S_IMODE((cli.workspace / "talk.json").stat().st_mode) == 0o600
+    assert [path.name for path in cli.workspace.iterdir() if "talk" in path.name] == ["talk.json"]
+
+
+def test_a_handle_replaces_no_device(cli: Cli) -> None:
+    os.mkfifo(cli.workspace / "pipe")
+    done = cli("run", "--save", "pipe", "hello")
+    assert done.code == 2
+    assert "--save: pipe is no regular file" in done.err
+    assert (cli.workspace / "pipe").is_fifo()
 
 
 def test_a_saved_session_goes_on_in_another_process(cli: Cli) -> None:

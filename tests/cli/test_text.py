@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.text import clean, columns, one_line, plain
+from dragoman.cli.text import clean, columns, exact, inert_json, one_line, plain
 
 
 def test_sequences_go_whole_and_words_stay() -> None:
@@ -28,6 +29,23 @@ def test_no_control_character_passes_however_the_text_is_cut(parts: list[str]) -
 def test_the_direction_of_writing_cannot_be_turned() -> None:
     assert plain("rm \u202efdp.\u2066x") == "rm fdp.x"
     assert clean("שלום") == "שלום"
+
+
+def test_what_is_done_as_it_stands_is_shown_as_it_stands() -> None:
+    assert exact("a\tb\u3000c\nd é 漢") == "a\tb\u3000c\nd é 漢"
+    assert exact("\x1b]x\x07\r\u200b\ud800") == r"\x1b]x\x07\r\u200b\ud800"
+
+
+@given(st.text())
+def test_what_is_spelled_out_acts_on_nothing(text: str) -> None:
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", exact(text))
+
+
+@given(st.text())
+def test_json_on_a_terminal_says_the_same_and_acts_on_nothing(text: str) -> None:
+    line = inert_json(msgspec.json.encode(text))
+    assert msgspec.json.decode(line) == text
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]", line.decode())
 
 
 def test_one_line_is_one_line() -> None:

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.cli import wrap
 from dragoman.cli.wrap import Wrapper
 
 WIDTH = 20
@@ -67,3 +69,17 @@ def test_the_words_are_the_same_however_they_come(parts: list[str]) -> None:
     assert " ".join(lines).split() == "".join(parts).split()
     assert lines == fed("".join(parts))
     assert all(len(line) < WIDTH or " " not in line for line in lines)
+
+
+def test_a_word_without_end_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = 0
+
+    def count(text: str) -> int:
+        nonlocal measured
+        measured += len(text)
+        return 2 * len(text)
+
+    monkeypatch.setattr(wrap, "columns", count)
+    wrapper = Wrapper(WIDTH)
+    assert "".join(wrapper.feed(character) for character in "漢" * 1000) == "漢" * 1000
+    assert measured == 1000

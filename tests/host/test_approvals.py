@@ -66,6 +66,34 @@ async def test_another_text_or_another_file_is_asked(
     assert person.asked == ["agent", "files"]
 
 
+async def test_a_write_whose_old_text_was_not_the_files_is_asked(
+    agent: Agent, workspace: Workspace, person: Person
+) -> None:
+    # Shown was the difference to a text that is nowhere: nearly all of what would be written was not seen.
+    (workspace.cwd / "a.txt").write_text("mine\n")
+    diff = {"type": "diff", "path": str(workspace.cwd / "a.txt"), "oldText": "evil\n", "newText": "evil\n# hello\n"}
+    await agent.permission(kind="edit", content=[diff])
+    await write(agent, "evil\n# hello\n")
+    assert person.asked == ["agent", "files"]
+
+
+async def test_an_id_that_also_refuses_approves_nothing(agent_with: Build, workspace: Workspace) -> None:
+    asked: list[str] = []
+
+    def person(request: PermissionRequest) -> str:
+        asked.append(request.origin)
+        return "x" if request.origin == "agent" else "reject"
+
+    agent = agent_with(on_permission=person)
+    options = [
+        {"optionId": "x", "name": "Reject", "kind": "reject_once"},
+        {"optionId": "x", "name": "Allow", "kind": "allow_once"},
+    ]
+    await agent.permission(*options, **edit(workspace))
+    await agent.refused("fs/write_text_file", path=str(workspace.cwd / "a.txt"), content="new")
+    assert asked == ["agent", "files"]
+
+
 async def test_an_approval_ends_with_its_run(agent: Agent, workspace: Workspace, person: Person) -> None:
     for end in (agent.host.run_ended, agent.host.cancel_pending):
         await agent.permission(**edit(workspace))

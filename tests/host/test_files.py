@@ -176,7 +176,7 @@ async def test_a_link_inside_is_written_through(agent: Agent, workspace: Workspa
 async def test_a_failed_write_leaves_the_old_file_and_nothing_else(
     workspace: Workspace, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
@@ -372,6 +372,34 @@ async def test_a_link_that_is_swapped_in_while_a_person_thinks_gains_nothing(
 
     error = await agent_with(on_permission=swap).refused("fs/write_text_file", path=str(file), content="x")
     assert error.code == -32602
+    assert secret.read_text() == "secret"
+
+
+@pytest.mark.parametrize("name", ["secret.txt", "new.txt"])
+async def test_a_folder_that_becomes_a_link_after_the_path_was_looked_up_gains_nothing(
+    workspace: Workspace, secret: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folder = workspace.cwd / "folder"
+    folder.mkdir()
+    (folder / "secret.txt").write_text("inside")
+    look_up = files.locate
+
+    def swap(looked_in: Workspace, path: str) -> Path:
+        real = look_up(looked_in, path)
+        if not folder.is_symlink():
+            folder.rename(workspace.cwd / "moved")
+            folder.symlink_to(secret.parent)
+        return real
+
+    monkeypatch.setattr(files, "locate", swap)
+    before = sorted(os.listdir(secret.parent))
+    with pytest.raises(RpcRefusal):
+        files.write_text(workspace, folder / name, "x")
+    folder.unlink()
+    (workspace.cwd / "moved").rename(folder)
+    with pytest.raises(RpcRefusal):
+        files.read_text(workspace, str(folder / name))
+    assert sorted(os.listdir(secret.parent)) == before
     assert secret.read_text() == "secret"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
+from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND, REQUEST_CANCELLED
 from dragoman.host.handlers import HandledTerminals
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.refusals import DENIED
@@ -254,7 +255,7 @@ async def test_a_terminal_that_is_made_while_the_session_ends_is_released_too() 
     screens.making = asyncio.Event()
     terminals = HandledTerminals(screens)
     request: Any = acp.CreateTerminalRequest(session_id="s", command="ls")
-    making = asyncio.ensure_future(terminals.create(request))
+    making = asyncio.ensure_future(terminals.create(request, {}, Path("/")))
     await asyncio.sleep(0)
     await terminals.close()
     screens.making.set()
@@ -276,3 +277,42 @@ async def test_a_question_names_the_request_that_it_is_about(agent_with: Build, 
     await agent.ask("fs/write_text_file", path=str(workspace.cwd / "a"), content="")
     await agent.ask("terminal/create", command="true")
     assert asked == [decision[0] for decision in agent.decisions] == [1, 2, 3]
+
+
+async def test_what_goes_wrong_in_a_terminal_is_told_in_the_protocols_words(agent_with: Build) -> None:
+    class Broken(Screens):
+        async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
+            raise FileNotFoundError(2, "No such terminal", request.terminal_id)
+
+    agent = agent_with(access="full", terminal_handler=Broken())
+    made = await agent.ask("terminal/create", command="ls")
+    error = await agent.refused("terminal/output", terminalId=made["terminalId"])
+    assert error.code == NOT_FOUND
+
+
+async def test_nobody_is_asked_once_the_session_is_closed(agent_with: Build, workspace: Workspace) -> None:
+    reading = asyncio.Event()
+    go_on = asyncio.Event()
+    asked: list[str] = []
+
+    class Slow(Buffers):
+        async def read_text_file(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse:
+            reading.set()
+            await go_on.wait()
+            return await super().read_text_file(request)
+
+    async def ask(request: PermissionRequest) -> bool:
+        asked.append(request.title)
+        return True
+
+    buffers = Slow(a="old")
+    agent = agent_with(access="ask", on_permission=ask, file_handler=buffers)
+    path = str(workspace.cwd / "a")
+    writing = asyncio.ensure_future(agent.refused("fs/write_text_file", path=path, content="new"))
+    async with asyncio.timeout(LIMIT):
+        await reading.wait()
+        await agent.host.close()
+        go_on.set()
+        assert (await writing).code == REQUEST_CANCELLED
+    assert asked == []
+    assert buffers.texts == {"a": "old"}

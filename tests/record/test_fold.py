@@ -7,13 +7,17 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import SessionFold
 from dragoman.record.text import GrowingText
 from dragoman.testing.tape import Tape, rows_of
+from dragoman.wire.messages import Reply
 from dragoman.wire.vocabulary import AgentMessageChunk, ImageContent, TextContent
+
+BROKEN = msgspec.Raw(b'{"stopReason":"odd\xff"}')
 
 
 def tools(tape: Tape) -> list[tuple[str, str | None, str]]:
@@ -427,6 +431,15 @@ def test_config_options_come_before_modes_and_models() -> None:
     assert [choice.value for choice in tape.fold.settings["mode"].choices] == ["ask", "do"]
 
 
+def test_of_two_options_for_the_model_the_one_named_so_is_the_model() -> None:
+    """nanocoder 1.30.0 has its provider in the same category, ahead of the model."""
+    tape = Tape()
+    provider = {**OPTION, "id": "provider", "category": "model", "currentValue": "p"}
+    model = {**OPTION, "id": "model", "category": "model", "currentValue": "m"}
+    tape.answer(tape.ask("session/new", cwd="/"), {"configOptions": [provider, model]})
+    assert current(tape, "model") == "m"
+
+
 def test_a_switch_counts_when_the_agent_said_yes() -> None:
     tape = Tape()
     tape.answer(tape.ask("session/new", cwd="/"), {"modes": MODES, "models": MODELS})
@@ -541,3 +554,12 @@ def test_growing_text_holds_few_pieces_and_all_of_the_text() -> None:
     assert str(text).endswith("9999 more")
     assert bool(text)
     assert not GrowingText()
+
+
+def test_a_stop_reason_in_broken_text_still_ends_the_run() -> None:
+    tape = Tape()
+    request_id = tape.prompt()
+    tape.say("hi")
+    [*_, ended] = tape.fold.apply(9, 9.0, "in", Reply(request_id, "session/prompt", BROKEN, None, b""))
+    assert isinstance(ended, facts.RunEnded)
+    assert (ended.run.status, ended.run.stop_reason) == ("error", "odd\ufffd")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import dragoman
-from dragoman.errors import AgentCrashed, CommandNotFound, ConfigError, InputError
+from dragoman.errors import AgentCrashed, CommandNotFound, ConfigError, ExitedAtStart, InputError
+from dragoman.record.fold import SessionFold
 from dragoman.session import ports
 from dragoman.session.client import LocalClient, open_session, run
+from dragoman.session.snapshot import handle_of
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.stage import LIMIT, config
@@ -32,6 +36,34 @@ async def test_a_session_can_be_awaited_or_entered(tmp_path: Path) -> None:
         await session.close()
         async with open_session("demo", cwd=tmp_path) as session:
             assert (await session.run("hello")).status == "success"
+
+
+async def test_variables_go_also_to_the_agent_of_a_spec(tmp_path: Path) -> None:
+    code = "import os, sys; sys.exit(os.environ['ONE'] + os.environ['TWO'])"
+    spec = AgentSpec(command=[sys.executable, "-c", code], env={"ONE": "first", "TWO": "second"})
+    async with asyncio.timeout(LIMIT):
+        with pytest.raises(ExitedAtStart, match="firstother"):
+            await run(spec, "hello", cwd=tmp_path, env={"TWO": "other"})
+
+
+@pytest.mark.parametrize(
+    ("agent", "prompt", "given", "says"),
+    [
+        (3, "hello", {}, "the agent is 3; expected a name"),
+        ("demo", None, {}, "the prompt is None; expected a text"),
+        ("demo", b"hello", {}, "the prompt is b'hello'; expected a text"),
+        ("demo", "hello", {"deadline": "5m"}, "deadline must be a number of seconds, more than 0, not '5m'"),
+        ("demo", "hello", {"env": {"KEY": 5}}, "env: KEY is of the type int; expected a text"),
+        ("demo", "hello", {"on_permission": "ask"}, "on_permission is 'ask'; expected a function"),
+        ("demo", "hello", {"limits": 5}, "limits is 5; expected Limits"),
+    ],
+)
+async def test_what_is_of_the_wrong_type_is_named(
+    tmp_path: Path, agent: Any, prompt: Any, given: dict[str, Any], says: str
+) -> None:
+    async with asyncio.timeout(LIMIT):
+        with pytest.raises(InputError, match=re.escape(says)):
+            await run(agent, prompt, cwd=tmp_path, **given)
 
 
 async def test_a_command_is_an_agent(tmp_path: Path) -> None:
@@ -110,3 +142,26 @@ async def test_an_environment_variable_reaches_the_agent_and_none_takes_one_away
         result = await run(command, "go", cwd=tmp_path, env={"GIVEN": "here", "TAKEN": None})
         assert result.text == "here-"
     assert os.environ["TAKEN"] == "away"
+
+
+async def test_who_gives_up_waiting_for_the_end_leaves_no_process(tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        session = await open_session("demo", cwd=tmp_path)
+        link = session._runtime._link
+        assert link is not None
+        closing = asyncio.ensure_future(session.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        assert await link.wait() == 0
+        await session.close()
+
+
+def test_an_agent_elsewhere_is_offered_the_same_when_its_session_is_resumed(tmp_path: Path) -> None:
+    spec = AgentSpec(
+        url="ws://127.0.0.1:1/acp", name="there", read_files=True, auth_method="key", headers={"X-Key": "1"}
+    )
+    handle = handle_of(spec, config(workspace=Workspace(tmp_path)), "s", "a", SessionFold(), system_prompt_told=False)
+    again = LocalClient(headers={"X-Key": "1"}).spec_of_handle(handle)
+    assert again == spec

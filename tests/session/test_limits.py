@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.errors import DeadlineExceeded, IdleLimitExceeded, InputError
 from dragoman.host.permission import PermissionRequest
+from dragoman.session.idle import LOOKS, IdleWatch
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import session_of
@@ -99,10 +100,22 @@ async def test_silence_ends_a_run() -> None:
         assert len(agent.all_heard("session/cancel")) == 1
 
 
-async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang() -> None:
+async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = asyncio.Semaphore(0)
+    look = IdleWatch.look
+
+    def counted(watch: IdleWatch, now: float, frames: int, at_work: bool) -> bool:
+        looked.release()
+        return look(watch, now, frames, at_work)
+
+    monkeypatch.setattr(IdleWatch, "look", counted)
+
     async def quiet() -> None:
-        """Twice as long as the limit."""
-        await asyncio.sleep(0.8)
+        """For as many looks as make the limit twice over."""
+        while not looked.locked():
+            await looked.acquire()
+        for _ in range(2 * LOOKS):
+            await looked.acquire()
 
     async def script(turn: Turn) -> object:
         await turn.tool("t", status="in_progress")
@@ -120,6 +133,15 @@ async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang() -> N
         with pytest.raises(IdleLimitExceeded) as failed:
             await session.run("go", idle_limit=0.4)
         assert failed.value.result.text == "done"
+
+
+def test_silence_is_measured_from_the_last_sign_of_life() -> None:
+    watch = IdleWatch(10.0, now=100.0, frames=3)
+    assert not watch.look(109.9, frames=3, at_work=False)
+    assert not watch.look(110.0, frames=4, at_work=False)
+    assert not watch.look(119.0, frames=4, at_work=True)
+    assert not watch.look(128.9, frames=4, at_work=False)
+    assert watch.look(129.0, frames=4, at_work=False)
 
 
 async def test_every_update_is_a_heartbeat() -> None:

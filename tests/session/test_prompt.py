@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,11 @@ async def test_a_system_prompt_goes_with_the_session_where_the_agent_takes_one()
         assert new.params["systemPrompt"] == {"mode": "append", "content": [{"type": "text", "text": "Be brief."}]}
         [prompt] = agent.all_heard("session/prompt")
         assert [block["text"] for block in prompt.params["prompt"]] == ["one"]
+
+
+def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
+    # Opening a pipe waits for its writer, and /dev/zero has no end.
+    os.mkfifo(pipe := tmp_path / "pipe.png")
+    for part in (File(pipe), File("/dev/zero"), Image(pipe)):
+        with pytest.raises(InputError, match="is no regular file"):
+            assemble(part, RICH)

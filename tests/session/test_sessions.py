@@ -32,9 +32,9 @@ async def test_all_pages_are_listed() -> None:
         "x": {"sessions": [info(3)], "nextCursor": "y"},
         "y": {"sessions": []},
     }
-    found, agent = await listed(pages, cwd="/work")
+    found, agent = await listed(pages, cwd="/repo")
     assert found == ["s1", "s2", "s3"]
-    assert {asked.params["cwd"] for asked in agent.all_heard("session/list")} == {"/work"}
+    assert {asked.params["cwd"] for asked in agent.all_heard("session/list")} == {"/repo"}
 
 
 async def test_a_cursor_that_repeats_ends_the_list() -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.errors import InputError
+from dragoman.errors import InputError, RequestTimeout
 from dragoman.session.client import LocalClient, open_session, resume_session
 from dragoman.session.handle import SessionHandle, read_handle, with_servers
-from dragoman.session.spec import AgentSpec
+from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.scripted import Asked, ScriptedAgent
 from dragoman.testing.stage import LIMIT, config, runtime_of
 from dragoman.wire import vocabulary as acp
@@ -261,3 +261,25 @@ async def test_variables_that_were_given_to_a_preset_have_to_be_given_again(
 def test_a_handle_of_an_older_dragoman_is_read() -> None:
     old = {"version": 1, "session_id": "s", "agent_session_id": "a", "agent": "claude", "cwd": "/", "of_tomorrow": 1}
     assert msgspec.to_builtins(read_handle(old))["agent"] == "claude"
+
+
+async def test_a_session_that_could_not_be_restored_can_be_resumed_again() -> None:
+    choice = {"type": "select", "id": "speed", "name": "Speed", "currentValue": "slow", "options": []}
+    modes = {"configOptions": [choice]}
+    tries: list[str] = []
+
+    async def switch(asked: Asked) -> object:
+        tries.append(asked.params["value"])
+        if len(tries) == 1:
+            await asyncio.Event().wait()  # it never answers
+        return {"configOptions": []}
+
+    agent = ScriptedAgent(
+        capabilities=EVERYTHING, answers={"session/resume": modes, "session/set_config_option": switch}
+    )
+    handle = SessionHandle(session_id="s", agent_session_id="a", cwd="/", options={"speed": "fast"})
+    async with runtime_of(agent, limits=Limits(request=0.2)) as runtime:
+        with pytest.raises(RequestTimeout):
+            await runtime.resume_session(handle)
+        assert (await runtime.resume_session(handle)).status() == "idle"
+    assert tries == ["fast", "fast"]

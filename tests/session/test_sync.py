@@ -179,3 +179,12 @@ def _marked(tmp_path: Path) -> int:
                 continue
             count += mark in environ.split(b"\0")
     return count
+
+
+def test_who_stops_looking_early_still_gets_the_result(tmp_path: Path) -> None:
+    with open_demo(tmp_path) as session:
+        run = session.run("stream 30000")
+        for event in run:
+            if isinstance(event, events.AssistantDelta):
+                break
+        assert run.result().text.count("chunk") == 30000

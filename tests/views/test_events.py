@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import msgspec
@@ -440,3 +441,25 @@ def test_the_end_of_the_users_own_words_is_no_event() -> None:
         id="m", kind="user", run_id=None, message_id=None, time=0.0, replayed=True, body=GrowingText()
     )
     assert event_of(facts.MessageEnded(message), 0.0, "s", None, None) is None
+
+
+async def test_an_update_in_broken_text_is_raw_as_far_as_it_can_be_read() -> None:
+    async def script(turn: Turn) -> None:
+        content = b'{"type":"text","text":"half \xe2\x82"}'
+        update = b'{"sessionUpdate":"agent_message_chunk","content":%b}' % content
+        turn.agent.raw(b'{"method":"session/update","params":{"sessionId":"session-1","update":%b}}\n' % update)
+
+    delta = only(await play(script), events.AssistantDelta)
+    assert delta.text == "half \ufffd"
+    assert "half \ufffd" in delta.raw
+    assert msgspec.json.decode(to_json(delta))["raw"] == delta.raw
+
+
+async def test_raw_with_a_number_out_of_range_can_be_read() -> None:
+    async def script(turn: Turn) -> None:
+        update = b'{"sessionUpdate":"figures","most":1e400}'
+        turn.agent.raw(b'{"method":"session/update","params":{"sessionId":"session-1","update":%b}}\n' % update)
+        await turn.say("hi")
+
+    told = only(await play(script), events.ProviderEvent)
+    assert told.raw == {"sessionUpdate": "figures", "most": math.inf}

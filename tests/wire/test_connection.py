@@ -299,3 +299,12 @@ async def test_what_is_sent_is_shown_to_the_handler_before_it_is_written(
     connection, other = ends
     connection.notify("session/cancel", {"sessionId": "s"})
     assert json.loads(heard.sent[0]) == await other.hear()
+
+
+async def test_a_cancel_that_cannot_be_read_ends_nothing(ends: tuple[Connection, OtherSide]) -> None:
+    connection, other = ends
+    other.transport.write(b'{"method":"$/cancel_request","params":{"requestId":"\xff"}}\n')
+    call = connection.call("x", {})
+    request = await other.hear()
+    other.say(id=request["id"], result=1)
+    assert bytes(await connection.result(call, timeout=10)) == b"1"

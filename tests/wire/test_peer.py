@@ -227,3 +227,11 @@ def test_nothing_that_is_sent_makes_the_peer_raise_and_no_line_is_lost(sent: lis
     data = b"".join(piece + b"\n" for piece in sent)
     messages = Peer().feed(data)
     assert len(messages) >= data.count(b"\n")
+
+
+def test_an_error_in_broken_text_is_still_the_answer() -> None:
+    peer = Peer()
+    peer.request("session/prompt", {})
+    reply = one(peer.feed(b'{"id":0,"error":{"code":-32000,"message":"log in\xff"}}\n'))
+    assert isinstance(reply, Reply)
+    assert reply.error == RpcError(-32000, "log in\ufffd")

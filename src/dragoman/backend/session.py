@@ -25,9 +25,10 @@ from dragoman.proc.link import AgentLink
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.once import Once
+from dragoman.session.ports import SessionStatus
 from dragoman.session.run import Run
 from dragoman.session.runtime import AgentRuntime, Launch
-from dragoman.session.session import Session, SessionStatus
+from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 from dragoman.views.actions import Action, Interrupt, PermissionAnswer, Prompt, Switch, actions_of
 from dragoman.views.messages import Fields, MessageView, UnifiedMessage, cut_of, error_of, question_of, with_metadata

@@ -6,13 +6,14 @@ time here, so that what is seen depends on the link alone: also the handshake, n
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import time
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from dragoman.proc.link import END_GRACE, AgentLink
 from dragoman.proc.stderr import StderrTail
+from dragoman.wire.connection import first_of
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
 from dragoman.wire.messages import Message, Reply, Request
 from dragoman.wire.peer import Peer
@@ -47,7 +48,7 @@ class Tap:
         self._gate = gate
         self._clock = clock
         self._in = Peer(line_limit=line_limit)
-        self._out = Peer()
+        self._out = Peer(line_limit=sys.maxsize)  # what we write is written whole
         self.drain = link.drain
         self.close = link.close
         self.wait = link.wait
@@ -66,12 +67,18 @@ class Tap:
     def stderr(self) -> StderrTail:
         return self._link.stderr
 
+    @property
+    def end_reason(self) -> str | None:
+        """Of a link over the network: why it ended."""
+        return getattr(self._link, "end_reason", None)
+
     async def end(self, grace: float = END_GRACE) -> int:
         return await self._link.end(grace)
 
     async def read(self) -> bytes:
         if not self._gate.has_room:
-            await self._wait()
+            # Also over when the agent has ended: what it still wrote is little, and its end must be heard of.
+            await first_of(self._gate.room(), self._link.wait())
         data = await self._link.read()
         for message in self._in.feed(data) if data else self._in.finish():
             self._show("in", message)
@@ -89,16 +96,3 @@ class Tap:
         elif isinstance(message, Reply):
             other.settled(message.id)
         self._on_frame(direction, message, self._clock())
-
-    async def _wait(self) -> None:
-        """Also over when the agent has ended: what it still wrote is little, and its end must be heard of."""
-        loop = asyncio.get_running_loop()
-        either: set[asyncio.Task[Any]] = {loop.create_task(self._gate.room()), loop.create_task(self._ended())}
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in either:
-                task.cancel()
-
-    async def _ended(self) -> None:
-        await self._link.wait()

@@ -16,14 +16,33 @@ import msgspec
 from dragoman.cli.diffs import lines_of, stat
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
-from dragoman.cli.text import one_line, plain
-from dragoman.host.permission import Answer, PermissionRequest
+from dragoman.cli.text import exact, one_line
+from dragoman.host.permission import Answer, Option, PermissionRequest
 
 # What is shown of each diff, command and input. The rest is counted, never left out in silence.
 LINES = 16
 INPUT_CHARACTERS = 600
 
 _MARKS: dict[str, Style] = {"+": "good", "-": "bad"}
+
+# What an option does is its kind; its name is the agent's word, and could say the contrary.
+_EFFECTS = {
+    "allow_once": "allows it once",
+    "allow_always": "allows it always",
+    "reject_once": "refuses it once",
+    "reject_always": "refuses it always",
+}
+# Names that say it themselves.
+_PLAIN_NAMES = {
+    "allow": "allow_once",
+    "allow once": "allow_once",
+    "allow always": "allow_always",
+    "always allow": "allow_always",
+    "reject": "reject_once",
+    "reject once": "reject_once",
+    "reject always": "reject_always",
+    "always reject": "reject_always",
+}
 
 
 class Asker:
@@ -69,7 +88,7 @@ class Asker:
                 return request.reject()
             self._screen.answered()
             if (number := chosen(line, len(request.options))) is not None:
-                return request.select(request.options[number].id)
+                return answer_with(request, request.options[number])
             self._say(Span(f"  Please type a number from 1 to {len(request.options)}.", "dim"))
 
     def _say(self, *spans: Span) -> None:
@@ -82,12 +101,20 @@ def chosen(line: str, count: int) -> int | None:
     return int(text) - 1 if text.isascii() and text.isdecimal() and 1 <= int(text) <= count else None
 
 
+def answer_with(request: PermissionRequest, option: Option) -> Answer:
+    """The option that was chosen; where its id also stands for one that allows, a no would be a yes: cancelled."""
+    if not option.allows and any(other.allows and other.id == option.id for other in request.options):
+        return request.cancel()
+    return request.select(option.id)
+
+
 def question(request: PermissionRequest, cwd: Path, width: int) -> Iterable[tuple[Span, ...]]:
     """The question, line by line."""
     title = one_line(request.title, width - 2)
-    yield (Span("? ", "question"), Span(title, "bold"), *((Span(f" ({plain(request.kind)})", "dim"),)))
+    yield (Span("? ", "question"), Span(title, "bold"), *((Span(f" ({one_line(request.kind, 20)})", "dim"),)))
     if request.command is not None:
         yield from _block("$ ", request.command)
+        yield from _surroundings(request.raw_input, cwd)
     seen = set()
     for diff in request.diffs:
         seen.add(diff.path)
@@ -99,11 +126,29 @@ def question(request: PermissionRequest, cwd: Path, width: int) -> Iterable[tupl
     if request.command is None and not request.diffs and request.raw_input not in (None, {}, []):
         yield from _block("", _compact(request.raw_input))
     for number, option in enumerate(request.options, start=1):
-        yield (Span(f"  {number}", "question"), Span(f"  {one_line(option.name, width - 6)}"))
+        effect = _effect(option)
+        name = one_line(option.name, max(8, width - 6 - len(effect)))
+        yield (Span(f"  {number}", "question"), Span(f"  {name}"), Span(effect, "dim"))
+
+
+def _effect(option: Option) -> str:
+    if _PLAIN_NAMES.get(option.name.lower()) == option.kind:
+        return ""
+    return f"  ({_EFFECTS.get(option.kind, 'what it does is not known')})"
+
+
+def _surroundings(raw_input: object, cwd: Path) -> Iterable[tuple[Span, ...]]:
+    """Where a command runs, and the variables set for it: with either, the same words do something else."""
+    said = raw_input if isinstance(raw_input, dict) else {}
+    where, variables = said.get("cwd"), said.get("env")
+    if isinstance(where, str) and (place := os.path.join(cwd, where)) != str(cwd):
+        yield (Span(f"  in {_shown(place, cwd)}"),)
+    if isinstance(variables, dict) and variables:
+        yield from _block("with ", "\n".join(_on_one_line(f"{name}={value}") for name, value in variables.items()))
 
 
 def _block(mark: str, text: str) -> Iterable[tuple[Span, ...]]:
-    lines = plain(text).splitlines()
+    lines = exact(text).split("\n")
     for position, line in enumerate(lines[:LINES]):
         yield (Span(f"  {mark if position == 0 else ' ' * len(mark)}{line}"),)
     if len(lines) > LINES:
@@ -112,13 +157,18 @@ def _block(mark: str, text: str) -> Iterable[tuple[Span, ...]]:
 
 def _diff_lines(lines: list[tuple[str, str]]) -> Iterable[tuple[Span, ...]]:
     for mark, line in lines[:LINES]:
-        yield (Span(f"    {mark} {plain(line)}", _MARKS.get(mark, "dim")),)
+        yield (Span(f"    {mark} {exact(line)}", _MARKS.get(mark, "dim")),)
     if len(lines) > LINES:
         yield (Span(f"    … {len(lines) - LINES} more lines", "dim"),)
 
 
 def _shown(path: str, cwd: Path) -> str:
-    return plain(os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path)
+    return _on_one_line(os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path)
+
+
+def _on_one_line(text: str) -> str:
+    """A line that was broken in two could look like an option, or like a question of ours."""
+    return exact(text).replace("\n", "\\n")
 
 
 def _compact(raw_input: object) -> str:

@@ -24,7 +24,7 @@ from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen
 from dragoman.cli.signals import Interrupts
 from dragoman.cli.status import Starting
-from dragoman.cli.text import plain
+from dragoman.cli.text import inert_json, plain
 from dragoman.errors import DragomanError
 from dragoman.proc.link import AgentLink
 from dragoman.session.client import limits_of
@@ -205,6 +205,8 @@ class Drive:
     async def _show(self, batch: Sequence[Event]) -> None:
         if self._job.given.json:
             lines = [to_json(event) for event in (*self._between, *batch)]
+            if os.isatty(STDOUT):
+                lines = [*map(inert_json, lines)]
             self._between.clear()
             if lines:
                 self._outbox.put(STDOUT, b"\n".join(lines) + b"\n")

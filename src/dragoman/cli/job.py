@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from dragoman.errors import InputError
 from dragoman.host.access import parse_access
 from dragoman.host.permission import OnPermission
 from dragoman.session.client import LocalClient
-from dragoman.session.handle import SessionHandle, read_handle
+from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.prompt import Part
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig
@@ -94,7 +95,7 @@ def prepare(given: Given) -> Job:
     )
     client = LocalClient(config=settings, env=env)
     if handle is not None:
-        spec = client.spec_of(handle.agent or handle.command)
+        spec = client.spec_of_handle(handle)
     else:
         spec = client.spec_of(_command(given) if given.agent_command is not None else None)
     return Job(
@@ -149,7 +150,7 @@ def _read_handle(given: Given, env: dict[str, str]) -> SessionHandle:
         raise InputError(f"--resume: {given.resume} cannot be read: {problem.strerror}") from None
     except InputError as problem:
         raise InputError(f"--resume: {given.resume}: {problem}", guidance="Name a file that --save wrote.") from None
-    missing = [secret for secret in handle.secrets if secret.removeprefix("env ") not in env]
+    missing = [secret for secret in handle.secrets if secret.removeprefix(VARIABLE) not in env]
     if missing:
         raise InputError(
             f"the session was opened with what a handle does not keep: {', '.join(missing)}",
@@ -164,7 +165,10 @@ def _save_path(text: str) -> Path:
         raise InputError(f"--save: {path} is a folder", guidance="Name a file in it.")
     if not path.parent.is_dir():
         raise InputError(f"--save: the folder {path.parent} does not exist")
-    return path
+    if path.exists() and not path.is_file():
+        # Replaced by a file it would be gone: /dev/null, /dev/stdout.
+        raise InputError(f"--save: {path} is no regular file", guidance="Name a file; it is written anew.")
+    return Path(os.path.realpath(path))
 
 
 def option_value(session: Session, option_id: str, text: str) -> str | bool:
@@ -184,8 +188,10 @@ def option_value(session: Session, option_id: str, text: str) -> str | bool:
 def save_handle(path: Path, handle: SessionHandle) -> None:
     """Whole or not at all: a handle that was cut would lose the session."""
     try:
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_text(f"{handle.to_json()}\n", encoding="utf-8")
+        # For its owner alone (a command line may hold a key), under a name that nobody can have put a link at.
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"{handle.to_json()}\n")
         beside.replace(path)
     except OSError as problem:
         raise InputError(f"--save: {path} cannot be written: {problem.strerror}") from None

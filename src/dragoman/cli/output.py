@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 
-# A pipe that is writable takes this many bytes at once without blocking, by POSIX's word (PIPE_BUF).
-PIECE = 4096
+# A pipe that is writable takes this many bytes at once without blocking: 4096 on Linux, 512 on macOS.
+PIECE = select.PIPE_BUF
 
 # Some terminals do not know their size and say 0; on one narrower than this nothing would be readable anyway.
 USUAL_WIDTH = 80

@@ -36,7 +36,12 @@ _FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 @click.command(epilog=EPILOG, short_help="Send a prompt to an agent and watch it work.")
 @click.argument("prompt", nargs=-1)
-@click.option("-a", "--agent", metavar="AGENT", help="A preset, as `dragoman agents` lists them. [default: demo]")
+@click.option(
+    "-a",
+    "--agent",
+    metavar="AGENT",
+    help="A preset, as `dragoman agents` lists them, or an address: wss://… [default: demo]",
+)
 @click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, in place of a preset.")
 @click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
 @click.option("--add-dir", metavar="DIR", multiple=True, help="One more folder that the agent may use.")

@@ -20,6 +20,7 @@ _SEQUENCES = re.compile(
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that turn the direction of writing: what is read would not be what is run.
 _DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
+_UNESCAPED = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
 
 ELLIPSIS = "…"
 
@@ -35,6 +36,29 @@ def clean(text: str) -> str:
 def plain(text: str) -> str:
     """The same for what a person has to judge: characters that turn the direction of writing are gone as well."""
     return _DIRECTIONS.sub("", clean(text))
+
+
+def exact(text: str) -> str:
+    """The same for what will be done as it stands, a command or a file's content: what cannot be seen is spelled out.
+
+    To leave it out would hide it: a shell runs also what stands inside of a terminal's sequence.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if _is_seen(character) else _spelled(character) for character in text)
+
+
+def _is_seen(character: str) -> bool:
+    return character.isprintable() or character in "\n\t" or unicodedata.category(character) == "Zs"
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def inert_json(line: bytes) -> bytes:
+    """JSON as it is, with what JSON leaves unescaped and a terminal may obey written as \\uXXXX."""
+    return _UNESCAPED.sub(lambda found: f"\\u{ord(found[0]):04x}", line.decode()).encode()
 
 
 def one_line(text: str, width: int) -> str:

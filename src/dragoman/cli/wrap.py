@@ -27,6 +27,7 @@ class Wrapper:
         """The cursor is at the beginning of a line."""
         self._column = 0
         self._word = ""
+        self._word_columns = 0  # counted once: scripts without spaces make words of thousands of characters
         self._head = ""
 
     def begin_message(self) -> None:
@@ -47,14 +48,15 @@ class Wrapper:
             self._head = (self._head + part).lstrip()[:3]
         width = columns(part)
         if part.isspace():
-            self._word = ""
+            self._word, self._word_columns = "", 0
             if self._column + width > self._room and not self._kept:
                 self._column = self._room  # at the edge, where it would be the beginning of the next line
                 return ""
             self._column += width
             return part
-        before = columns(self._word)
+        before = self._word_columns
         self._word += part
+        self._word_columns += width
         if self._kept or self._column + width <= self._room or self._column == before:
             self._column += width
             return part

@@ -48,7 +48,8 @@ class Approvals:
             yield _key("run", self._real(where if isinstance(where, str) else ""), request.command)
             return
         for diff in request.diffs:
-            yield _key("write", self._real(diff.path), diff.new_text)
+            # With the old text: what was shown is the difference, and of another old text it would be another one.
+            yield _key("write", self._real(diff.path), diff.old_text or "", diff.new_text)
 
     def _real(self, path: str) -> str:
         try:

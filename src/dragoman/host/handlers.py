@@ -3,15 +3,23 @@
 A handler does the work, and only that: the host still holds the agent to the workspace and to its access, and asks
 before anything is written or run. What a handler raises is the agent's answer: an `RpcRefusal` as it is, an `OSError`
 in the protocol's words (a missing file is "not found"), anything else as an internal error.
+
+`HandledFiles` and `HandledTerminals` offer the host what `files.OwnFiles` and `terminals.Terminals` do.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
+from dragoman.host.files import check_same, locate
 from dragoman.host.refusals import failed, not_found
 from dragoman.wire import vocabulary as acp
+from dragoman.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
@@ -46,30 +54,27 @@ class TerminalHandler(Protocol):
 class HandledFiles:
     """A session's use of a `FileHandler`."""
 
-    def __init__(self, handler: FileHandler) -> None:
+    def __init__(self, handler: FileHandler, workspace: Workspace) -> None:
         self._handler = handler
+        self._workspace = workspace
 
     async def read(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse:
-        try:
+        await asyncio.to_thread(locate, self._workspace, request.path)
+        with _in_our_words(request.path):
             return await self._handler.read_text_file(request)
-        except OSError as problem:
-            raise failed(request.path, problem) from None
 
-    async def write(self, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
+    async def before_write(self, request: acp.WriteTextFileRequest) -> tuple[Path, str | None]:
+        path = await asyncio.to_thread(locate, self._workspace, request.path)
+        reading = acp.ReadTextFileRequest(session_id=request.session_id, path=request.path)
         try:
-            return await self._handler.write_text_file(request)
-        except OSError as problem:
-            raise failed(request.path, problem) from None
-
-    async def shown(self, session_id: str, path: str) -> str | None:
-        """The text that a write would replace, for whoever is asked; None where there is none to show."""
-        try:
-            return (
-                await self._handler.read_text_file(acp.ReadTextFileRequest(session_id=session_id, path=path))
-            ).content
+            return path, (await self._handler.read_text_file(reading)).content
         except Exception:
-            # New, binary, too large: it can be written all the same.
-            return None
+            return path, None  # new, binary, too large: it can be written all the same
+
+    async def write(self, path: Path, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
+        await asyncio.to_thread(check_same, self._workspace, request.path, path)
+        with _in_our_words(request.path):
+            return await self._handler.write_text_file(request)
 
 
 class HandledTerminals:
@@ -80,11 +85,14 @@ class HandledTerminals:
         self._open: dict[str, str] = {}  # the terminal's id to the agent's id of the session
         self._closed = False
 
-    async def create(self, request: acp.CreateTerminalRequest) -> acp.CreateTerminalResponse:
-        try:
+    def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> None:
+        """Nothing: a handler knows by itself which programs there are."""
+
+    async def create(
+        self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path
+    ) -> acp.CreateTerminalResponse:
+        with _in_our_words(request.command):
             made = await self._handler.create(request)
-        except OSError as problem:
-            raise failed(request.command, problem) from None
         self._open[made.terminal_id] = request.session_id
         if self._closed:  # meanwhile
             await self.close()
@@ -92,21 +100,21 @@ class HandledTerminals:
         return made
 
     async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
-        self._check(request.terminal_id)
-        return await self._handler.output(request)
+        with self._own(request.terminal_id):
+            return await self._handler.output(request)
 
     async def wait_for_exit(self, request: acp.WaitForTerminalExitRequest) -> acp.WaitForTerminalExitResponse:
-        self._check(request.terminal_id)
-        return await self._handler.wait_for_exit(request)
+        with self._own(request.terminal_id):
+            return await self._handler.wait_for_exit(request)
 
     async def kill(self, request: acp.KillTerminalRequest) -> acp.KillTerminalResponse:
-        self._check(request.terminal_id)
-        return await self._handler.kill(request)
+        with self._own(request.terminal_id):
+            return await self._handler.kill(request)
 
     async def release(self, request: acp.ReleaseTerminalRequest) -> acp.ReleaseTerminalResponse:
-        self._check(request.terminal_id)
-        del self._open[request.terminal_id]
-        return await self._handler.release(request)
+        with self._own(request.terminal_id):
+            del self._open[request.terminal_id]
+            return await self._handler.release(request)
 
     async def close(self) -> None:
         """Release what is left."""
@@ -119,6 +127,17 @@ class HandledTerminals:
                 # The others are to be released too, and the session is to end.
                 logger.exception("the terminal %s could not be released", terminal_id)
 
-    def _check(self, terminal_id: str) -> None:
+    @contextmanager
+    def _own(self, terminal_id: str) -> Iterator[None]:
         if terminal_id not in self._open:
             raise not_found(terminal_id, "Terminal")
+        with _in_our_words(terminal_id):
+            yield
+
+
+@contextmanager
+def _in_our_words(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise failed(what, problem) from None

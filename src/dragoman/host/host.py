@@ -11,19 +11,20 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, InputError
-from dragoman.host import files, questions
+from dragoman.host import questions
 from dragoman.host.access import Access, Verdict, judge
 from dragoman.host.approvals import Approvals
 from dragoman.host.broker import Broker, Decision
+from dragoman.host.files import OwnFiles
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
 from dragoman.host.permission import CANCELLED, OnPermission, PermissionRequest
 from dragoman.host.refusals import denied, invalid, not_offered, withdrawn
-from dragoman.host.terminals import Terminals, command_line
+from dragoman.host.terminals import Terminals
 from dragoman.proc.environment import agent_environment
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
@@ -32,6 +33,7 @@ from dragoman.wire.messages import Request, RequestId
 from dragoman.workspace import OutsideWorkspace, Workspace
 
 T = TypeVar("T", bound=msgspec.Struct)
+Serve: TypeAlias = Callable[[Request], Awaitable[object]]
 
 
 class Host:
@@ -68,25 +70,22 @@ class Host:
         self._environ = dict(environ) if environ is not None else agent_environment(os.environ, {})
         self._broker = Broker(on_permission)
         self._approvals = Approvals(workspace)
-        self._terminals = Terminals()
-        self._handled_files = HandledFiles(file_handler) if file_handler is not None else None
-        self._handled_terminals = HandledTerminals(terminal_handler) if terminal_handler is not None else None
+        self._files = OwnFiles(workspace) if file_handler is None else HandledFiles(file_handler, workspace)
+        self._terminals = Terminals() if terminal_handler is None else HandledTerminals(terminal_handler)
         self._closed = False
         self._cancelling = False
-        self._serving: dict[str, Callable[[Request], Awaitable[object]]] = {
-            "session/request_permission": self._request_permission
-        }
+        self._serving: dict[str, Serve] = {"session/request_permission": self._request_permission}
         if read_files:
-            self._serving["fs/read_text_file"] = self._read_text_file
+            self._serving["fs/read_text_file"] = _unasked(acp.ReadTextFileRequest, self._files.read)
         if write_files:
             self._serving["fs/write_text_file"] = self._write_text_file
         if terminals:
             self._serving |= {
                 "terminal/create": self._create_terminal,
-                "terminal/output": self._terminal_output,
-                "terminal/wait_for_exit": self._wait_for_terminal_exit,
-                "terminal/kill": self._kill_terminal,
-                "terminal/release": self._release_terminal,
+                "terminal/output": _unasked(acp.TerminalOutputRequest, self._terminals.output),
+                "terminal/wait_for_exit": _unasked(acp.WaitForTerminalExitRequest, self._terminals.wait_for_exit),
+                "terminal/kill": _unasked(acp.KillTerminalRequest, self._terminals.kill),
+                "terminal/release": _unasked(acp.ReleaseTerminalRequest, self._terminals.release),
             }
 
     async def serve(self, request: Request) -> object:
@@ -126,8 +125,6 @@ class Host:
         self._closed = True
         self.cancel_pending()
         await self._terminals.close()
-        if self._handled_terminals is not None:
-            await self._handled_terminals.close()
 
     # -- permissions
 
@@ -139,9 +136,11 @@ class Host:
         except msgspec.MsgspecError as problem:
             raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
         decision = await self._decide(request, asked)
-        if decision.by == "callback" and decision.answer.allowed:
-            self._approvals.add(asked)
         option_id = decision.answer.option_id
+        # Every option of that id: where one of them refuses, nobody can tell which was meant.
+        meant = [option.allows for option in asked.options if option.id == option_id]
+        if decision.by == "callback" and decision.answer.allowed and all(meant):
+            self._approvals.add(asked)
         outcome: acp.RequestPermissionOutcome = (
             acp.CancelledPermissionOutcome()
             if option_id is None
@@ -160,7 +159,9 @@ class Host:
 
     async def _decide(self, request: Request, asked: PermissionRequest) -> Decision:
         verdict = judge(self._access, asked, self._workspace, network=self._network, web_search=self._web_search)
-        if self._cancelling:
+        if self._closed:  # meanwhile
+            decision = Decision(CANCELLED, "cancel", "the session is closed")
+        elif self._cancelling:
             decision = Decision(CANCELLED, "cancel", "the run is being cancelled")
         elif verdict.decision == "ask":
             decision = await self._ask(request, asked)
@@ -179,40 +180,14 @@ class Host:
             self._decided(request.id, "cancel", "the agent withdrew its request, or the connection ended")
             raise
 
-    # -- files
-
-    async def _read_text_file(self, request: Request) -> acp.ReadTextFileResponse:
-        params = _params(request, acp.ReadTextFileRequest)
-        if self._handled_files is not None:
-            await asyncio.to_thread(files.locate, self._workspace, params.path)
-            return await self._handled_files.read(params)
-        text = await asyncio.to_thread(files.read_text, self._workspace, params.path, params.line, params.limit)
-        return acp.ReadTextFileResponse(content=text)
+    # -- files and terminals
 
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
-        if self._handled_files is not None:
-            return await self._write_by_handler(self._handled_files, request, params)
-        # Before anyone is asked: what cannot be done anyway is no question.
-        path, old = await asyncio.to_thread(files.before_write, self._workspace, params.path, params.content)
+        path, old = await self._files.before_write(params)
         asked = questions.of_write(path, old, params.content, session_id=self._session_id, workspace=self._workspace)
         await self._permit(request, asked)
-        await asyncio.to_thread(files.write_text, self._workspace, path, params.content)
-        return acp.WriteTextFileResponse()
-
-    async def _write_by_handler(
-        self, handled: HandledFiles, request: Request, params: acp.WriteTextFileRequest
-    ) -> acp.WriteTextFileResponse:
-        path = await asyncio.to_thread(files.locate, self._workspace, params.path)
-        old = await handled.shown(params.session_id, params.path)
-        asked = questions.of_write(path, old, params.content, session_id=self._session_id, workspace=self._workspace)
-        await self._permit(request, asked)
-        # Looked up anew: a person may have thought for minutes, and what was allowed is this place.
-        if await asyncio.to_thread(files.locate, self._workspace, params.path) != path:
-            raise invalid("path", f"{params.path} leads elsewhere now than when it was allowed")
-        return await handled.write(params)
-
-    # -- terminals
+        return await self._files.write(path, params)
 
     async def _create_terminal(self, request: Request) -> acp.CreateTerminalResponse:
         params = _params(request, acp.CreateTerminalRequest)
@@ -221,14 +196,10 @@ class Host:
         cwd = self._folder(params.cwd)
         given = {variable.name: _checked_variable(variable) for variable in params.env}
         env = {**self._environ, **given}
-        # A handler knows by itself which programs there are.
-        argv = command_line(params.command, params.args, env, cwd) if self._handled_terminals is None else []
+        self._terminals.check(params, env, cwd)
         asked = questions.of_command(params.command, params.args, given, cwd, session_id=self._session_id)
         await self._permit(request, asked)
-        if self._handled_terminals is not None:
-            return await self._handled_terminals.create(params)
-        terminal_id = await self._terminals.create(argv, env, cwd, params.output_byte_limit)
-        return acp.CreateTerminalResponse(terminal_id=terminal_id)
+        return await self._terminals.create(params, env, cwd)
 
     def _folder(self, cwd: str | None) -> Path:
         if cwd is None:
@@ -241,35 +212,6 @@ class Host:
             raise invalid("cwd", f"{cwd} is not a folder" if folder.exists() else f"{cwd} does not exist")
         return folder
 
-    async def _terminal_output(self, request: Request) -> acp.TerminalOutputResponse:
-        params = _params(request, acp.TerminalOutputRequest)
-        if self._handled_terminals is not None:
-            return await self._handled_terminals.output(params)
-        terminal = self._terminals[params.terminal_id]
-        output, truncated = terminal.output
-        return acp.TerminalOutputResponse(output=output, truncated=truncated, exit_status=terminal.exit_status)
-
-    async def _wait_for_terminal_exit(self, request: Request) -> acp.WaitForTerminalExitResponse:
-        params = _params(request, acp.WaitForTerminalExitRequest)
-        if self._handled_terminals is not None:
-            return await self._handled_terminals.wait_for_exit(params)
-        status = await self._terminals[params.terminal_id].wait()
-        return acp.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
-
-    async def _kill_terminal(self, request: Request) -> acp.KillTerminalResponse:
-        params = _params(request, acp.KillTerminalRequest)
-        if self._handled_terminals is not None:
-            return await self._handled_terminals.kill(params)
-        await self._terminals[params.terminal_id].end()
-        return acp.KillTerminalResponse()
-
-    async def _release_terminal(self, request: Request) -> acp.ReleaseTerminalResponse:
-        params = _params(request, acp.ReleaseTerminalRequest)
-        if self._handled_terminals is not None:
-            return await self._handled_terminals.release(params)
-        await self._terminals.release(params.terminal_id)
-        return acp.ReleaseTerminalResponse()
-
 
 def _by_access(asked: PermissionRequest, verdict: Verdict) -> Decision:
     if verdict.decision != "allow":
@@ -278,6 +220,15 @@ def _by_access(asked: PermissionRequest, verdict: Verdict) -> Decision:
         return Decision(asked.allow(), "access", verdict.reason)
     except InputError as problem:  # no option allows: there is nothing to take but the way out
         return Decision(CANCELLED, "access", f"{verdict.reason}, but {problem}")
+
+
+def _unasked(type_: type[T], act: Callable[[T], Awaitable[object]]) -> Serve:
+    """Serves what nobody is asked about."""
+
+    async def serve(request: Request) -> object:
+        return await act(_params(request, type_))
+
+    return serve
 
 
 def _params(request: Request, type_: type[T]) -> T:

@@ -30,8 +30,8 @@ def not_found(uri: str, what: str = "Resource") -> RpcRefusal:
     return RpcRefusal(NOT_FOUND, f"{what} not found: {uri}", {"uri": uri})
 
 
-def not_offered(method: str, hint: str = "") -> RpcRefusal:
-    return RpcRefusal(METHOD_NOT_FOUND, f"{method} is not offered by this client{hint}", {"method": method})
+def not_offered(method: str) -> RpcRefusal:
+    return RpcRefusal(METHOD_NOT_FOUND, f"{method} is not offered by this client", {"method": method})
 
 
 def failed(path: str, problem: OSError) -> RpcRefusal:

@@ -13,7 +13,6 @@ import codecs
 import os
 import re
 import shutil
-import signal
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,8 +20,10 @@ from typing import Final
 
 from dragoman.errors import InputError, StartError
 from dragoman.host.refusals import invalid, not_found
+from dragoman.proc.exits import signal_name
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.spawn import spawn
+from dragoman.wire import vocabulary as acp
 from dragoman.wire.vocabulary import TerminalExitStatus
 
 # Where the agent names none: thousands of lines, more than a model reads, and little enough for many terminals.
@@ -100,7 +101,7 @@ class Terminal:
         code = self._link.exit_code
         if code is None or not self._reading.done():
             return None
-        return TerminalExitStatus(exit_code=code) if code >= 0 else TerminalExitStatus(signal=_signal_name(-code))
+        return TerminalExitStatus(exit_code=code) if code >= 0 else TerminalExitStatus(signal=signal_name(-code))
 
     async def wait(self) -> TerminalExitStatus:
         await self._link.wait()
@@ -117,12 +118,10 @@ class Terminal:
 
     async def _end(self) -> None:
         if self._link.exit_code is None:
+            self._link.terminate()
             try:
-                os.killpg(self._link.pid, signal.SIGTERM)
                 async with asyncio.timeout(GRACE):
                     await self._link.wait()
-            except (ProcessLookupError, PermissionError):
-                pass  # it is ending by itself
             except TimeoutError:
                 self._link.kill()
         await self._link.end(GRACE)
@@ -134,33 +133,49 @@ class Terminals:
         self._terminals: dict[str, Terminal] = {}
         self._released: set[Terminal] = set()  # and still ending
 
-    def __getitem__(self, terminal_id: str) -> Terminal:
-        try:
-            return self._terminals[terminal_id]
-        except KeyError:
-            raise not_found(terminal_id, "Terminal") from None
+    def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> None:
+        """Before anyone is asked: what cannot be done anyway is no question."""
+        command_line(request.command, request.args, env, cwd)
 
-    async def create(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, output_limit: int | None) -> str:
-        """Start a command (as `command_line` made it) and return the terminal's id."""
+    async def create(
+        self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path
+    ) -> acp.CreateTerminalResponse:
+        """Once it is allowed."""
         if len(self._terminals) >= MOST_TERMINALS:
             raise invalid("command", f"{MOST_TERMINALS} terminals are open already: release those that are not needed")
-        limit = min(DEFAULT_OUTPUT_LIMIT if output_limit is None else output_limit, MOST_OUTPUT)
+        argv = command_line(request.command, request.args, env, cwd)
         try:
             link = await spawn([*_LAUNCH, *argv], cwd=cwd, env=env, name=os.path.basename(argv[0]))
         except (InputError, StartError) as problem:
             raise invalid("command", str(problem)) from None
         link.close()
+        wanted = request.output_byte_limit
+        limit = min(DEFAULT_OUTPUT_LIMIT if wanted is None else wanted, MOST_OUTPUT)
         # Random, so that no terminal of an earlier process of ours has the same in the session's record.
         terminal_id = f"term_{uuid.uuid4().hex[:12]}"
         self._terminals[terminal_id] = Terminal(link, limit)
-        return terminal_id
+        return acp.CreateTerminalResponse(terminal_id=terminal_id)
 
-    async def release(self, terminal_id: str) -> None:
-        terminal = self[terminal_id]
-        del self._terminals[terminal_id]
+    async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
+        terminal = self._own(request.terminal_id)
+        output, truncated = terminal.output
+        return acp.TerminalOutputResponse(output=output, truncated=truncated, exit_status=terminal.exit_status)
+
+    async def wait_for_exit(self, request: acp.WaitForTerminalExitRequest) -> acp.WaitForTerminalExitResponse:
+        status = await self._own(request.terminal_id).wait()
+        return acp.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
+
+    async def kill(self, request: acp.KillTerminalRequest) -> acp.KillTerminalResponse:
+        await self._own(request.terminal_id).end()
+        return acp.KillTerminalResponse()
+
+    async def release(self, request: acp.ReleaseTerminalRequest) -> acp.ReleaseTerminalResponse:
+        terminal = self._own(request.terminal_id)
+        del self._terminals[request.terminal_id]
         self._released.add(terminal)
         await terminal.end()
         self._released.discard(terminal)
+        return acp.ReleaseTerminalResponse()
 
     async def close(self) -> None:
         """End all of them, at once."""
@@ -168,6 +183,12 @@ class Terminals:
         self._terminals.clear()
         await asyncio.gather(*(terminal.end() for terminal in self._released))
         self._released.clear()
+
+    def _own(self, terminal_id: str) -> Terminal:
+        try:
+            return self._terminals[terminal_id]
+        except KeyError:
+            raise not_found(terminal_id, "Terminal") from None
 
 
 def command_line(command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[str]:
@@ -190,10 +211,3 @@ def _program(command: str, env: Mapping[str, str], cwd: Path) -> str | None:
         file = cwd / command
         return str(file) if file.is_file() and os.access(file, os.X_OK) else None
     return shutil.which(command, path=env.get("PATH", os.defpath))
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

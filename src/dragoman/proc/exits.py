@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,6 +22,14 @@ UNKNOWN_EXIT = 255
 class Ended(NamedTuple):
     code: int
     reaped: bool
+
+
+def signal_name(number: int) -> str:
+    """A signal as people call it."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def watch_exit(loop: asyncio.AbstractEventLoop, pid: int, on_exit: Callable[[Ended], None]) -> Callable[[], None]:

@@ -109,6 +109,11 @@ class ProcessLink:
         if not self._exited.done():
             signal_group(self.pid, signal.SIGINT)
 
+    def terminate(self) -> None:
+        """Send SIGTERM to the group: for a command that does not end with its stdin."""
+        if not self._exited.done():
+            signal_group(self.pid, signal.SIGTERM)
+
     def kill(self) -> None:
         if not self._reaped:
             signal_group(self.pid, signal.SIGKILL)

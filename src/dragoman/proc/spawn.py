@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dragoman.errors import CommandNotExecutable, CommandNotFound, ExitedAtStart, InputError, StartError
 from dragoman.proc._reaper_main import signal_group
+from dragoman.proc.exits import signal_name
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
@@ -54,6 +55,7 @@ async def spawn(
         except BaseException:  # a loop that cannot watch descriptors
             signal_group(process.pid, signal.SIGKILL)
             process.wait()
+            reaper().remove(process.pid)  # its number is free, and may soon be a stranger's
             raise
     except BaseException:
         pipes.close_ours()
@@ -107,7 +109,7 @@ def start_failure(link: AgentLink, install: str | None = None) -> StartError:
     words = f" It said:\n{stderr}" if stderr else " It said nothing on stderr."
     match code:
         case _ if code < 0:
-            message = f"`{command}` was ended at start by {_signal_name(-code)}."
+            message = f"`{command}` was ended at start by {signal_name(-code)}."
         case _ if code == EXIT_NOT_FOUND:
             message = f"`{command}` could not find the program to run (exit code 127)."
             return CommandNotFound(message + words, guidance=_installing(install), stderr=stderr, exit_code=code)
@@ -216,10 +218,3 @@ def _first_line(file: Path) -> str:
             return opened.readline(256).decode("utf-8", "replace").strip()
     except OSError:
         return "(it cannot be read)"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

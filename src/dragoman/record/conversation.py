@@ -5,21 +5,19 @@ Pure. Used on the living connection and on recordings alike.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from dragoman.record.fold import SessionFold
+from dragoman.wire.envelope import session_in
 from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Update
 from dragoman.wire.peer import Peer
 
 # Whose answers tell the id of a session that is new.
 _NAMING = ("session/new", "session/fork")
-
-
-class _Params(msgspec.Struct, frozen=True):
-    session_id: str | None = msgspec.field(name="sessionId", default=None)
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -31,7 +29,8 @@ class Conversation:
     """Follows both directions of one connection."""
 
     def __init__(self) -> None:
-        self._readers = {"in": Peer(), "out": Peer()}
+        # Without a limit: what was sent, or kept, is a whole line already.
+        self._readers = {"in": Peer(line_limit=sys.maxsize), "out": Peer(line_limit=sys.maxsize)}
         self._sessions: dict[tuple[str, RequestId], str | None] = {}  # of requests without an answer
 
     def read(self, direction: Literal["in", "out"], line: bytes) -> list[Heard]:
@@ -60,14 +59,6 @@ class Conversation:
                 return session_in(result) or known if method in _NAMING else known or session_in(result)
             case _:
                 return None
-
-
-def session_in(raw: msgspec.Raw) -> str | None:
-    """The session that params or a result name."""
-    try:
-        return msgspec.json.decode(raw, type=_Params).session_id
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
 
 
 class _Recorded(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from dragoman.errors import REQUEST_CANCELLED
 from dragoman.record import notes, rows, settings
 from dragoman.record.facts import (
     BlockAdded,
@@ -394,7 +395,7 @@ class SessionFold:
     def _outcome(self, run: rows.Run, end: RunEnd) -> tuple[rows.RunStatus, str | None]:
         if end.error is not None:
             # Agents that answer a cancel with an error did what they were asked.
-            cancelled = run.cancel_requested or end.error.code == -32800
+            cancelled = run.cancel_requested or end.error.code == REQUEST_CANCELLED
             return ("cancelled", None) if cancelled else ("error", None)
         match end.stop_reason:
             case "cancelled":

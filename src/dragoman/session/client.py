@@ -39,6 +39,15 @@ class OwnedSession(Session):
         if not self._runtime.busy:
             await self._runtime.close()
 
+    async def _let_go(self) -> None:
+        try:
+            await super()._let_go()
+        finally:
+            # Here too: who gives up waiting for `close` must not leave the process behind. Where the runtime is being
+            # closed already, it waits for us, and we must not wait for it.
+            if not self._runtime.busy and not self._runtime.closed:
+                await self._runtime.close()
+
 
 class Opening:
     """A session about to be opened: await it, or enter it."""
@@ -74,6 +83,8 @@ class LocalClient:
         limits: Limits | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
+        if not isinstance(limits, Limits | None):
+            raise InputError(f"limits is {limits!r}; expected Limits, such as Limits(cancel_grace=1)")
         self._config = config or load()
         self._env = dict(env or {})
         self._headers = dict(headers or {})
@@ -93,7 +104,7 @@ class LocalClient:
         known = read_handle(handle)
         self._check_secrets(known)
         given = config or config_of_handle(known)
-        runtime = self._runtime(self._spec_of_handle(known), given)
+        runtime = self._runtime(self.spec_of_handle(known), given)
         return await self._opened(runtime, lambda: runtime.resume_session(known, given))
 
     async def close(self) -> None:
@@ -106,20 +117,26 @@ class LocalClient:
         if agent is None:
             agent = self._config.agent
         if isinstance(agent, AgentSpec):
-            return agent
+            env, headers = {**agent.env, **self._env}, {**agent.headers, **self._headers}
+            return replace(agent, env=env, headers=headers, given=tuple(dict.fromkeys((*agent.given, *self._env))))
         if isinstance(agent, str) and agent.partition("://")[0] in REMOTE_SCHEMES and "://" in agent:
             return AgentSpec(url=agent, headers=self._headers)
         if isinstance(agent, str):
             return spec_of_preset(load_preset(agent, self._config), env=self._env)
+        if not isinstance(agent, Sequence):
+            raise InputError(
+                f"the agent is {agent!r}; expected a name, an address, a command as a list, or an AgentSpec"
+            )
         return AgentSpec(command=tuple(agent), env=self._env)
 
-    def _spec_of_handle(self, handle: SessionHandle) -> AgentSpec:
+    def spec_of_handle(self, handle: SessionHandle) -> AgentSpec:
+        """The spec of the agent that a snapshot names."""
         if handle.agent is not None:
             return self.spec_of(handle.agent)
-        if handle.url is not None:
-            return self.spec_of(handle.url)
         return AgentSpec(
             command=handle.command,
+            url=handle.url,
+            headers=self._headers if handle.url is not None else {},
             env=self._env,
             name=handle.name or "",
             auth_method=handle.auth_method,

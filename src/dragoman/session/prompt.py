@@ -57,6 +57,8 @@ Input: TypeAlias = Part | Sequence[Part]
 
 
 def parts_of(given: Input) -> tuple[Part, ...]:
+    if not isinstance(given, str | msgspec.Struct | Sequence) or isinstance(given, bytes | bytearray):
+        raise InputError(f"the prompt is {given!r:.80}; expected a text, or a list of texts and attachments")
     parts = (given,) if isinstance(given, str | msgspec.Struct) else tuple(given)
     if not parts or all(isinstance(part, str) and not part.strip() for part in parts):
         raise InputError("the prompt is empty", guidance="Say what the agent shall do.")
@@ -81,7 +83,8 @@ def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
             data, mime_type = _media(part.source, part.mime_type, "audio")
             return acp.AudioContent(data=data, mime_type=mime_type)
         case File():
-            path = Path(part.path).expanduser().resolve()
+            _check_regular(given_path := Path(part.path).expanduser())
+            path = given_path.resolve()
             kind = mimetypes.guess_type(path.name)[0] or "text/plain"
             return _text_resource(path.as_uri(), str(path), _read_text(path), kind, capabilities)
         case Attachment():
@@ -128,11 +131,23 @@ def _media(source: Path | str | bytes, mime_type: str | None, family: str) -> tu
     path = Path(source).expanduser()
     kind = mime_type or mimetypes.guess_type(path.name)[0]
     if kind is None or not kind.startswith(f"{family}/"):
-        raise InputError(f"{path} does not look like {family}: give its mime_type")
+        raise InputError(
+            f"{path} does not look like {family} by its name",
+            guidance=f"Give it the ending of its format, or in Python its mime_type ('{family}/…').",
+        )
     return base64.b64encode(_read_bytes(path)).decode(), kind
 
 
+def _check_regular(path: Path) -> None:
+    """A pipe would hold up the whole program until someone writes, and a device may have no end."""
+    if path.exists() and not path.is_dir() and not path.is_file():
+        raise InputError(
+            f"{path} is no regular file", guidance="Read it yourself and pass an Attachment; or pipe it in."
+        )
+
+
 def _read_bytes(path: Path) -> bytes:
+    _check_regular(path)
     try:
         return path.read_bytes()
     except OSError as problem:

@@ -12,10 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
-from dragoman.record.conversation import Conversation, session_in
+from dragoman.errors import NOT_FOUND, DragomanError
+from dragoman.host.refusals import not_offered
+from dragoman.proc.link import AgentLink
+from dragoman.record.conversation import Conversation
 from dragoman.session.diagnostics import Diagnostics
-from dragoman.wire.connection import Connection, RpcRefusal
+from dragoman.wire.connection import Connection, RpcRefusal, first_of
+from dragoman.wire.envelope import session_in
 from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RequestId, Update
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ class Router:
     def __init__(self, diagnostics: Diagnostics, on_end: Callable[[], Awaitable[DragomanError]]) -> None:
         self.sessions: dict[str, Session] = {}  # by the agent's id
         self.connection: Connection | None = None
+        self.link: AgentLink | None = None
+        self._over = False  # the agent has ended: what it left is read to its end
         self._diagnostics = diagnostics
         self._on_end = on_end
         self._opening: dict[RequestId, Session] = {}
@@ -125,7 +130,7 @@ class Router:
     async def serve(self, request: Request) -> object:
         agent_session_id = session_in(request.params)
         if agent_session_id is None:
-            raise RpcRefusal(METHOD_NOT_FOUND, f"{request.method} is not offered by this client")
+            raise not_offered(request.method)
         session = self.sessions.get(agent_session_id)
         if session is None:
             raise RpcRefusal(NOT_FOUND, f"no session {agent_session_id!r} is open here")
@@ -151,10 +156,18 @@ class Router:
         while self._too_much_waits() and not self._awaited():
             self.held = True
             self._woken.clear()
-            await self._woken.wait()
+            # An agent that has ended can add nothing to what is in the pipe, and its end must be heard of.
+            await first_of(self._woken.wait(), self._link_ended())
         self.held = False
 
+    async def _link_ended(self) -> None:
+        assert self.link is not None
+        await self.link.wait()
+        self._over = True
+
     def _too_much_waits(self) -> bool:
+        if self._over:
+            return False
         runs = self._active_runs()
         if not any(run.waiting for run in runs):
             self._weight = 0

@@ -10,6 +10,7 @@ read. `await run` alone drains: nobody will look at the events, so none are kept
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import DeadlineExceeded, DragomanError, IdleLimitExceeded, InputError, LimitExceeded
 from dragoman.record import rows
+from dragoman.session.idle import IdleWatch
 from dragoman.session.result import RunOutcome, RunResult, failure_of
 from dragoman.views import events
 from dragoman.views.events import Event, texts
@@ -65,7 +67,7 @@ class Run:
     async def result(self) -> RunResult:
         """Waits for the end. Raises what the run failed with; a cancelled run returns its result."""
         if self._reader == "nobody":
-            self._drain()
+            self.drain()
         try:
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
@@ -93,7 +95,7 @@ class Run:
                 if len(queue) == LOW_WATER:
                     self._session.wake_reader()
         finally:
-            self._drain()  # who leaves the loop early will look at none of the rest, and must not hold up the agent
+            self.drain()  # who leaves the loop early will look at none of the rest, and must not hold up the agent
 
     def claim(self) -> None:
         """From here on the events are for one reader alone."""
@@ -137,7 +139,7 @@ class Run:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._finished.done():
-            self._drain()
+            self.drain()
             await self.cancel()
 
     @property
@@ -251,7 +253,8 @@ class Run:
             tool_calls=tuple(call for call in fold.tool_calls if call.run_id == self.id),
         )
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Nobody will look at the rest of the events: they are not kept, and hold up nobody."""
         self._reader = "drained"
         self.wants_events = False
         self._queue.clear()
@@ -259,25 +262,18 @@ class Run:
 
     async def _watch_limits(self) -> None:
         """Ends the run by a polite cancel when its deadline has passed, or nothing was heard for too long."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + self._deadline if self._deadline is not None else None
-        frames, quiet_since = self._session.frames, loop.time()
+        session, loop = self._session, asyncio.get_running_loop()
+        ends = loop.time() + self._deadline if self._deadline is not None else math.inf
+        idle = IdleWatch(self._idle_limit, loop.time(), session.frames) if self._idle_limit is not None else None
         while True:
             now = loop.time()
-            if ends is not None and now >= ends:
+            if now >= ends:
                 self._exceeded(DeadlineExceeded(f"the run's deadline of {self._deadline:g} s has passed"))
                 return
-            waits = [ends - now] if ends is not None else []
-            if self._idle_limit is not None:
-                # Silence while a tool runs, or while a person is asked, is not a hang.
-                if self._session.frames != frames or self._session.at_work:
-                    frames, quiet_since = self._session.frames, now
-                if now - quiet_since >= self._idle_limit:
-                    self._exceeded(IdleLimitExceeded(f"nothing was heard of the agent for {self._idle_limit:g} s"))
-                    return
-                # Looking four times within the limit costs nothing, and is late by a quarter of it at most.
-                waits.append(self._idle_limit / 4)
-            await asyncio.sleep(min(waits))
+            if idle is not None and idle.look(now, session.frames, session.at_work):
+                self._exceeded(IdleLimitExceeded(f"nothing was heard of the agent for {self._idle_limit:g} s"))
+                return
+            await asyncio.sleep(min(ends - now, idle.interval if idle is not None else math.inf))
 
     def _exceeded(self, limit: LimitExceeded) -> None:
         if self.cancelling:

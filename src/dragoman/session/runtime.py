@@ -100,7 +100,7 @@ class AgentRuntime:
                 self._connection = Connection(
                     self._link, self._router, line_limit=self._line_limit, gone=self._link.wait
                 )
-                self._router.connection = self._connection
+                self._router.connection, self._router.link = self._connection, self._link
                 await self._shake_hands(self._connection)
         except TimeoutError:
             failure = self._start_timeout()
@@ -251,6 +251,11 @@ class AgentRuntime:
                 await self._connection.close()
 
     @property
+    def closed(self) -> bool:
+        """It is closed, or being closed."""
+        return self._closed
+
+    @property
     def busy(self) -> bool:
         """Sessions are open on it."""
         return bool(self._router.sessions)
@@ -291,11 +296,15 @@ class AgentRuntime:
         )
         self._router.bind(session, handle.agent_session_id)  # before it is asked for: what it replays is its own
         await self._open(method, params, session)
-        if method == "session/load" and self.spec.late_replay:
-            await _quiet(session)
         if params.system_prompt is not None or handle.system_prompt_told:
             session.system_prompt_told()
-        await self._restore(session, handle)
+        try:
+            if method == "session/load" and self.spec.late_replay:
+                await _quiet(session)
+            await self._restore(session, handle)
+        except BaseException:
+            await session.close()  # else it could not be opened again
+            raise
         return await self._configured(session)
 
     async def _restore(self, session: Session, handle: SessionHandle) -> None:

@@ -24,6 +24,7 @@ from dragoman.session import settings
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
 from dragoman.session.once import Once
+from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.snapshot import handle_of
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from dragoman.session.runtime import AgentRuntime
 
 logger = logging.getLogger(__name__)
-
-SessionStatus = Literal["idle", "running", "waiting", "error"]
 
 
 class Session:
@@ -94,11 +93,13 @@ class Session:
         on every update.
         """
         for name, seconds in (("deadline", deadline), ("idle_limit", idle_limit)):
-            if seconds is not None and seconds <= 0:
-                raise InputError(f"{name} must be more than 0 seconds, not {seconds}")
+            if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+                raise InputError(f"{name} must be a number of seconds, more than 0, not {seconds!r}")
         self._check_open()
         blocks = assemble(prompt, self.capabilities())
         busy = self._active or (self._queue[0][0] if self._queue else None)
+        if when_busy not in ("queue", "raise"):
+            raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
         if busy is not None and when_busy == "raise":
             raise SessionBusy(f"session {self.id} is busy with run {busy.id}")
         run = Run(self, new_id(), deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat)
@@ -199,7 +200,7 @@ class Session:
         self._active = run
         run.began()
         try:
-            self._record("host", notes.write(notes.Prompt(run.id, said)), time.time())
+            self.record("host", notes.write(notes.Prompt(run.id, said)), time.time())
             self._runtime.send_prompt(self, blocks)
         except BaseException as problem:
             # It did not reach the agent: the session is as free as before.
@@ -217,8 +218,12 @@ class Session:
         try:
             self._check_open()
             self._begin(run, blocks)
-        except DragomanError as problem:
-            run.lost(problem, time.time())
+        except Exception as problem:
+            # Whatever it is, who waits for this run must learn of it, and the next ones have their turn.
+            failure = (
+                problem if isinstance(problem, DragomanError) else DragomanError(f"it could not be sent: {problem}")
+            )
+            run.lost(failure, time.time())
             self._begin_next()
 
     def cancel_run(self, run: Run) -> None:
@@ -249,35 +254,23 @@ class Session:
         """One update: the path that is taken a hundred thousand times, and written for it."""
         self._position = position = self._position + 1
         run = self._active
-        if run is None:
-            self._tell(self.fold.update(position, at, update.update), at, update.line)
-            return
-        if run.heartbeat is not None:
-            self._call(run.heartbeat)
-        said = self.fold.more_text(update.update)
-        if said is not None:
-            message, text = said
-            if run.wants_events:
-                run.push(AssistantDelta(at, self.id, run.id, update.line, text, message.id))
-            if self._on_event is not None:
-                self._call(self._on_event, AssistantDelta(at, self.id, run.id, update.line, text, message.id))
-            return
-        changed = self.fold.update(position, at, update.update)
-        if run.wants_events or self._on_event is not None:
-            for fact in changed:
-                event = event_of(fact, at, self.id, run.id, update.line)
-                if event is not None:
-                    self.emit(run, event)
+        if run is not None:
+            if run.heartbeat is not None:
+                self._call(run.heartbeat)
+            said = self.fold.more_text(update.update)
+            if said is not None:
+                if run.wants_events or self._on_event is not None:
+                    message, text = said
+                    self.emit(run, AssistantDelta(at, self.id, run.id, update.line, text, message.id))
+                return
+        self._tell(self.fold.update(position, at, update.update), at, update.line)
 
     def system_prompt_told(self) -> None:
         """The agent has it already, by a request of its own or from an earlier run."""
         self._unsaid_system_prompt = None
 
     def record(self, direction: Direction, message: Message, at: float) -> None:
-        """Any other frame of this session, sent or received."""
-        self._record(direction, message, at)
-
-    def _record(self, direction: Direction, message: Message, at: float) -> None:
+        """Any other frame of this session, sent, received, or noted by us."""
         self._position += 1
         self._tell(self.fold.apply(self._position, at, direction, message), at, getattr(message, "line", None))
 
@@ -330,7 +323,7 @@ class Session:
         run = self._active
         if run is not None:
             status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
-            self._record("host", notes.write(notes.RunCut(run.id, status, str(failure))), now)
+            self.record("host", notes.write(notes.RunCut(run.id, status, str(failure))), now)
         else:
             kind = type(failure).__name__
             error = events.Error(now, self.id, None, None, str(failure), failure.category, kind, failure.guidance)
@@ -340,7 +333,7 @@ class Session:
             waiting.lost(fresh(failure), now)
 
     def _decided(self, request_id: RequestId, by: str, reason: str) -> None:
-        self._record("host", notes.write(notes.Decision(request_id, by, reason)), time.time())
+        self.record("host", notes.write(notes.Decision(request_id, by, reason)), time.time())
 
     # -- for the runs
 

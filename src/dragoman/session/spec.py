@@ -66,6 +66,10 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
                 f"AgentSpec.command must be a list of strings, the program first; got {self.command!r}",
                 guidance='For example: AgentSpec(command=["my-agent", "--acp"])',
             )
+        for variable, value in self.env.items():
+            if not isinstance(value, str | None):
+                # Without the value, which may be a key.
+                raise InputError(f"env: {variable} is of the type {type(value).__name__}; expected a text, or None")
         msgspec.structs.force_setattr(self, "command", tuple(self.command))
         if not self.name:
             msgspec.structs.force_setattr(self, "name", Path(self.command[0]).name)
@@ -102,6 +106,9 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(workspace, str | Path):
             msgspec.structs.force_setattr(self, "workspace", Workspace(workspace))
         msgspec.structs.force_setattr(self, "access", parse_access(self.access))
+        for field in ("on_permission", "on_event"):
+            if (given := getattr(self, field)) is not None and not callable(given):
+                raise InputError(f"{field} is {given!r}; expected a function")
         msgspec.structs.force_setattr(self, "mcp_servers", tuple(exact(server) for server in self.mcp_servers))
 
 

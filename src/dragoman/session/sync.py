@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -17,11 +17,12 @@ from dragoman.errors import InputError
 from dragoman.session import client
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
+from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
 from dragoman.session.run import Run
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.session import Session, SessionStatus
+from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.views.events import Event
 
@@ -61,6 +62,10 @@ class _Background:
             future.result()
             raise
 
+    def soon(self, action: Callable[[], None]) -> None:
+        """Has it done there, and waits for nothing: may be called from anywhere, at any time."""
+        self._running().call_soon_threadsafe(action)
+
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
@@ -96,8 +101,11 @@ class SyncRun:
 
     def __iter__(self) -> Iterator[Event]:
         self._run.claim()
-        while batch := _background.call(self._run.next_events()):
-            yield from batch
+        try:
+            while batch := _background.call(self._run.next_events()):
+                yield from batch
+        finally:
+            _background.soon(self._run.drain)  # as in the async loop: who leaves early must not hold up the agent
 
     def __enter__(self) -> SyncRun:
         return self

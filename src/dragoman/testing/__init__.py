@@ -4,6 +4,7 @@ memory       an agent that lives in this process, behind the same link as a real
 scripted     an agent whose behaviour a test writes as one async function; in memory, or as a process
 stage        a session on a scripted agent, in one line
 demo         the demo agent, in memory or as a process
+tee          recordings of real conversations, made between a client and an agent or around a runtime's link
 leaks        proof that a test left no task, descriptor or process
 conformance  what every runtime, session and run must do, as checks that any implementation can be run through
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from dragoman.testing.stage import play as play
     from dragoman.testing.stage import runtime_of as runtime_of
     from dragoman.testing.stage import session_of as session_of
+    from dragoman.testing.tee import recorded as recorded
 
 # Loaded when first used: a scripted agent that runs as a process needs the least of it, and starts sooner.
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     "memory_runtime": "memory",
     "nothing_left": "leaks",
     "play": "stage",
+    "recorded": "tee",
     "runtime_of": "stage",
     "session_of": "stage",
 }

@@ -27,6 +27,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from dragoman.record import facts, rows
+from dragoman.wire import lenient
+from dragoman.wire.messages import UNREADABLE
 from dragoman.wire.vocabulary import ContentBlock, PermissionOption, ToolCallContent, ToolCallLocation
 
 
@@ -54,7 +56,7 @@ class EventBase(msgspec.Struct, frozen=True, gc=False):
     def raw(self) -> Any:
         """The update (or the request's params, or the answer) as the agent said it, unknown fields and all."""
         found = raw_of(self.line)
-        return None if found is None else msgspec.json.decode(found)
+        return None if found is None else lenient.decode(found, Any)
 
 
 class RunStarted(EventBase, frozen=True, gc=False):
@@ -319,11 +321,11 @@ def raw_of(line: bytes | None) -> msgspec.Raw | None:
     if line is None:
         return None
     try:
-        frame = _frame.decode(line)
+        frame = _frame.decode(line.decode())  # as text: what is passed on unread must be UTF-8 all the same
         if isinstance(frame.params, msgspec.Raw):
             update = _params.decode(frame.params).update
             return update if isinstance(update, msgspec.Raw) else frame.params
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         # A line that had to be repaired: the text of it is the best there is.
         return msgspec.Raw(msgspec.json.encode(line.decode("utf-8", errors="replace")))
     for part in (frame.result, frame.error):

@@ -32,10 +32,10 @@ import msgspec
 
 from dragoman.errors import AgentCrashed, DragomanError, InputError
 from dragoman.host.permission import PermissionRequest
-from dragoman.record.conversation import session_in
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, Unknown, Update
+from dragoman.wire.envelope import session_in
+from dragoman.wire.messages import UNREADABLE, Message, Noise, Notification, Oversized, Reply, Request, Unknown, Update
 
 MessageType: TypeAlias = Literal[
     "session_init",
@@ -73,14 +73,13 @@ def read_message(data: bytes | str) -> UnifiedMessage:
     """A message as JSON, from a front end in another process."""
     try:
         return msgspec.json.decode(data, type=UnifiedMessage)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+    except UNREADABLE as problem:
         raise InputError(f"this is no message: {problem}", guidance="A message is one JSON object.") from None
 
 
 # -- from the agent
 
 _OPENING = ("session/new", "session/load", "session/resume", "session/fork")
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _UpdateLine(msgspec.Struct, frozen=True):
@@ -256,7 +255,7 @@ def _said(message: Update) -> tuple[Fields, Fields]:
         beside = _update_line(message.line).params
         said = beside.pop("update")
         beside.pop("sessionId", None)
-    except (*_UNREADABLE, KeyError):
+    except (*UNREADABLE, KeyError):
         # A line that had to be mended, or two on one: what was made of it is the best there is.
         update = message.update
         said, beside = _plain(update.raw) if isinstance(update, Unknown) else msgspec.to_builtins(update), {}
@@ -267,7 +266,7 @@ def _frame(message: Request | Notification | Reply) -> Fields:
     """The JSON-RPC message as it was said."""
     try:
         frame = lenient.decode(message.line, dict[str, Any])
-    except _UNREADABLE:
+    except UNREADABLE:
         frame = _put_together(message)
     frame.pop("jsonrpc", None)
     return frame
@@ -288,7 +287,7 @@ def _put_together(message: Request | Notification | Reply) -> Fields:
 def _plain(raw: msgspec.Raw) -> object:
     try:
         return lenient.decode(raw, Any)
-    except _UNREADABLE:
+    except UNREADABLE:
         return _text(bytes(raw))
 
 

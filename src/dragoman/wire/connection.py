@@ -27,7 +27,17 @@ from dragoman.errors import (
     RequestTimeout,
 )
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
-from dragoman.wire.messages import Message, Notification, Oversized, Reply, Request, RequestId, RpcError, Update
+from dragoman.wire.messages import (
+    UNREADABLE,
+    Message,
+    Notification,
+    Oversized,
+    Reply,
+    Request,
+    RequestId,
+    RpcError,
+    Update,
+)
 from dragoman.wire.outline import outline
 from dragoman.wire.peer import Peer
 from dragoman.wire.transport import Transport
@@ -184,13 +194,7 @@ class Connection:
 
     async def _wait_for_room(self) -> None:
         """Also over when the other side has ended: what it still wrote is little, and its end must be heard of."""
-        waits = [self._room.wait()] if self._gone is None else [self._room.wait(), self._gone()]
-        tasks = [asyncio.get_running_loop().create_task(wait) for wait in waits]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
+        await first_of(self._room.wait(), *([self._gone()] if self._gone is not None else []))
 
     def _dispatch(self, messages: list[Message]) -> None:
         if not messages:
@@ -267,7 +271,7 @@ class Connection:
     def _cancel_served(self, params: msgspec.Raw) -> None:
         try:
             request_id = msgspec.json.decode(params, type=_CancelParams).requestId
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return
         serving = self._unanswered.get(request_id)
         if serving is not None:
@@ -301,6 +305,16 @@ class Connection:
         await asyncio.wait([self._reader])
         if self._served:
             await asyncio.wait(self._served)
+
+
+async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Returns when one of them does; the others are given up."""
+    tasks = [asyncio.get_running_loop().create_task(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class _CancelParams(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from dragoman.errors import UnsupportedVersion
+from dragoman.errors import INTERNAL_ERROR, UnsupportedVersion
 from dragoman.wire import lenient
 from dragoman.wire.messages import Message, Reply, RpcError, Unknown
 from dragoman.wire.vocabulary import PromptResponse, SessionNotification, SessionUpdate, Usage
@@ -75,9 +75,11 @@ class Version1:
         except msgspec.MsgspecError:
             # A stop reason we do not know still ends the run; one that is missing is the agent's error.
             try:
-                stop_reason = msgspec.json.decode(message.result, type=_LenientPromptResponse).stopReason
+                stop_reason = lenient.decode(message.result, _LenientPromptResponse).stopReason
             except msgspec.MsgspecError as problem:
-                return RunEnd(stop_reason=None, error=RpcError(code=-32603, message=f"no stop reason: {problem}"))
+                return RunEnd(
+                    stop_reason=None, error=RpcError(code=INTERNAL_ERROR, message=f"no stop reason: {problem}")
+                )
             return RunEnd(stop_reason=stop_reason)
         return RunEnd(stop_reason=response.stop_reason, usage=response.usage)
 

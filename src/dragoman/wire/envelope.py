@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dragoman.wire.messages import RequestId
+from dragoman.wire.messages import UNREADABLE, RequestId
 
 
 class _Named(msgspec.Struct, frozen=True):
@@ -36,16 +36,17 @@ class Envelope(msgspec.Struct, frozen=True):
 def peek(line: bytes) -> Envelope:
     try:
         read = msgspec.json.decode(line, type=_Line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return Envelope()  # no message: the peer will say so
     request_id = None if read.id is msgspec.UNSET else read.id
     if read.method is msgspec.UNSET:
-        return Envelope(request_id, new_session=_session_in(read.result))
-    return Envelope(request_id, read.method, _session_in(read.params))
+        return Envelope(request_id, new_session=session_in(read.result))
+    return Envelope(request_id, read.method, session_in(read.params))
 
 
-def _session_in(raw: msgspec.Raw) -> str | None:
+def session_in(raw: msgspec.Raw) -> str | None:
+    """The session that params or a result name."""
     try:
         return msgspec.json.decode(raw, type=_Named).sessionId
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None

@@ -28,7 +28,7 @@ from dragoman.wire.address import KEEP_ALIVE, Address, check_headers, read_addre
 from dragoman.wire.envelope import Envelope, peek
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
 from dragoman.wire.inbox import Inbox
-from dragoman.wire.messages import RequestId, RpcError
+from dragoman.wire.messages import UNREADABLE, RequestId, RpcError
 from dragoman.wire.outgoing import Outgoing
 from dragoman.wire.sse import EventReader, EventTooLong
 
@@ -310,7 +310,7 @@ def _said(response: httpx.Response) -> str:
     try:
         error = msgspec.json.decode(response.content, type=_Problem).error
         text = error if isinstance(error, str) else error.message
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         text = response.content[:_SHOWN_BODY].decode("utf-8", "replace")
     return " ".join(text.split())[:_SHOWN_BODY]
 

@@ -22,16 +22,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origi
 
 import msgspec
 
-from dragoman.wire.messages import Unknown
+from dragoman.wire.messages import UNREADABLE, Unknown
 from dragoman.wire.vocabulary import REPAIRS, SessionUpdate, Verbatim, WireStruct
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed
 
 T = TypeVar("T")
-
-# What msgspec raises on bad input: wrong shape or no JSON; not UTF-8; nested beyond the stack.
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 # Halves of surrogate pairs. The standard library reads them as they stand; no strict reader does.
 _HALVES = re.compile("[\ud800-\udfff]")
@@ -46,7 +43,7 @@ def decode(raw: bytes | msgspec.Raw, type_: TypeForm[T]) -> T:
     wanted: Any = type_
     try:
         return cast(T, _decoder(wanted).decode(raw))
-    except _UNREADABLE:
+    except UNREADABLE:
         pass
     shape = _shape(wanted)
     value = _loads(raw)
@@ -59,7 +56,7 @@ def decode_update(raw: bytes | msgspec.Raw) -> SessionUpdate | Unknown:
     """The `update` of a `session/update`. Never raises: what cannot be read is `Unknown`, with its bytes."""
     try:
         return _update_decoder().decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         pass
     kind = ""
     try:
@@ -68,7 +65,7 @@ def decode_update(raw: bytes | msgspec.Raw) -> SessionUpdate | Unknown:
             kind = value["sessionUpdate"]
         shape = _shape(SessionUpdate)
         return cast(SessionUpdate, _convert(_mend(value, shape), shape))
-    except _UNREADABLE:
+    except UNREADABLE:
         return Unknown(kind, raw if isinstance(raw, msgspec.Raw) else msgspec.Raw(raw))
 
 
@@ -219,7 +216,7 @@ def _fits(value: Any, shape: _Shape) -> bool:
 def _is_a(value: Any, type_: Any) -> bool:
     try:
         msgspec.convert(value, type_)
-    except _UNREADABLE:
+    except UNREADABLE:
         return False
     return True
 
@@ -236,7 +233,7 @@ def _loads(raw: bytes | msgspec.Raw) -> Any:
     """The JSON as plain values; also where its text is slightly broken."""
     try:
         return msgspec.json.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         import json  # slower, but takes numbers out of range and NaN
 
         try:

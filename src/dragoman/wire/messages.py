@@ -14,6 +14,9 @@ from dragoman.wire.vocabulary import SessionUpdate
 
 RequestId: TypeAlias = int | str
 
+# What msgspec raises for bytes that are not the value asked for: wrong shape or no JSON; not UTF-8; nested too deeply.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 
 class RpcError(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     code: int

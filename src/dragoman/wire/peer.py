@@ -18,6 +18,7 @@ from dragoman.wire import lenient
 from dragoman.wire.dialect import LATEST_VERSION, Dialect, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT, LineFramer
 from dragoman.wire.messages import (
+    UNREADABLE,
     Message,
     Noise,
     Notification,
@@ -35,9 +36,7 @@ _NULL = msgspec.Raw(b"null")
 # nothing but `{}` would be twenty million.
 MOST_ON_A_LINE = 1000
 
-# What msgspec raises for bytes that are not the value asked for: wrong shape or no JSON; not UTF-8; nested too deeply.
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_NOT_AN_UPDATE = (*_UNREADABLE, TypeError)
+_NOT_AN_UPDATE = (*UNREADABLE, TypeError)
 
 
 class _Envelope(msgspec.Struct, frozen=True):
@@ -123,7 +122,7 @@ class Peer:
             return [line]
         try:
             return [self._message(_envelope.decode(line), line)]
-        except _UNREADABLE:
+        except UNREADABLE:
             return self._repaired(line)
 
     def _repaired(self, line: bytes) -> list[Message]:
@@ -150,7 +149,7 @@ class Peer:
                     position += 1
         except json.JSONDecodeError:
             reason = "not JSON"
-        except (*_UNREADABLE, ValueError) as problem:  # ValueError: a number of more digits than Python reads
+        except (*UNREADABLE, ValueError) as problem:  # ValueError: a number of more digits than Python reads
             reason = f"no message: {problem}"
         if reason:
             # What was read before the broken part still counts.
@@ -181,7 +180,7 @@ class Peer:
             return Notification(method, params, line)
         try:
             decoded = _update_params.decode(params)
-        except _UNREADABLE as problem:
+        except UNREADABLE as problem:
             return Noise(f"a session/update that cannot be read: {problem}", line)
         return Update(decoded.session_id, self._dialect.decode_update(decoded.update), line)
 
@@ -229,7 +228,7 @@ class Peer:
 def _envelope_of(text: str, value: object) -> _Envelope:
     try:
         return _envelope.decode(text)
-    except _UNREADABLE:
+    except UNREADABLE:
         return _envelope.decode(lenient.restated(value))
 
 
@@ -242,6 +241,6 @@ def _read_error(raw: msgspec.Raw) -> RpcError | None:
     if bytes(raw) == b"null":
         return None
     try:
-        return msgspec.json.decode(raw, type=RpcError)
+        return lenient.decode(raw, RpcError)
     except msgspec.MsgspecError:
         return RpcError(code=INTERNAL_ERROR, message=bytes(raw).decode("utf-8", errors="replace"))
