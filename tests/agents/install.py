@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from .catalog import AGENTS, NODE
 
 # A registry that does not answer once most often does the next time.
 ATTEMPTS = 2
+# Seconds for which a failure is not tried again: every test of the agent would, one after the other.
+FAILURE_KEPT = 1800
 
 
 class CannotInstall(Exception):
@@ -38,6 +41,9 @@ def installed(name: str, packages: tuple[str, ...], say: Callable[[str], None]) 
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want it at once
         if stamp.exists() and stamp.read_text().split() == list(packages):
             return programs
+        failed = folder / "failed"
+        if failed.exists() and time.time() - failed.stat().st_mtime < FAILURE_KEPT:
+            raise CannotInstall(failed.read_text())
         say(f"installing {' '.join(packages)} into {folder}")
         command = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
         # npm itself chooses by its Node which versions to install, and installs older ones for an older Node.
@@ -52,7 +58,8 @@ def installed(name: str, packages: tuple[str, ...], say: Callable[[str], None]) 
             complaint = done.stderr[-500:].strip()
             say(f"npm could not install {' '.join(packages)} (attempt {attempt} of {ATTEMPTS})")
         shutil.rmtree(folder / "node_modules", ignore_errors=True)  # half of it is of no use, and takes room
-    raise CannotInstall(f"npm could not install {' '.join(packages)}: {complaint}")
+        failed.write_text(f"npm could not install {' '.join(packages)}: {complaint}")
+        raise CannotInstall(failed.read_text())
 
 
 def main() -> None:
