@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.proc import _reaper_main
-from dragoman.proc._reaper_main import MARKER, end_all, group_alive, learn, marked, start_time
-from dragoman.proc.reaper import PROGRAM, Reaper, reaper
+from dragoman.proc._reaper_main import MARKER, end_all, group_alive, marked, start_time
+from dragoman.proc.reaper import PROGRAM, WAIT, Reaper, reaper
 from dragoman.proc.spawn import spawn
 
 from .conftest import LIMIT, Agents, Lifeline, needs_proc
@@ -222,11 +222,10 @@ async def test_a_reaper_that_cannot_start_does_not_hinder_a_spawn(
     agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman.proc.reaper._reaper", Reaper())
-    for executable in ("/no/such/python", ""):
-        monkeypatch.setattr(sys, "executable", executable)
-        link = await spawn(["/bin/cat"], cwd=None, env={}, name="test")
-        assert reaper().pid is None
-        assert await link.end(grace=LIMIT) == 0
+    monkeypatch.setattr("dragoman.proc.reaper.SHELL", "/no/such/shell")
+    link = await spawn(["/bin/cat"], cwd=None, env={}, name="test")
+    assert reaper().pid is None
+    assert await link.end(grace=LIMIT) == 0
 
 
 async def test_a_dead_reaper_is_started_again_at_the_next_spawn(agents: Agents) -> None:
@@ -260,8 +259,9 @@ def kill_child(pid: int) -> None:
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
 
 
-def run_reaper(prefix: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-I", "-S", str(PROGRAM), prefix], stdin=subprocess.PIPE)
+def run_reaper(prefix: str, python: str = sys.executable, program: str = str(PROGRAM)) -> subprocess.Popen[bytes]:
+    command = ["/bin/sh", "-c", WAIT, "reaper", python, program, prefix]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
 def test_signals_do_not_stop_the_reaper_from_its_work(tmp_path: Path, lifeline: Lifeline) -> None:
@@ -276,9 +276,9 @@ def test_signals_do_not_stop_the_reaper_from_its_work(tmp_path: Path, lifeline: 
     helper.stdin.flush()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         helper.send_signal(number)
-    helper.stdin.close()
+    helper.communicate(timeout=LIMIT)
     assert victim.wait(LIMIT) == -signal.SIGKILL
-    assert helper.wait(LIMIT) == 0
+    assert helper.returncode == 0
 
 
 def test_a_group_whose_number_was_given_to_another_process_is_spared(tmp_path: Path, lifeline: Lifeline) -> None:
@@ -327,21 +327,19 @@ def test_markers_are_told_apart(tmp_path: Path, lifeline: Lifeline) -> None:
             process.wait()
 
 
-def test_the_reaper_takes_in_only_what_it_understands() -> None:
-    groups: dict[int, int] = {}
-    for line in (
-        b"add 5 77",
-        b"add 6 0",
-        b"add x 1",
-        b"add 7",
-        b"",
-        b"remove 6",
-        b"remove 9",
-        b"remove",
-        b"\xff add 1 1",
-    ):
-        learn(groups, line)
-    assert groups == {5: 77}
+def test_the_reaper_keeps_the_groups_that_were_not_removed(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import sys; print(*sys.argv[1:])")
+    said = b"add 5 77\nadd 55 1\nadd 6 0\nnoise\n\nremove 6\nremove 9\nremove\nadd 5 78\nadd 9"
+    assert run_reaper("mine", program=str(program)).communicate(said, LIMIT)[0] == b"mine 55:1 5:78\n"
+
+
+def test_groups_end_even_when_our_interpreter_is_not_there_any_more(tmp_path: Path, lifeline: Lifeline) -> None:
+    victim = subprocess.Popen(Agents(tmp_path, lifeline).command("live('victim'); rest()"), start_new_session=True)
+    lifeline.hear(1)
+    helper = run_reaper("none", python=str(tmp_path / "gone"))
+    helper.communicate(f"add {victim.pid} {start_time(victim.pid)}\n".encode(), LIMIT)
+    assert victim.wait(LIMIT) == -signal.SIGKILL
 
 
 def test_the_reapers_program_imports_nothing_of_ours() -> None:

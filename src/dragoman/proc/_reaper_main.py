@@ -1,7 +1,6 @@
-"""The reaper's own program: waits until its dragoman is gone, then ends what that left behind.
+"""The reaper's own program: its dragoman is gone, and it ends what that left behind.
 
-Run as `python -I -S _reaper_main.py PREFIX`, with a pipe as stdin. It learns of process groups by lines, `add GROUP
-START` and `remove GROUP`; the end of the pipe means that dragoman has ended, however it did. Then it ends these groups
+Run as `python -I -S _reaper_main.py PREFIX GROUP:START ...` by the shell that waited (reaper.py). It ends these groups
 and every process whose environment carries a marker that begins with PREFIX, because children may have left the group.
 
 It runs on its own, so it imports nothing but the standard library, and little of that. What it knows of the process
@@ -177,27 +176,9 @@ def _still_ours(group: int, start: int) -> bool:
     return start == 0 or now in (0, start)
 
 
-def learn(groups: dict[int, int], line: bytes) -> None:
-    """Take in one line of the pipe; what is no such line is passed over."""
-    match line.split():
-        case [b"add", group, start] if group.isdigit() and start.isdigit():
-            groups[int(group)] = int(start)
-        case [b"remove", group] if group.isdigit():
-            groups.pop(int(group), None)
-        case _:
-            pass
-
-
 def main() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    groups: dict[int, int] = {}
-    rest = b""
-    while data := os.read(0, 65536):
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            learn(groups, line)
-    end_all(groups, sys.argv[1] + ".")
+    prefix, *groups = sys.argv[1:]
+    end_all({int(group): int(start) for group, _, start in (one.partition(":") for one in groups)}, prefix + ".")
 
 
 if __name__ == "__main__":

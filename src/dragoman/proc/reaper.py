@@ -2,6 +2,9 @@
 
 Promised: starting it costs the caller one `Popen` and no wait; without it everything works but the promise itself, and
 at the next spawn it is tried again. It shares no descriptor with agents, and a fork of ours gets its own.
+
+The helper waits as a shell, because that starts in a millisecond and costs little memory; only when there is
+something to end does it become `_reaper_main.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,27 @@ from pathlib import Path
 from dragoman.proc._reaper_main import MARKER, start_time
 
 PROGRAM = Path(__file__).with_name("_reaper_main.py")
+
+SHELL = "/bin/sh"
+"""Where POSIX systems have it, whatever PATH says."""
+
+WAIT = r"""
+trap '' INT TERM HUP
+groups=
+while read -r word group start; do
+    kept=
+    for one in $groups; do
+        case $one in "$group":*) ;; *) kept="$kept $one" ;; esac
+    done
+    groups=$kept
+    case $word in add) groups="$groups $group:$start" ;; esac
+done
+"$1" -I -S "$2" "$3" $groups && exit
+for one in $groups; do kill -9 "-${one%%:*}"; done
+"""
+"""Given to `sh -c` with our interpreter, PROGRAM and the prefix. Its stdin is a pipe with the lines `add GROUP START`
+and `remove GROUP`; the pipe's end means that we have ended, however we did. The last line is for the day when our
+interpreter is not there any more, or was never known (an embedded one does not know its program)."""
 
 
 class Reaper:
@@ -68,8 +92,6 @@ class Reaper:
         self._groups.clear()
 
     def _start(self) -> None:
-        if not sys.executable:  # an embedded interpreter does not know its program
-            return
         try:
             reading, writing = os.pipe()
         except OSError:
@@ -77,7 +99,7 @@ class Reaper:
         os.set_blocking(writing, False)
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(PROGRAM), self.prefix],
+                [SHELL, "-c", WAIT, "dragoman-reaper", sys.executable, str(PROGRAM), self.prefix],
                 stdin=reading,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
