@@ -19,7 +19,7 @@ from dragoman.backend.questions import Questions, too_late
 from dragoman.backend.stream import MessageStream
 from dragoman.backend.tap import Tap
 from dragoman.errors import DragomanError, SessionBusy, SessionClosed, SilentFailure
-from dragoman.host import questions
+from dragoman.host import requests
 from dragoman.host.permission import PermissionRequest, Reply
 from dragoman.proc.link import AgentLink
 from dragoman.session.diagnostics import Diagnostic
@@ -205,7 +205,7 @@ class BackendSession:
     def _asking(self, told: UnifiedMessage, message: wire.Request) -> None:
         try:
             workspace = self._config.workspace
-            request = questions.of_tool_call(message.params, None, session_id="", workspace=workspace)
+            request = requests.of_tool_call(message.params, None, session_id="", workspace=workspace)
         except msgspec.MsgspecError:
             return  # the host refuses it, for the same reason
         self._questions.add(told.id, request, message.id)

@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, InputError
-from dragoman.host import questions
+from dragoman.host import requests
 from dragoman.host.access import Access, Verdict, judge
 from dragoman.host.approvals import Approvals
 from dragoman.host.broker import Broker, Decision
@@ -56,7 +56,7 @@ class Host:
         network: bool | None = None,
         web_search: bool | None = None,
         environ: Mapping[str, str] | None = None,
-        known: questions.Known | None = None,
+        known: requests.Known | None = None,
         file_handler: FileHandler | None = None,
         terminal_handler: TerminalHandler | None = None,
     ) -> None:
@@ -130,7 +130,7 @@ class Host:
 
     async def _request_permission(self, request: Request) -> acp.RequestPermissionResponse:
         try:
-            asked = questions.of_tool_call(
+            asked = requests.of_tool_call(
                 request.params, self._known, session_id=self._session_id, workspace=self._workspace
             )
         except msgspec.MsgspecError as problem:
@@ -185,7 +185,7 @@ class Host:
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
         path, old = await self._files.before_write(params)
-        asked = questions.of_write(path, old, params.content, session_id=self._session_id, workspace=self._workspace)
+        asked = requests.of_write(path, old, params.content, session_id=self._session_id, workspace=self._workspace)
         await self._permit(request, asked)
         return await self._files.write(path, params)
 
@@ -197,7 +197,7 @@ class Host:
         given = {variable.name: _checked_variable(variable) for variable in params.env}
         env = {**self._environ, **given}
         self._terminals.check(params, env, cwd)
-        asked = questions.of_command(params.command, params.args, given, cwd, session_id=self._session_id)
+        asked = requests.of_command(params.command, params.args, given, cwd, session_id=self._session_id)
         await self._permit(request, asked)
         return await self._terminals.create(params, env, cwd)
 

@@ -57,10 +57,11 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     `origin` tells who asks: the `agent` itself, or we, about a file it wants us to write (`files`) or a command it
     wants us to run (`terminals`); then there is no tool call, and paths and command are facts. All else is the agent's
     word. `paths` are absolute: the locations and the diffs' paths. `request_id` is the JSON-RPC id of what the agent
-    asked; it may use it again once that was answered.
+    asked; it may use it again once that was answered. `agent` is the agent's id, or its name where it has none.
     """
 
     session_id: str
+    agent: str = ""
     tool_call_id: str | None
     title: str
     kind: str
