@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench import case_chunks, case_import, case_million, case_open, case_version
+from bench import case_chunks, case_import, case_million, case_open, case_policy, case_terminal, case_version
 from bench.measure import ROOT, Settings
 from bench.peers import Peers, cache_folder, our_versions
 from bench.table import WIDTH, Case, section, summary
@@ -24,6 +24,8 @@ CASES: dict[str, Callable[[Settings, Peers], Case]] = {
     "version": case_version.run,
     "import": case_import.run,
     "open": case_open.run,
+    "terminal": case_terminal.run,
+    "policy": case_policy.run,
 }
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -92,7 +94,7 @@ def _positive(text: str) -> int:
 def _settings(workspace: Path, repetitions: int, quick: bool) -> Settings:
     settings = Settings(workspace=workspace, repetitions=repetitions, short_repetitions=repetitions * 4 + 1)
     if quick:
-        return replace(settings, repetitions=1, short_repetitions=3, opens=3, chunks=5_000, million=50_000)
+        return replace(settings, repetitions=1, short_repetitions=3, opens=3, chunks=5_000, million=50_000, ticks=200)
     return settings
 
 

@@ -65,6 +65,7 @@ class Settings:
     chunks: int = 50_000
     million: int = 1_000_000
     tool_every: int = 1_000
+    ticks: int = 1_000
     say: Callable[[str], None] = field(default=lambda line: print(line, file=sys.stderr, flush=True))
 
     def agent(self, *, prepare: int = 0) -> list[str]:

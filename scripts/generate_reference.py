@@ -38,7 +38,9 @@ GROUPS = {
     "One prompt": ("run_sync", "run", "RunResult"),
     "Sessions and runs": ("open_session", "resume_session", "Session", "Run", "SessionHandle", "Capabilities"),
     "What goes with a prompt": ("Image", "Audio", "File", "Attachment", "Link"),
-    "Permissions": ("PermissionRequest", "Answer"),
+    "Permissions": ("PermissionRequest", "Answer", "Rule", "answer_later"),
+    "Questions": ("Question", "QuestionAnswer"),
+    "Logging in": ("login", "LoginMethod"),
     "Runtimes": ("AgentRuntime", "AgentSpec", "SessionConfig", "Workspace", "Limits", "Diagnostic"),
     "For programs that are not async": (
         "open_session_sync",
@@ -54,7 +56,18 @@ GROUPS = {
 ELSEWHERE = {"__version__", "errors", "events", "ports"}
 
 # Rows that a program meets in results and events.
-ROWS = ("Usage", "ToolCall", "PlanEntry", "Setting", "Choice", "Command")
+ROWS = (
+    "Usage",
+    "ToolCall",
+    "PlanEntry",
+    "Permission",
+    "FileCall",
+    "Terminal",
+    "Question",
+    "Setting",
+    "Choice",
+    "Command",
+)
 
 # Methods outside of a class's section "for programs" that are for programs all the same; those inside it that are not.
 ALSO = {"AgentRuntime": ("start",)}
@@ -67,7 +80,7 @@ ATTRIBUTES = {
         "agent_session_id": "the agent's own",
         "config": "the `SessionConfig` it was opened with",
         "fold": "what is known of it by now: `messages`, `tool_calls`, `plans`, `commands`, `settings` (by id), "
-        "`usage`, `title`, `permissions`, `runs`, `sub_agents`",
+        "`usage`, `title`, `permissions`, `files`, `terminals`, `questions`, `runs`, `sub_agents`",
     },
     "Run": {"id": "the session's id and a number"},
     "AgentRuntime": {

@@ -51,6 +51,21 @@ def test_a_setting_knows_where_it_was_given(tmp_path: Path) -> None:
     assert settings.where("idle_limit") is None
 
 
+def test_how_long_a_question_may_wait_is_set_like_other_limits(tmp_path: Path) -> None:
+    assert config.load(tmp_path, {}).permission_timeout is None
+    write(tmp_path, 'permission_timeout = "5m"\n')
+    assert config.load(tmp_path, {}).permission_timeout == 300.0
+    assert config.load(tmp_path, {"DRAGOMAN_PERMISSION_TIMEOUT": "none"}).permission_timeout is None
+
+
+def test_rules_are_carried_as_they_stand(tmp_path: Path) -> None:
+    assert config.load(tmp_path, {}).policy == {}
+    write(tmp_path, '[[policy]]\nanswer = "deny"\n')
+    assert config.load(tmp_path, {}).policy == [{"answer": "deny"}]
+    write(tmp_path, '[[policy.rules]]\nanswer = "deny"\n')
+    assert config.load(tmp_path, {}).policy == {"rules": [{"answer": "deny"}]}
+
+
 def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
     assert config.load(tmp_path, {"DRAGOMAN_AGENT": "", "DRAGOMAN_ACCESS": ""}).agent == "demo"
 

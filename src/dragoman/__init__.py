@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from dragoman.backend import BackendAdapter as BackendAdapter
     from dragoman.host.permission import Answer as Answer
     from dragoman.host.permission import PermissionRequest as PermissionRequest
+    from dragoman.host.permission import answer_later as answer_later
+    from dragoman.host.question import Question as Question
+    from dragoman.host.question import QuestionAnswer as QuestionAnswer
+    from dragoman.host.rules import Rule as Rule
     from dragoman.session.capabilities import Capabilities as Capabilities
     from dragoman.session.client import LocalClient as LocalClient
     from dragoman.session.client import open_session as open_session
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from dragoman.session.client import run as run
     from dragoman.session.diagnostics import Diagnostic as Diagnostic
     from dragoman.session.handle import SessionHandle as SessionHandle
+    from dragoman.session.login import login as login
+    from dragoman.session.login_method import LoginMethod as LoginMethod
     from dragoman.session.ports import AgentClient as AgentClient
     from dragoman.session.prompt import Attachment as Attachment
     from dragoman.session.prompt import Audio as Audio
@@ -65,7 +71,11 @@ _HOMES = {
     "Limits": "session.spec",
     "Link": "session.prompt",
     "LocalClient": "session.client",
+    "LoginMethod": "session.login_method",
     "PermissionRequest": "host.permission",
+    "Question": "host.question",
+    "QuestionAnswer": "host.question",
+    "Rule": "host.rules",
     "Run": "session.run",
     "RunResult": "session.result",
     "Session": "session.session",
@@ -74,6 +84,8 @@ _HOMES = {
     "SyncRun": "session.sync",
     "SyncSession": "session.sync",
     "Workspace": "workspace",
+    "answer_later": "host.permission",
+    "login": "session.login",
     "open_session": "session.client",
     "open_session_sync": "session.sync",
     "resume_session": "session.client",

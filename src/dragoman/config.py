@@ -7,8 +7,8 @@ when something is first written to it (`make_home`), never by reading.
 
 A setting that cannot be used is a `ConfigError` that says where it stands (file and line, variable or option), what
 was found there and what is expected. An unknown key is an error too: a misspelt `acces = "read-only"` that went
-unnoticed would be a promise broken in silence. Tables `[agents.NAME]` are only carried here, as they stand; what they
-may contain is `agents/preset.py`'s to know.
+unnoticed would be a promise broken in silence. Tables `[agents.NAME]` and `[[policy]]` are only carried here, as they
+stand; what they may contain is `agents/preset.py`'s and `host/rules.py`'s to know.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     idle_limit: float | None = None
     # Agents have been seen to write lines of tens of MB (images, whole files).
     line_limit: int = 64 * 1024 * 1024
+    # How long a question may wait for its answer; then it is refused. None: someone may be at lunch.
+    permission_timeout: float | None = None
     agents: dict[str, Table] = {}
+    policy: Table | list[Table] = {}
     document: Document | None = None
     given: dict[str, str] = {}
 
@@ -115,15 +118,18 @@ def load(
     values: dict[str, object] = {}
     given: dict[str, str] = {}
     agents: dict[str, Table] = {}
+    policy: Table | list[Table] = {}
     if document is not None:
         top = Place(document)
         for key, value in document.table.items():
             if key == "agents":
                 agents = _agent_tables(top / key, value)
+            elif key == "policy":
+                policy = _policy_tables(top / key, value)
             elif key in SETTINGS:
                 values[key] = _read_setting(top / key, key, value)
             else:
-                raise (top / key).unknown(key, (*SETTINGS, "agents"))
+                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy"))
     for variable, text in environ.items():
         if setting := _setting_of_variable(variable, text):
             values[setting] = _read_setting(Place(Document(variable)), setting, text)
@@ -136,7 +142,8 @@ def load(
             raise Place(Document(option)).unknown(key, tuple(SETTINGS))
         values[key] = _read_setting(Place(Document(option)), key, value)
         given[key] = option
-    return msgspec.structs.replace(Config(home=folder, agents=agents, document=document, given=given), **values)
+    whole = Config(home=folder, agents=agents, policy=policy, document=document, given=given)
+    return msgspec.structs.replace(whole, **values)
 
 
 def _agent_tables(place: Place, value: object) -> dict[str, Table]:
@@ -145,6 +152,14 @@ def _agent_tables(place: Place, value: object) -> dict[str, Table]:
     for name, table in value.items():
         if not isinstance(table, dict):
             raise (place / name).wrong(f"agents.{name}", kind(table), f"a table, written as [agents.{name}]")
+    return value
+
+
+def _policy_tables(place: Place, value: object) -> Table | list[Table]:
+    if isinstance(value, dict):
+        return value
+    if not isinstance(value, list) or not all(isinstance(rule, dict) for rule in value):
+        raise place.wrong("policy", kind(value), "rules, each a table written as [[policy]]")
     return value
 
 
@@ -233,6 +248,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "close_grace": _GRACE,
     "deadline": _OPTIONAL_LIMIT,
     "idle_limit": _OPTIONAL_LIMIT,
+    "permission_timeout": _OPTIONAL_LIMIT,
     "line_limit": Setting(_size, 'a number of bytes, or a text such as "64MiB", of at least 64 KiB'),
 }
 

@@ -150,7 +150,7 @@ class RequestFailed(DragomanError):
 class AuthenticationRequired(RequestFailed):
     """Log in first. `methods` are the agent's own ways, as (id, name, description)."""
 
-    default_guidance = "Log in with the agent's own program, or set its API key in the environment."
+    default_guidance = "Log in (dragoman login AGENT), or set the agent's API key in the environment."
 
     def __init__(
         self,

@@ -155,7 +155,7 @@ def _error_as_silence(seen: Recording) -> bool:
 
 def _asks_for_shell_only(seen: Recording) -> bool:
     [permission] = seen.fold.permissions.values()
-    return permission.tool_call.kind == "execute" and len(list(seen.fold.tool_calls)) == 2
+    return permission.kind == "execute" and len(list(seen.fold.tool_calls)) == 2
 
 
 def _never_asks(seen: Recording) -> bool:

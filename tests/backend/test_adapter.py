@@ -12,6 +12,7 @@ from dragoman.errors import AuthenticationRequired, CommandNotFound, ExitedAtSta
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.testing.demo import demo_in_memory, demo_spec
+from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
@@ -152,12 +153,14 @@ async def test_commands_are_run_by_the_callers_handler(folder: Path, tmp_path: P
 async def test_what_a_handler_serves_is_offered_to_the_agent(folder: Path) -> None:
     agent = ScriptedAgent()
     config = SessionConfig(workspace=Workspace(folder), file_handler=Buffers())
-    async with talking(scripted(agent), config, terminal_handler=Screens()):
+    nothing = AgentSpec(command=["memory"], read_files=False, write_files=False, terminals=False)
+    adapter = BackendAdapter(nothing, launch=in_memory(agent.main))
+    async with talking(adapter, config, terminal_handler=Screens()):
         offered = (await agent.hears("initialize")).params["clientCapabilities"]
         assert offered["fs"] == {"readTextFile": True, "writeTextFile": True}
         assert offered["terminal"] is True
     agent = ScriptedAgent()
-    async with talking(scripted(agent), folder):
+    async with talking(BackendAdapter(nothing, launch=in_memory(agent.main)), folder):
         offered = (await agent.hears("initialize")).params["clientCapabilities"]
         assert not any(offered.get("fs", {}).values())
         assert not offered.get("terminal")

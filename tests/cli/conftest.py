@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -113,3 +115,56 @@ def read_until(fd: int, wanted: bytes) -> bytes:
         assert data, f"it ended without {wanted!r}; heard {heard!r}"
         heard += data
     return heard
+
+
+class Terminal:
+    """A command line on a terminal of its own."""
+
+    def __init__(self, cli: Cli, *arguments: str, env: dict[str, str] | None = None) -> None:
+        self.master, slave = pty.openpty()
+        self.process = cli.start(
+            *arguments, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env={**cli.env, **(env or {})}
+        )
+        os.close(slave)
+
+    def until(self, wanted: bytes) -> bytes:
+        return read_until(self.master, wanted)
+
+    def type(self, text: bytes) -> None:
+        os.write(self.master, text)
+
+    def rest(self) -> str:
+        heard = b""
+        while True:
+            ready, _, _ = select.select([self.master], [], [], LIMIT)
+            assert ready, f"it does not end; heard {heard!r}"
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:  # how Linux says that nobody has the terminal any more
+                data = b""
+            if not data:
+                return heard.decode().replace("\r\n", "\n")
+            heard += data
+
+    def code(self) -> int:
+        return self.process.wait(LIMIT)
+
+
+On: TypeAlias = Callable[..., Terminal]
+
+
+@pytest.fixture
+def on_terminal(cli: Cli) -> Iterator[On]:
+    opened: list[Terminal] = []
+
+    def start(*arguments: str, env: dict[str, str] | None = None) -> Terminal:
+        opened.append(Terminal(cli, *arguments, env=env))
+        return opened[-1]
+
+    yield start
+    for terminal in opened:
+        os.close(terminal.master)
+
+
+def without_looks(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)

@@ -10,7 +10,18 @@ HEAD = (0.0, "s", "r", None)
 
 
 def resolved(by: str, kind: str | None) -> events.PermissionResolved:
-    return events.PermissionResolved(*HEAD, "p", "t", "selected", "o", kind, by, "why")
+    decision = "allow" if (kind or "").startswith("allow") else "deny"
+    return events.PermissionResolved(
+        *HEAD, "p", "t", "selected", "o", kind, decision=decision, decided_by=by, reason="why"
+    )
+
+
+def wrote(status: str, by: str) -> events.FileWritten:
+    return events.FileWritten(*HEAD, "f", "/a", status, None, 1, None, None, decided_by=by)
+
+
+def not_run(by: str) -> events.TerminalRefused:
+    return events.TerminalRefused(*HEAD, "terminal-1", "ls", (), None, (), "denied", None, decided_by=by)
 
 
 def ended(status: str) -> events.ToolResult:
@@ -90,6 +101,14 @@ def test_a_run_that_did_nothing_after_a_refusal_was_refused() -> None:
     assert code_of_result("success", denials(ended("completed"), resolved("default", "reject_once"))) == 5
 
 
+def test_a_file_or_a_command_that_was_refused_counts_as_well() -> None:
+    assert code_of_result("success", denials(wrote("denied", "access"))) == 5
+    assert code_of_result("success", denials(not_run("rule"), ended("failed"))) == 5
+    assert denials(wrote("denied", "default"), not_run("default")).unasked == 2
+    assert code_of_result("success", denials(wrote("denied", "callback"), wrote("failed", "access"))) == 0
+    assert code_of_result("success", denials(not_run("access"), wrote("done", "access"))) == 0
+
+
 def test_a_run_that_found_another_way_is_done() -> None:
     assert code_of_result("success", denials(resolved("access", "reject_once"), ended("completed"))) == 0
 
@@ -115,10 +134,6 @@ def test_a_message_shows_the_agents_last_lines_once() -> None:
         "dragoman: it ended\n  Its last lines were:\n  | a\n  | b\n"
     )
     assert message_of(errors.AgentCrashed("it ended:\na\nb", stderr="a\nb", guidance="")).count("b") == 1
-
-
-def test_a_login_error_lists_the_ways() -> None:
-    assert "  The agent offers these ways to log in:\n    - API key: Set KEY\n" in message_of(LOGIN)
 
 
 def test_a_message_keeps_words_whole_and_its_indent_on_a_terminal() -> None:

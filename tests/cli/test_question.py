@@ -6,76 +6,22 @@ import asyncio
 import os
 import pty
 import re
-import select
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
 
+import msgspec
 import pytest
 
-from dragoman.cli.ask import Asker, answer_with, chosen, question
+from dragoman.cli.ask import Asker, answer_with, choices, chosen, details, for_good, headline
+from dragoman.cli.follow import Follower
 from dragoman.cli.output import Outbox
 from dragoman.cli.pieces import Span
 from dragoman.cli.screen import Screen, without_colours
 from dragoman.host.permission import Option, PermissionRequest
 from dragoman.wire.vocabulary import Diff
 
-from .conftest import LIMIT, Cli, read_until
+from .conftest import LIMIT, Cli, On, without_looks
 
 OPTIONS = (Option("yes", "Allow", "allow_once"), Option("no", "Reject", "reject_once"))
-
-
-class Terminal:
-    """A command line on a terminal of its own."""
-
-    def __init__(self, cli: Cli, *arguments: str, env: dict[str, str] | None = None) -> None:
-        self.master, slave = pty.openpty()
-        self.process = cli.start(
-            *arguments, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env={**cli.env, **(env or {})}
-        )
-        os.close(slave)
-
-    def until(self, wanted: bytes) -> bytes:
-        return read_until(self.master, wanted)
-
-    def type(self, text: bytes) -> None:
-        os.write(self.master, text)
-
-    def rest(self) -> str:
-        heard = b""
-        while True:
-            ready, _, _ = select.select([self.master], [], [], LIMIT)
-            assert ready, f"it does not end; heard {heard!r}"
-            try:
-                data = os.read(self.master, 4096)
-            except OSError:  # how Linux says that nobody has the terminal any more
-                data = b""
-            if not data:
-                return heard.decode().replace("\r\n", "\n")
-            heard += data
-
-    def code(self) -> int:
-        return self.process.wait(LIMIT)
-
-
-On: TypeAlias = Callable[..., Terminal]
-
-
-@pytest.fixture
-def on_terminal(cli: Cli) -> Iterator[On]:
-    opened: list[Terminal] = []
-
-    def start(*arguments: str, env: dict[str, str] | None = None) -> Terminal:
-        opened.append(Terminal(cli, *arguments, env=env))
-        return opened[-1]
-
-    yield start
-    for terminal in opened:
-        os.close(terminal.master)
-
-
-def without_looks(text: str) -> str:
-    return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text)
 
 
 def test_a_person_is_asked_and_the_answer_counts(cli: Cli, on_terminal: On) -> None:
@@ -184,7 +130,8 @@ def asked(**changes: object) -> PermissionRequest:
 
 
 def shown(request: PermissionRequest, width: int = 80) -> str:
-    return "\n".join(without_colours(spans) for spans in question(request, Path("/project"), width))
+    told = details(request, Path("/project"), limited=True)
+    return "\n".join(map(without_colours, (headline(request, width), *told, *choices(request, width, cut=False))))
 
 
 def test_a_question_tells_command_paths_and_changes() -> None:
@@ -208,6 +155,7 @@ def test_a_question_tells_command_paths_and_changes() -> None:
         "  /etc/passwd",
         "  1  Allow",
         "  2  Reject",
+        "  always, never  Answer for this workspace from now on",
     ]
 
 
@@ -236,7 +184,7 @@ def test_nothing_of_a_command_hides_in_a_sequence_of_the_terminal() -> None:
 
 def test_a_path_cannot_look_like_an_option() -> None:
     text = shown(asked(kind="read)\n  1  Reject", paths=("/project/a\n  1  Reject",)))
-    assert text.splitlines()[1:] == ["  a\\n  1  Reject", "  1  Allow", "  2  Reject"]
+    assert text.splitlines()[1:][:-1] == ["  a\\n  1  Reject", "  1  Allow", "  2  Reject"]
 
 
 def test_where_a_command_runs_and_what_is_set_for_it_is_shown() -> None:
@@ -280,6 +228,10 @@ class AskedScreen(Screen):
     def __init__(self) -> None:
         super().__init__(Outbox(), text_tty=False, notes_tty=False, shared=True, width=None, paint=without_colours)
         self.prompts: asyncio.Queue[None] = asyncio.Queue()
+        self.follower = Follower(self.shown)
+
+    async def shown(self, batch: object) -> None:
+        return None
 
     async def ask(self, spans: object) -> None:
         await super().ask((Span("> "),))
@@ -288,25 +240,50 @@ class AskedScreen(Screen):
 
 async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
     master, slave = pty.openpty()
-
-    async def caught_up() -> None:
-        return None
-
     screen = AskedScreen()
-    asker = Asker(screen, fd=slave, cwd=Path("/project"), width=80, caught_up=caught_up)
+    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
             first = asyncio.create_task(asker(asked(title="First")))
             second = asyncio.create_task(asker(asked(title="Second")))
             await screen.prompts.get()
-            assert not asker.free.is_set()
+            assert not screen.follower.free.is_set()
             assert "Second" not in capfd.readouterr().err
             os.write(master, b"1\n")
             assert (await first).option_id == "yes"
             await screen.prompts.get()
             os.write(master, b"2\n")
             assert (await second).option_id == "no"
-            assert asker.free.is_set()
+            assert screen.follower.free.is_set()
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+async def test_what_was_too_long_is_shown_when_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    master, slave = pty.openpty()
+    screen = AskedScreen()
+    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    long = asked(command="\n".join(f"echo {number}" for number in range(50)), raw_input={"text": "x" * 5000})
+    try:
+        async with asyncio.timeout(LIMIT):
+            answer = asyncio.create_task(asker(long))
+            await screen.prompts.get()
+            short = capfd.readouterr().err
+            assert "  … 34 more lines\n  1  Allow\n  2  Reject\n  always, never  Answer for this" in short
+            assert short.endswith("from now on\n  a  Show all of it first\n> ")
+            os.write(master, b"a\n")
+            await screen.prompts.get()
+            whole = capfd.readouterr().err
+            assert (
+                "    echo 49\n  1  Allow\n  2  Reject\n  always, never  Answer for this workspace from now on\n> "
+                in whole
+            )
+            os.write(master, b"a\n")  # there is nothing more to show
+            await screen.prompts.get()
+            assert "Please type a number from 1 to 2 or always or never.\n" in capfd.readouterr().err
+            os.write(master, b"2\n")
+            assert (await answer).option_id == "no"
     finally:
         os.close(master)
         os.close(slave)
@@ -314,19 +291,15 @@ async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.Capture
 
 async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> None:
     master, slave = pty.openpty()
-
-    async def caught_up() -> None:
-        return None
-
     screen = AskedScreen()
-    asker = Asker(screen, fd=slave, cwd=Path("/project"), width=80, caught_up=caught_up)
+    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
             first = asyncio.create_task(asker(asked()))
             await screen.prompts.get()
             first.cancel()
             await asyncio.wait([first])
-            assert asker.free.is_set()
+            assert screen.follower.free.is_set()
             assert not asyncio.get_running_loop().remove_reader(slave)
             second = asyncio.create_task(asker(asked()))
             await screen.prompts.get()
@@ -338,8 +311,29 @@ async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> 
 
 
 async def test_a_question_without_answers_is_refused() -> None:
-    async def caught_up() -> None:
-        return None
-
-    asker = Asker(AskedScreen(), fd=0, cwd=Path("/project"), width=80, caught_up=caught_up)
+    screen = AskedScreen()
+    asker = Asker(screen, screen.follower.floor, fd=0, cwd=Path("/project"), width=80)
     assert (await asker(asked(options=()))).outcome == "cancelled"
+
+
+def test_what_the_agent_offers_for_good_we_do_not_offer_again() -> None:
+    assert for_good(asked()) == ["always", "never"]
+    offered = (Option("a", "Allow", "allow_once"), Option("A", "Always", "allow_always"))
+    assert for_good(msgspec.structs.replace(asked(), options=offered)) == []
+
+
+@pytest.mark.parametrize(("typed", "allowed"), [(b"always\n", True), (b" Never \n", False)])
+async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
+    master, slave = pty.openpty()
+    screen = AskedScreen()
+    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    try:
+        async with asyncio.timeout(LIMIT):
+            asking = asyncio.create_task(asker(asked()))
+            await screen.prompts.get()
+            os.write(master, typed)
+            answer = await asking
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert (answer.allowed, answer.always) == (allowed, True)

@@ -17,8 +17,8 @@ HEAD = (0.0, "s", "r", None)
 CWD = Path("/project")
 
 
-def renderer(*, width: int = 80, thoughts: bool = True, verbose: bool = False) -> Renderer:
-    return Renderer(cwd=CWD, width=width, thoughts=thoughts, verbose=verbose)
+def renderer(*, width: int = 80, thoughts: bool = True, verbose: bool = False, diffs: bool = False) -> Renderer:
+    return Renderer(cwd=CWD, width=width, thoughts=thoughts, verbose=verbose, diffs=diffs)
 
 
 def shown(*told: events.Event, using: Renderer | None = None) -> list[Piece]:
@@ -147,9 +147,13 @@ def test_a_plan_in_markdown_is_shown_as_it_is() -> None:
 
 
 def asked_and(by: str, kind: str | None, *, verbose: bool = False) -> list[str]:
+    decision = "allow" if kind == "allow_once" else "deny"
+    why = "access is read-only"
     return lines(
         events.PermissionRequested(*HEAD, "p1", "t1", "Run x", "execute", None, (), (), ()),
-        events.PermissionResolved(*HEAD, "p1", "t1", "selected", "o", kind, by, "access is read-only"),
+        events.PermissionResolved(
+            *HEAD, "p1", "t1", "selected", "o", kind, decision=decision, decided_by=by, reason=why
+        ),
         using=renderer(verbose=verbose),
     )
 

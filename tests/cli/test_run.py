@@ -193,7 +193,7 @@ def test_3_an_agent_of_another_protocol(cli: Cli, tmp_path: Path) -> None:
 def test_4_an_agent_that_wants_a_login_first_tells_its_ways(cli: Cli) -> None:
     done = cli("run", "login")
     assert done.code == 4
-    assert "    - Demo login: Needs no password" in done.err
+    assert "  Log in: dragoman login demo. It offers: Demo login (Needs no password" in done.err
     assert cli("run", "--env", "DRAGOMAN_DEMO_AUTH=required", "hello").code == 4
 
 

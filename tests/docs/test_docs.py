@@ -18,11 +18,12 @@ from . import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide.md"
+PAGES = [GUIDE.with_name(f"{name}.md") for name in ("chat", "files", "login", "policy", "questions")]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 @pytest.mark.timeout(240)  # dozens of real runs, one after the other
-@pytest.mark.parametrize("document", [ROOT / "README.md", GUIDE], ids=lambda path: path.stem)
+@pytest.mark.parametrize("document", [ROOT / "README.md", GUIDE, *PAGES], ids=lambda path: path.stem)
 def test_every_example_runs_and_prints_what_is_shown(document: Path, tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()

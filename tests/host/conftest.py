@@ -10,7 +10,10 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from dragoman.config import Access
 from dragoman.host.host import Host
+from dragoman.host.rulebook import Rulebook, Sources
+from dragoman.record import notes
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.messages import Request, RequestId, RpcError
 from dragoman.workspace import Workspace
@@ -26,22 +29,32 @@ NO = {"optionId": "no", "name": "No", "kind": "reject_once"}
 class Agent:
     """The agent's side: asks the host, and remembers what was decided."""
 
-    def __init__(self, workspace: Workspace, **settings: Any) -> None:
-        self.decisions: list[tuple[RequestId, str, str]] = []
+    def __init__(
+        self, workspace: Workspace, *, access: Access = "ask", sources: Sources | None = None, **settings: Any
+    ) -> None:
+        self.notes: list[notes.Note] = []
         self.workspace = workspace
         self._ids = itertools.count(1)
+        about = ("network", "web_search", "session")
+        rules = {name: settings.pop(name) for name in about if name in settings}
+        self.rules = Rulebook(workspace, access, sources or Sources(), **rules)
         self.host = Host(
             workspace=workspace,
             session_id="s1",
             **{
-                "access": "ask",
+                "rules": self.rules,
+                "note": self.notes.append,
                 "read_files": True,
                 "write_files": True,
                 "terminals": True,
-                "decided": lambda *decision: self.decisions.append(decision),
                 **settings,
             },
         )
+
+    @property
+    def decisions(self) -> list[tuple[RequestId, str, str]]:
+        """Who decided what, and why."""
+        return [(note.request_id, note.by, note.reason) for note in self.notes if isinstance(note, notes.Decision)]
 
     async def ask(self, method: str, /, **params: Any) -> dict[str, Any]:
         """The result as the agent would see it."""

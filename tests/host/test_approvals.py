@@ -47,7 +47,7 @@ async def test_the_write_that_was_shown_is_asked_once(agent: Agent, workspace: W
     await agent.permission(**edit(workspace))
     await write(agent)
     assert person.asked == ["agent"]
-    assert agent.decisions[1] == (2, "callback", "on_permission allowed it when the agent asked for it")
+    assert agent.decisions[1] == (2, "callback", "it was allowed when the agent asked for it")
 
 
 async def test_an_approval_is_used_up(agent: Agent, workspace: Workspace, person: Person) -> None:

@@ -52,13 +52,13 @@ async def test_access_answers_by_the_options_kind(agent_with: Build, workspace: 
     agent = agent_with(access="edit-inside")
     where = [{"path": str(workspace.cwd / "a.txt")}]
     assert await agent.permission(kind="edit", locations=where) == YES_ONCE
-    assert agent.decisions == [(1, "access", "access is edit-inside: it writes inside the workspace")]
+    assert agent.decisions == [(1, "rule", "access is edit-inside: it writes inside the workspace")]
 
 
 async def test_a_refusal_is_a_selected_option(agent_with: Build) -> None:
     agent = agent_with(access="read-only")
     assert await agent.permission(kind="execute") == NO_ONCE
-    assert agent.decisions == [(1, "access", "access is read-only: it runs a command")]
+    assert agent.decisions == [(1, "rule", "access is read-only: it runs a command")]
 
 
 async def test_a_refusal_without_an_option_for_it_is_cancelled(agent_with: Build) -> None:
@@ -162,7 +162,7 @@ async def test_the_decision_is_told_before_the_answer_and_an_untold_one_is_not_g
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    agent = agent_with(access="full", decided=fail)
+    agent = agent_with(access="full", note=fail)
     with pytest.raises(OSError, match="disk full"):
         await agent.permission()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from dragoman.errors import InputError
@@ -37,7 +38,7 @@ def asked(*ids: str) -> PermissionRequest:
 )
 def test_allow_takes_an_allowing_option_wherever_it_stands(options: list[str], once: str, always: str) -> None:
     assert asked(*options).allow() == Answer("selected", once, allowed=True)
-    assert asked(*options).allow(always=True) == Answer("selected", always, allowed=True)
+    assert asked(*options).allow(always=True) == Answer("selected", always, allowed=True, always=True)
 
 
 @pytest.mark.parametrize("options", [[], ["r1"], ["R1", "r1"], ["u1"], ["u2", "u1"]])
@@ -59,13 +60,13 @@ def test_nothing_is_allowed_where_no_option_allows(options: list[str]) -> None:
 )
 def test_reject_takes_a_rejecting_option_wherever_it_stands(options: list[str], once: str, always: str) -> None:
     assert asked(*options).reject() == Answer("selected", once)
-    assert asked(*options).reject(always=True) == Answer("selected", always)
+    assert asked(*options).reject(always=True) == Answer("selected", always, always=True)
 
 
 @pytest.mark.parametrize("options", [[], ["a1"], ["A1", "a1"], ["u1", "u2"]])
 def test_a_refusal_without_an_option_for_it_cancels(options: list[str]) -> None:
     assert asked(*options).reject() == CANCELLED
-    assert asked(*options).reject(always=True) == CANCELLED
+    assert asked(*options).reject(always=True) == Answer("cancelled", always=True)
 
 
 def test_a_refusal_never_takes_an_id_that_could_be_read_as_allowing() -> None:
@@ -80,6 +81,14 @@ def test_select_takes_any_option_by_its_id_and_knows_whether_it_allows() -> None
     assert [request.select(option).allowed for option in ("a1", "A1", "r1", "u1")] == [True, True, False, False]
 
 
+def test_an_id_that_stands_for_two_things_is_not_remembered() -> None:
+    options = (Option("x", "Always", "allow_always"), Option("x", "Once", "allow_once"))
+    request = PermissionRequest(session_id="s", tool_call_id="t", title="Edit", kind="edit", options=options)
+    assert not request.select("x").always
+    options = (Option("x", "Always", "allow_always"), Option("x", "Never", "reject_always"))
+    assert not msgspec.structs.replace(request, options=options).select("x").always
+
+
 def test_an_unknown_option_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match=r"no option 'b': it offers 'a1' \(allow_once\)"):
         asked("a1").select("b")
@@ -90,7 +99,9 @@ def test_an_unknown_option_is_named_with_those_there_are() -> None:
     [
         (True, Answer("selected", "a1", allowed=True)),
         (False, Answer("selected", "r1")),
-        ("A1", Answer("selected", "A1", allowed=True)),
+        ("A1", Answer("selected", "A1", allowed=True, always=True)),
+        (Answer("selected", "A1", allowed=True), Answer("selected", "A1", allowed=True)),  # meant once
+        (Answer("selected", "a1", always=True), Answer("selected", "a1", allowed=True, always=True)),
         ("r1", Answer("selected", "r1")),
         (None, CANCELLED),
         (CANCELLED, CANCELLED),

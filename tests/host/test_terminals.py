@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from dragoman.proc.reaper import reaper
 from dragoman.workspace import Workspace
 
 from .conftest import LIMIT, Agent, Build
+from .running import Lifeline, create, output, ran, wait
 
 
 @pytest.fixture
@@ -24,49 +24,9 @@ def agent(agent_with: Build) -> Agent:
     return agent_with(access="full")
 
 
-class Lifeline:
-    """A named pipe that commands hold open (`exec 9>"$LIFELINE"`): its end is the moment when all of them are gone."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.path = path
-
-    async def listen(self, lines: int) -> asyncio.StreamReader:
-        """Wait until so many lines were said on it; the rest of the reader is what comes until all have ended."""
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader()
-        file = await asyncio.to_thread(open, self.path, "rb", 0)  # opens when the first writer does
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
-        self.transport = transport
-        self.said = [(await reader.readline()).decode().strip() for _ in range(lines)]
-        return reader
-
-
 @pytest.fixture
 def lifeline(tmp_path: Path) -> Lifeline:
     return Lifeline(tmp_path / "lifeline")
-
-
-async def create(agent: Agent, command: str, *args: str, **more: Any) -> str:
-    answer = await agent.ask("terminal/create", command=command, args=args, **more)
-    terminal_id = answer["terminalId"]
-    assert isinstance(terminal_id, str)
-    return terminal_id
-
-
-async def wait(agent: Agent, terminal: str) -> dict[str, Any]:
-    async with asyncio.timeout(LIMIT):
-        return await agent.ask("terminal/wait_for_exit", terminalId=terminal)
-
-
-async def output(agent: Agent, terminal: str) -> dict[str, Any]:
-    return await agent.ask("terminal/output", terminalId=terminal)
-
-
-async def ran(agent: Agent, command: str, *args: str, **more: Any) -> dict[str, Any]:
-    terminal = await create(agent, command, *args, **more)
-    await wait(agent, terminal)
-    return await output(agent, terminal)
 
 
 # -- what a command gets and gives
@@ -325,12 +285,14 @@ async def test_no_command_is_left_when_we_are_killed(workspace: Workspace, lifel
     program = """
 import asyncio, sys
 from dragoman.host.host import Host
+from dragoman.host.rulebook import Rulebook, Sources
 from dragoman.wire.messages import Request
 from dragoman.workspace import Workspace
 import msgspec
 
 async def main(cwd, command):
-    host = Host(workspace=Workspace(cwd), access="full", session_id="s", decided=lambda *_: None,
+    rules = Rulebook(Workspace(cwd), "full", Sources())
+    host = Host(workspace=Workspace(cwd), rules=rules, session_id="s", note=lambda _: None,
                 read_files=False, write_files=False, terminals=True)
     params = msgspec.Raw(msgspec.json.encode({"sessionId": "a", "command": command}))
     await host.serve(Request(1, "terminal/create", params, b""))

@@ -1,6 +1,8 @@
 """Which session a frame belongs to."""
 
-from dragoman.record.conversation import Conversation
+import msgspec
+
+from dragoman.record.conversation import KEEP_VISITS, Conversation
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
 from dragoman.wire.messages import Request
 
@@ -14,3 +16,38 @@ def test_what_we_said_is_never_too_long_to_be_recorded() -> None:
     [heard] = Conversation().read("out", line)
     assert isinstance(heard.message, Request)
     assert heard.session_id == "s"
+
+
+def asked(conversation: Conversation, request_id: int, **params: object) -> str | None:
+    frame = {"id": request_id, "method": "elicitation/create", "params": {"mode": "url", **params}}
+    [heard] = conversation.read("in", msgspec.json.encode(frame))
+    return heard.session_id
+
+
+def completed(conversation: Conversation, elicitation_id: str) -> str | None:
+    frame = {"method": "elicitation/complete", "params": {"elicitationId": elicitation_id}}
+    [heard] = conversation.read("in", msgspec.json.encode(frame))
+    return heard.session_id
+
+
+def test_the_end_of_a_visit_belongs_to_the_session_that_asked_for_it() -> None:
+    conversation = Conversation()
+    assert asked(conversation, 1, sessionId="a", elicitationId="x") == "a"
+    assert asked(conversation, 2, sessionId="b", elicitationId="y") == "b"
+    assert (completed(conversation, "y"), completed(conversation, "x")) == ("b", "a")
+    assert (completed(conversation, "x"), completed(conversation, "z")) == (None, None)
+
+
+def test_a_question_about_a_request_of_ours_belongs_to_its_session() -> None:
+    conversation = Conversation()
+    conversation.read("out", b'{"id":7,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}')
+    conversation.read("out", b'{"id":8,"method":"authenticate","params":{"methodId":"m"}}')
+    assert asked(conversation, 1, requestId=7) == "s"
+    assert (asked(conversation, 2, requestId=8), asked(conversation, 3)) == (None, None)
+
+
+def test_visits_that_are_never_completed_are_forgotten_in_time() -> None:
+    conversation = Conversation()
+    for number in range(KEEP_VISITS + 1):
+        asked(conversation, number, sessionId="s", elicitationId=str(number))
+    assert (completed(conversation, "0"), completed(conversation, "1")) == (None, "s")

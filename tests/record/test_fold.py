@@ -138,7 +138,7 @@ def test_a_permission_request_is_never_for_an_earlier_runs_tool() -> None:
     tape.prompt()
     tape.permission("p", "t")
     [permission] = tape.fold.permissions.values()
-    assert permission.tool_call.raw_input is None
+    assert permission.raw_input is None
     assert len(tape.fold.tool_calls) == 2
 
 
@@ -382,7 +382,7 @@ def test_a_permission_is_kept_with_who_decided_and_why() -> None:
         "callback",
         "because",
     )
-    assert row.tool_call.title == "Write x"
+    assert row.title == "Write x"
     assert list(tape.decide("p", "allow")) == []
 
 
@@ -392,7 +392,7 @@ def test_two_permissions_at_once_do_not_overwrite_each_other() -> None:
     tape.permission("q", "b")
     tape.decide("q", "reject")
     tape.decide("p", None)
-    assert [(row.tool_call.tool_call_id, row.outcome) for row in tape.fold.permissions.values()] == [
+    assert [(row.tool_call_id, row.outcome) for row in tape.fold.permissions.values()] == [
         ("a", "cancelled"),
         ("b", "selected"),
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.record import facts, notes
 from dragoman.testing.tape import Tape, rows_of
-from dragoman.wire.vocabulary import TextContent
+from dragoman.wire.vocabulary import PermissionOption, TextContent
 
 Step = Callable[[Tape], object]
 
@@ -111,7 +111,73 @@ def _steps() -> st.SearchStrategy[Step]:
         st.tuples(request_ids, json_values).map(lambda c: lambda tape: tape.answer(*c)),
         st.tuples(request_ids, st.sampled_from([-32800, -32603, 1])).map(lambda c: lambda tape: tape.refuse(*c)),
     ]
+    paths = st.sampled_from(["/ws/a", "/ws/b"])
+    terminal_ids = st.sampled_from(["t", "u"])
+    requests: list[st.SearchStrategy[Step]] = [
+        st.tuples(request_ids, paths, st.none() | st.integers(-1, 3)).map(
+            lambda c: lambda tape: tape.request(c[0], "fs/read_text_file", path=c[1], line=c[2])
+        ),
+        st.tuples(request_ids, paths | st.none(), words).map(
+            lambda c: lambda tape: tape.request(c[0], "fs/write_text_file", path=c[1], content=c[2])
+        ),
+        st.tuples(request_ids, words).map(
+            lambda c: (
+                lambda tape: tape.request(c[0], "terminal/create", command=c[1], env=[{"name": "N", "value": "v"}])
+            )
+        ),
+        st.tuples(
+            request_ids, st.sampled_from(["output", "wait_for_exit", "kill", "release"]), terminal_ids | st.none()
+        ).map(lambda c: lambda tape: tape.request(c[0], f"terminal/{c[1]}", terminalId=c[2])),
+        st.tuples(request_ids, st.sampled_from(["form", "url", "odd", None])).map(
+            lambda c: (
+                lambda tape: tape.request(
+                    c[0],
+                    "elicitation/create",
+                    mode=c[1],
+                    message="?",
+                    requestedSchema={},
+                    url="https://example.org",
+                    elicitationId="e",
+                )
+            )
+        ),
+        st.just(lambda tape: tape.notify("elicitation/complete", elicitationId="e")),
+        st.just(lambda tape: tape.reconnect()),
+        st.tuples(request_ids, json_values).map(lambda c: lambda tape: tape.reply(*c)),
+        st.tuples(
+            request_ids,
+            st.sampled_from(
+                [
+                    {"content": "text"},
+                    {"terminalId": "t"},
+                    {"terminalId": "u"},
+                    {"exitCode": 0},
+                    {"output": "o", "truncated": False, "exitStatus": {"signal": "SIGINT"}},
+                    {"action": "accept", "content": {"a": 1}},
+                    {"action": "decline"},
+                    {},
+                ]
+            ),
+        ).map(lambda c: lambda tape: tape.reply(*c)),
+        st.tuples(request_ids, st.sampled_from([-32001, -32800, 1])).map(lambda c: lambda tape: tape.deny(*c)),
+    ]
+    decisions: st.SearchStrategy[Literal["allow", "deny", "cancelled"] | None] = st.sampled_from(
+        ["allow", "deny", "cancelled", None]
+    )
+    option = PermissionOption(option_id="allow", name="Allow", kind="allow_once")
     host: list[st.SearchStrategy[Step]] = [
+        st.tuples(request_ids, decisions, st.sampled_from(["allow", "odd", None])).map(
+            lambda c: lambda tape: tape.note(notes.Decision(c[0], "rule", "why", c[1], c[2], rule="r"))
+        ),
+        st.tuples(request_ids, st.sampled_from(["files", "terminals"])).map(
+            lambda c: lambda tape: tape.note(notes.Asked(c[0], c[1], "May it?", "edit", (option,)))
+        ),
+        st.tuples(request_ids, paths, st.none() | words, st.none() | st.integers(0, 3)).map(
+            lambda c: lambda tape: tape.note(notes.file(c[0], c[1], c[2], old_size=c[3]))
+        ),
+        st.tuples(terminal_ids, st.none() | st.integers(0, 3), words).map(
+            lambda c: lambda tape: tape.note(notes.TerminalExited(c[0], c[1], None, c[2], len(c[2])))
+        ),
         st.tuples(request_ids, words).map(lambda c: lambda tape: tape.note(notes.Decision(c[0], "who", c[1]))),
         cuts.map(
             lambda status: lambda tape: tape.note(notes.RunCut(next(iter(tape.fold.runs), "none"), status, "cut"))
@@ -119,7 +185,7 @@ def _steps() -> st.SearchStrategy[Step]:
         # The host gives each run an id of its own.
         st.just(lambda tape: tape.note(notes.Prompt(f"run-{len(tape.frames)}", (TextContent(text="x"),)))),
     ]
-    return st.one_of(*chunks, *tools, *others, *ours, *answers, *host)
+    return st.one_of(*chunks, *tools, *others, *ours, *answers, *requests, *host)
 
 
 @settings(max_examples=300, deadline=None)
@@ -153,3 +219,34 @@ def test_the_facts_tell_the_rows(steps: list[Step]) -> None:
     assert set(closed.values()) <= {1}
     resolved = Counter(fact.permission.id for fact in tape.facts if isinstance(fact, facts.PermissionResolved))
     assert set(resolved.values()) <= {1}
+    answered = Counter(fact.file_call.id for fact in tape.facts if isinstance(fact, facts.FileCallEnded))
+    assert set(answered.values()) <= {1}
+    exited = Counter(fact.terminal.id for fact in tape.facts if isinstance(fact, facts.TerminalExited))
+    assert set(exited.values()) <= {1}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_steps(), max_size=30))
+def test_whoever_keeps_the_row_of_each_fact_has_all_of_the_hosts_rows(steps: list[Step]) -> None:
+    tape = Tape()
+    for step in steps:
+        step(tape)
+    kept: dict[str, object] = {}
+    for fact in tape.facts:
+        match fact:
+            case facts.PermissionRequested(row) | facts.PermissionResolved(row):
+                kept[row.id] = row
+            case facts.FileCallChanged(row) | facts.FileCallEnded(row):
+                kept[row.id] = row
+            case facts.TerminalChanged(row) | facts.TerminalStarted(row):
+                kept[row.id] = row
+            case facts.TerminalRefused(row) | facts.TerminalExited(row):
+                kept[row.id] = row
+            case facts.QuestionAsked(row) | facts.QuestionAnswered(row) | facts.QuestionCompleted(row):
+                kept[row.id] = row
+            case _:
+                pass
+    fold = tape.fold
+    assert kept == {**fold.permissions, **fold.files, **fold.terminals, **fold.questions}
+    # What is held beyond the rows is of requests that are under way.
+    assert set(fold._requests._decisions) <= set(fold._requests._waiting)

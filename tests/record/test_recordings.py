@@ -73,7 +73,7 @@ def _check(fold: SessionFold) -> None:
         assert run.usage is None or isinstance(run.usage, rows.Usage)
     for permission in fold.permissions.values():
         assert permission.options
-        assert any(call.tool_call_id == permission.tool_call.tool_call_id for call in fold.tool_calls)
+        assert any(call.tool_call_id == permission.tool_call_id for call in fold.tool_calls)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_geminis_tool_calls_are_first_seen_in_the_permission_request() -> None:
     [fold] = (fold for fold in fold_recording(lines_of("gemini/perm_shell.jsonl")).values() if fold.runs)
     [permission] = fold.permissions.values()
     [call] = fold.tool_calls
-    assert call.tool_call_id == permission.tool_call.tool_call_id
+    assert call.tool_call_id == permission.tool_call_id
     assert permission.outcome == "selected"
     assert call.title
 

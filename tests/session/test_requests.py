@@ -207,7 +207,8 @@ async def test_what_the_agent_asks_and_we_do_not_offer_is_refused_by_its_code() 
                 codes[method] = failure.code
         await turn.say("done")
 
-    async with session_of(script) as session:
+    nothing = AgentSpec(command=["memory"], read_files=False, write_files=False, terminals=False)
+    async with session_of(script, runtime={"spec": nothing}) as session:
         await session.run("go")
         assert codes == {
             "session/craft": -32601,

@@ -61,7 +61,9 @@ async def test_no_secret_is_in_a_snapshot_and_what_is_missing_is_named(tmp_path:
 
 
 async def test_a_snapshot_survives_its_json_in_every_form(tmp_path: Path) -> None:
-    async with runtime_of(resumable(), spec=AgentSpec(command=["agent"], read_files=True)) as runtime:
+    async with runtime_of(
+        resumable(), spec=AgentSpec(command=["agent"], write_files=False, terminals=False)
+    ) as runtime:
         session = await runtime.open_session(
             config(
                 workspace=Workspace(tmp_path, [tmp_path.parent]),

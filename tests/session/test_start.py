@@ -153,7 +153,7 @@ def test_a_command_that_is_no_list_of_strings_is_refused(command: Any) -> None:
 
 async def test_our_capabilities_are_what_we_offer_and_no_more() -> None:
     agent = ScriptedAgent()
-    spec = AgentSpec(command=["memory"], read_files=True, meta={"vendor": {"x": 1}})
+    spec = AgentSpec(command=["memory"], write_files=False, terminals=False, meta={"vendor": {"x": 1}})
     async with runtime_of(agent, spec=spec):
         [asked] = agent.all_heard("initialize")
         offered = asked.params["clientCapabilities"]
@@ -161,6 +161,17 @@ async def test_our_capabilities_are_what_we_offer_and_no_more() -> None:
         assert not offered["fs"].get("writeTextFile")
         assert not offered.get("terminal")
         assert "elicitation" not in offered
+    agent = ScriptedAgent()
+    async with runtime_of(agent, on_question=lambda question: question.decline()):
+        [asked] = agent.all_heard("initialize")
+        assert asked.params["clientCapabilities"]["elicitation"] == {"form": {}, "url": {}}
+
+
+async def test_what_an_adapter_asks_for_goes_with_our_capabilities() -> None:
+    agent = ScriptedAgent()
+    async with runtime_of(agent, spec=AgentSpec(command=["memory"], meta={"vendor": {"x": 1}})):
+        [asked] = agent.all_heard("initialize")
+        offered = asked.params["clientCapabilities"]
         assert offered["_meta"] == {"vendor": {"x": 1}}
         assert asked.params["protocolVersion"] == 1
         assert asked.params["clientInfo"]["name"] == "dragoman"

@@ -14,7 +14,8 @@ from dragoman.record.text import GrowingText
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import play, session_of
 from dragoman.views import events
-from dragoman.views.events import Event, event_of, raw_of, to_json
+from dragoman.views.events import Event, raw_of, to_json
+from dragoman.views.told import event_of
 
 E = TypeVar("E", bound=events.EventBase)
 

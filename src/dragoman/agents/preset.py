@@ -19,8 +19,8 @@ said:
     note = "Needs Node 22 or later."      # one line on what else must be so
     version = ["{command}", "--version"]  # how to ask its version: "{command}" is the program found; empty: not asked
     website = "https://example.com"
-    fs = { read = true, write = true }    # whether we offer it file access through us; default: neither
-    terminal = true                       # whether we offer it terminals; default: false
+    fs = { read = true, write = true }    # whether we offer it file access through us; default: both
+    terminal = true                       # whether we offer it terminals; default: true
     auth = [{ env = "MY_AGENT_KEY", method = "api-key" }]   # log in by this method first where the variable is set
     quirks = [{ id = "slow-exit", versions = ["1.2.0"], note = "Does not leave at the end of stdin." }]
 
@@ -69,8 +69,8 @@ class Auth(Struct, frozen=True):
 class Fs(Struct, frozen=True):
     """Which file requests we offer to answer."""
 
-    read: bool = False
-    write: bool = False
+    read: bool = True
+    write: bool = True
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     version: tuple[str, ...] = ()
     website: str = ""
     fs: Fs = Fs()
-    terminal: bool = False
+    terminal: bool = True
     auth: tuple[Auth, ...] = ()
     quirks: tuple[Quirk, ...] = ()
 

@@ -19,8 +19,9 @@ from dragoman.backend.questions import Questions, too_late
 from dragoman.backend.stream import MessageStream
 from dragoman.backend.tap import Tap
 from dragoman.errors import DragomanError, SessionBusy, SessionClosed, SilentFailure
-from dragoman.host import requests
 from dragoman.host.permission import PermissionRequest, Reply
+from dragoman.host.requests import Requests
+from dragoman.host.rulebook import Sources
 from dragoman.proc.link import AgentLink
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
@@ -31,7 +32,9 @@ from dragoman.session.runtime import AgentRuntime, Launch
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 from dragoman.views.actions import Action, Interrupt, PermissionAnswer, Prompt, Switch, actions_of
+from dragoman.views.events import Event
 from dragoman.views.messages import Fields, MessageView, UnifiedMessage, cut_of, error_of, question_of, with_metadata
+from dragoman.views.served import ServedView
 from dragoman.wire import messages as wire
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import fresh
@@ -43,9 +46,15 @@ UNSENT = "interrupted before it was sent to the agent"
 
 
 class _LinkedSession(Session):
-    """A session that tells when its agent is gone."""
+    """A session that tells what was done for its agent, and when that is gone."""
 
     on_lost: Callable[[DragomanError], None] | None = None
+    on_told: Callable[[Event], None] | None = None
+
+    def emit(self, run: Run | None, event: Event) -> None:
+        super().emit(run, event)
+        if self.on_told is not None:
+            self.on_told(event)
 
     def link_lost(self, failure: DragomanError) -> None:
         super().link_lost(failure)
@@ -63,12 +72,14 @@ class BackendSession:
         *,
         limits: Limits,
         line_limit: int,
+        sources: Sources,
         launch: Launch,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
         self._config = msgspec.structs.replace(config, on_permission=self._asked)
         self._stream = MessageStream()
         self._view = MessageView()
+        self._served = ServedView()
         self._questions = Questions()
         self._line_limit = line_limit
         self._launch = launch
@@ -77,6 +88,7 @@ class BackendSession:
             limits=limits,
             line_limit=line_limit,
             on_diagnostic=on_diagnostic,
+            sources=sources,
             launch=self._tapped,
             session_type=_LinkedSession,
         )
@@ -104,6 +116,7 @@ class BackendSession:
         assert isinstance(session, _LinkedSession)
         self._session = session
         session.on_lost = self._lost
+        session.on_told = self._tell_served
         if session.failure is not None:
             self._lost(session.failure)
         return self
@@ -143,8 +156,8 @@ class BackendSession:
     def status(self) -> SessionStatus:
         """idle, running, waiting (for an answer to a permission request) or error (the agent is gone)."""
         status = self._opened.status()
-        # A question is told a moment before the session itself has come to ask it.
-        return "waiting" if status == "running" and self._questions.any_open else status
+        # An answer is given a moment before the session itself has come to take it.
+        return status if status in ("idle", "error") else "waiting" if self._questions.any_open else "running"
 
     def snapshot(self) -> SessionHandle:
         """Enough to `connect(resume=…)` in another process; JSON, and no secret in it."""
@@ -205,7 +218,7 @@ class BackendSession:
     def _asking(self, told: UnifiedMessage, message: wire.Request) -> None:
         try:
             workspace = self._config.workspace
-            request = requests.of_tool_call(message.params, None, session_id="", workspace=workspace)
+            request = Requests("", "", workspace).of_tool_call(message.params, None)
         except msgspec.MsgspecError:
             return  # the host refuses it, for the same reason
         self._questions.add(told.id, request, message.id)
@@ -303,6 +316,12 @@ class BackendSession:
     def _tell(self, type_: Literal["result", "error"], metadata: Fields, message_id: str | None) -> None:
         told = self._view.tell(type_, time.time(), metadata)
         self._stream.push(told if message_id is None else with_metadata(told, in_reply_to=message_id))
+
+    def _tell_served(self, event: Event) -> None:
+        """What was done for the agent."""
+        told = self._served.tell(event, tool_at_work=self._opened.fold.tool_calls.any_unfinished)
+        if told is not None:
+            self._stream.push(self._view.tell(told.type, event.time, told.metadata, told.content, told.role))
 
     def _refuse(self, problem: DragomanError, message_id: str) -> None:
         self._tell("error", error_of(problem), message_id)

@@ -10,30 +10,28 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Literal
 
 from dragoman.cli import exits
 from dragoman.cli.ask import Asker
 from dragoman.cli.exits import Denials
-from dragoman.cli.job import Given, Job, option_value, prepare, save_handle
+from dragoman.cli.follow import Follower
+from dragoman.cli.form import QuestionAsker, usual_browser
+from dragoman.cli.job import Given, Job, prepare, save_handle
 from dragoman.cli.output import STDERR, STDIN, STDOUT, Outbox, OutputLost, terminal_width, watch_reader
 from dragoman.cli.pieces import Span
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen
 from dragoman.cli.signals import Interrupts
+from dragoman.cli.start import Started
 from dragoman.cli.status import Starting
 from dragoman.cli.text import inert_json, plain
 from dragoman.errors import DragomanError
-from dragoman.proc.link import AgentLink
-from dragoman.session.client import limits_of
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.launch import launch
 from dragoman.session.run import Run
-from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import AgentSpec, Limits
 from dragoman.views.events import Error, Event, to_json
 
 # Where nobody says how wide the terminal is: logs are read on wide ones.
@@ -88,22 +86,22 @@ class Drive:
             width=width,
             thoughts=notes_tty if given.thoughts is None else given.thoughts,
             verbose=given.verbose,
+            diffs=notes_tty,
         )
         self._starting = Starting(
             self._outbox, job.spec.name, width=width, shown=notes_tty and not given.verbose and not given.quiet
         )
-        self._asker = (
-            Asker(self._screen, fd=STDIN, cwd=job.workspace.cwd, width=width, caught_up=self._caught_up)
-            if os.isatty(STDIN) and os.isatty(STDERR)
-            else None
-        )
+        self._follower = Follower(self._show)
+        self._asker: Asker | None = None
+        question_asker: QuestionAsker | None = None
+        if os.isatty(STDIN) and os.isatty(STDERR):
+            self._asker = Asker(self._screen, self._floor, fd=STDIN, cwd=job.workspace.cwd, width=width)
+            question_asker = QuestionAsker(self._screen, self._floor, fd=STDIN, width=width, open_page=usual_browser())
         self._denials = Denials()
         self._phase: Literal["starting", "open", "running", "closing", "ended"] = "starting"
-        self._link: AgentLink | None = None
+        self._started = Started(job, on_diagnostic=self._diagnosed, on_question=question_asker)
         self._run: Run | None = None
         self._between: deque[Event] = deque()  # events of no run, not yet shown
-        self._emitted = self._shown = 0
-        self._moved = asyncio.Event()
         self._reader_gone = False
         task = asyncio.current_task()
         assert task is not None
@@ -144,43 +142,23 @@ class Drive:
         job = self._job
         async with AsyncExitStack() as stack:
             async with self._starting:
-                runtime = await stack.enter_async_context(self._runtime())
-                session = await self._open(runtime)
+                await stack.enter_async_context(self._started.runtime)
+                config = job.session_config(self._asker, self._heard)
+                session = await self._started.open(config, job.handle, job.options)
+                if job.handle is not None:
+                    self._between.clear()  # the history, told again
             self._phase = "open"
+            if session.policy_notice is not None:
+                self._screen.line_soon((Span(f"dragoman: {plain(session.policy_notice)}", "dim"),))
             stack.callback(self._closing)
             self._save(session)
             stack.callback(self._save, session)
             self._run = session.run(job.parts, deadline=job.settings.deadline, idle_limit=job.settings.idle_limit)
             self._phase = "running"
             async with self._run as run:
-                await self._follow(run)
+                await self._follower.follow(run)
                 result = await run
             return exits.code_of_result(result.status, self._denials)
-
-    def _runtime(self) -> AgentRuntime:
-        return AgentRuntime(
-            self._job.spec,
-            limits=limits_of(self._job.settings),
-            on_diagnostic=self._diagnosed,
-            line_limit=self._job.settings.line_limit,
-            launch=self._launch,
-        )
-
-    async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
-        self._link = await launch(spec, limits, on_stderr)
-        return self._link
-
-    async def _open(self, runtime: AgentRuntime) -> Session:
-        job = self._job
-        config = job.session_config(self._asker, self._heard)
-        if job.handle is not None:
-            session = await runtime.resume_session(job.handle, config)
-            self._between.clear()  # the history, told again
-        else:
-            session = await runtime.open_session(config)
-        for option_id, text in job.options.items():
-            await session.set_option(option_id, option_value(session, option_id, text))
-        return session
 
     def _save(self, session: Session) -> None:
         if self._job.save is not None:
@@ -191,18 +169,16 @@ class Drive:
 
     # -- showing
 
-    async def _follow(self, run: Run) -> None:
-        aiter(run)  # from here on the agent is read only as fast as we show
-        while batch := await run.next_events():
-            for event in batch:
-                self._denials.hear(event)
-            if self._asker is not None:
-                await self._asker.free.wait()
-            await self._show(batch)
-            self._shown += len(batch)
-            self._moved.set()
+    @asynccontextmanager
+    async def _floor(self) -> AsyncIterator[None]:
+        """The terminal, for a question."""
+        self._starting.halt()
+        async with self._follower.floor():
+            yield
 
     async def _show(self, batch: Sequence[Event]) -> None:
+        for event in batch:
+            self._denials.hear(event)
         if self._job.given.json:
             lines = [to_json(event) for event in (*self._between, *batch)]
             if os.isatty(STDOUT):
@@ -216,17 +192,9 @@ class Drive:
 
     def _heard(self, event: Event) -> None:
         """Every event at the moment it happens; those of the run come again, by way of its queue."""
-        if event.run_id is not None:
-            self._emitted += 1
-        elif self._job.given.json:
+        self._follower.heard(event)
+        if event.run_id is None and self._job.given.json:
             self._between.append(event)
-
-    async def _caught_up(self) -> None:
-        """Returns when everything that has happened so far is on the screen."""
-        target = self._emitted
-        while self._shown < target and self._run is not None and not self._run.done:
-            self._moved.clear()
-            await self._moved.wait()
 
     def _diagnosed(self, diagnostic: Diagnostic) -> None:
         if self._job.given.verbose:
@@ -259,8 +227,7 @@ class Drive:
     def _at_once(self) -> None:
         if self._phase == "running":
             self._cancel_run()
-        if self._link is not None:
-            self._link.kill()
+        self._started.kill()
         if self._phase == "starting":
             self._break_off()
         else:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Final
 
+from dragoman.cli.served import UNSEEN
 from dragoman.cli.text import plain
 from dragoman.errors import (
     AgentCrashed,
@@ -32,8 +33,6 @@ TERMINATED: Final = 143  # SIGTERM
 # Enough to see why; with -v all of it was shown as it came.
 STDERR_LINES: Final = 10
 
-_POLICY: Final = ("access", "default")
-
 
 class Denials:
     """What policy, and not a person, refused in a run.
@@ -48,15 +47,24 @@ class Denials:
 
     def hear(self, event: events.Event) -> None:
         match event:
-            case events.PermissionResolved(decided_by=by, option_kind=kind) if by in _POLICY:
-                if not (kind or "").startswith("allow"):
-                    self.count += 1
-                    self.unasked += by == "default"
-                    self._done_since = False
-            case events.ToolResult(status="completed"):
+            case events.PermissionResolved(origin="agent", decided_by=by, decision=decision) if by in UNSEEN:
+                if decision != "allow":
+                    self._refused(by)
+            case (
+                events.FileRead(status="denied", decided_by=by)
+                | events.FileWritten(status="denied", decided_by=by)
+                | events.TerminalRefused(status="denied", decided_by=by)
+            ) if by in UNSEEN:
+                self._refused(by)
+            case events.ToolResult(status="completed") | events.FileWritten(status="done"):
                 self._done_since = True
             case _:
                 return
+
+    def _refused(self, by: str | None) -> None:
+        self.count += 1
+        self.unasked += by == "default"
+        self._done_since = False
 
     @property
     def decisive(self) -> bool:
@@ -105,12 +113,7 @@ def message_of(error: DragomanError, *, verbose: bool = False, width: int | None
     if stderr and stderr not in str(error):
         lines.append("  Its last lines were:")
         lines += [f"  | {line}" for line in stderr.splitlines()[-STDERR_LINES:]]
-    if isinstance(error, AuthenticationRequired) and error.methods:
-        lines += _indented(AuthenticationRequired.default_guidance)
-        lines.append("  The agent offers these ways to log in:")
-        for id_, name, description in error.methods:
-            lines += _indented(f"- {name or id_}" + (f": {description}" if description else ""), first="    ")
-    elif error.guidance:
+    if error.guidance:
         lines += _indented(error.guidance)
     return laid_out(lines, width)
 

@@ -15,6 +15,7 @@ from dragoman.config import Access, Config, load
 from dragoman.errors import InputError
 from dragoman.host.access import parse_access
 from dragoman.host.permission import OnPermission
+from dragoman.host.rulebook import Sources, sources_of
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.prompt import Part
@@ -60,6 +61,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     spec: AgentSpec
     workspace: Workspace
     access: Access
+    sources: Sources
     parts: tuple[Part, ...]
     options: dict[str, str]
     handle: SessionHandle | None
@@ -82,13 +84,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def prepare(given: Given) -> Job:
-    """Everything that can be found wrong before an agent is started is found here, as an InputError."""
+def prepare(given: Given, *, prompt: bool = True) -> Job:
+    """Everything that can be found wrong before an agent is started is found here, as an InputError.
+
+    Without a `prompt`, none is looked for: a chat asks for many.
+    """
     flags = {"access": given.access, "deadline": given.deadline, "idle_limit": given.idle_limit}
     settings = load(flags={**flags, "agent": given.agent, "start_timeout": given.start_timeout})
     env = dict(_pair(text, "--env", "NAME=VALUE") for text in given.env)
     options = dict(_pair(text, "--option", "ID=VALUE") for text in given.option)
-    save = _save_path(given.save) if given.save else None
+    save = save_path(given.save) if given.save else None
     handle = _read_handle(given, env) if given.resume else None
     workspace = (
         Workspace(handle.cwd, handle.additional) if handle else Workspace(given.cwd or os.getcwd(), given.add_dir)
@@ -104,12 +109,17 @@ def prepare(given: Given) -> Job:
         spec=spec if spec.cwd else msgspec.structs.replace(spec, cwd=workspace.cwd),
         workspace=workspace,
         access=parse_access(handle.access) if handle and given.access is None else settings.access,
+        sources=sources_of(settings),
         # Last: it may wait for standard input, which is in vain when something else is wrong.
-        parts=prompt_parts(given.prompt, files=[*map(Path, given.file)], images=[*map(Path, given.image)]),
+        parts=_parts(given) if prompt else (),
         options=options,
         handle=handle,
         save=save,
     )
+
+
+def _parts(given: Given) -> tuple[Part, ...]:
+    return prompt_parts(given.prompt, files=[*map(Path, given.file)], images=[*map(Path, given.image)])
 
 
 def _command(given: Given) -> Sequence[str]:
@@ -159,15 +169,16 @@ def _read_handle(given: Given, env: dict[str, str]) -> SessionHandle:
     return handle
 
 
-def _save_path(text: str) -> Path:
-    path = Path(text)
+def save_path(text: str, by: str = "--save") -> Path:
+    """Where a handle may be written; `by` names who wants it, in errors."""
+    path = Path(text).expanduser()
     if path.is_dir():
-        raise InputError(f"--save: {path} is a folder", guidance="Name a file in it.")
+        raise InputError(f"{by}: {path} is a folder", guidance="Name a file in it.")
     if not path.parent.is_dir():
-        raise InputError(f"--save: the folder {path.parent} does not exist")
+        raise InputError(f"{by}: the folder {path.parent} does not exist")
     if path.exists() and not path.is_file():
         # Replaced by a file it would be gone: /dev/null, /dev/stdout.
-        raise InputError(f"--save: {path} is no regular file", guidance="Name a file; it is written anew.")
+        raise InputError(f"{by}: {path} is no regular file", guidance="Name a file; it is written anew.")
     return Path(os.path.realpath(path))
 
 
@@ -194,4 +205,4 @@ def save_handle(path: Path, handle: SessionHandle) -> None:
             file.write(f"{handle.to_json()}\n")
         beside.replace(path)
     except OSError as problem:
-        raise InputError(f"--save: {path} cannot be written: {problem.strerror}") from None
+        raise InputError(f"the session cannot be saved: {path} cannot be written: {problem.strerror}") from None

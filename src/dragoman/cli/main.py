@@ -13,7 +13,10 @@ import click
 
 from dragoman._version import __version__
 from dragoman.cli.agents import agents
+from dragoman.cli.chat import chat
+from dragoman.cli.login import login
 from dragoman.cli.model_server import model_server
+from dragoman.cli.policy import policy
 from dragoman.cli.run import run as run_command
 
 # As a shell reports a program that a signal ended: 128 and the signal's number.
@@ -25,6 +28,7 @@ Examples:
   dragoman run "hello"                     try it on the built-in demo agent
   dragoman agents                          which agents are installed here
   dragoman run -a claude "Fix the failing test"
+  dragoman chat -a claude                  talk with it, prompt after prompt
   git diff | dragoman run -a codex "Review this" > review.md
   dragoman run -a gemini --json "Explain main.py" | jq -r .type
 
@@ -42,7 +46,10 @@ def dragoman(context: click.Context) -> None:
 
 
 dragoman.add_command(run_command)
+dragoman.add_command(chat)
 dragoman.add_command(agents)
+dragoman.add_command(login)
+dragoman.add_command(policy)
 dragoman.add_command(model_server)
 
 

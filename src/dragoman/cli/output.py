@@ -111,10 +111,10 @@ async def _writable(fd: int) -> None:
         loop.remove_writer(fd)
 
 
-def terminal_width() -> int | None:
-    """How many columns stderr has; None where it is no terminal."""
+def terminal_width(fd: int = STDERR) -> int | None:
+    """How many columns it has; None where it is no terminal."""
     try:
-        return max(LEAST_WIDTH, os.get_terminal_size(STDERR).columns or USUAL_WIDTH)
+        return max(LEAST_WIDTH, os.get_terminal_size(fd).columns or USUAL_WIDTH)
     except OSError:
         return None
 

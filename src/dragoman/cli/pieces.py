@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 # What belongs together; a blank line parts one from the other.
-Block: TypeAlias = Literal["text", "thought", "line", "question", "end"]
+Block: TypeAlias = Literal["prompt", "text", "thought", "line", "question", "end"]
 
 # Names of what a span means; `screen` knows how each looks.
 Style: TypeAlias = Literal["", "bold", "dim", "good", "bad", "tool", "question", "thought"]

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from dragoman.cli.diffs import stat
 from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
+from dragoman.cli.served import NO, UNSEEN, YES, Served, why
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.config import format_duration
 from dragoman.record import rows
 from dragoman.views import events
 from dragoman.wire.vocabulary import Content, Diff, TextContent
 
-BULLET, YES, NO = "●", "✓", "✗"
+BULLET = "●"
 
 # What stands before a title that does not say it itself; kinds that are not here say nothing to people.
 _VERBS = {
@@ -41,13 +42,14 @@ _INDENT = "  "
 class Renderer:
     """Remembers what was shown, so that a plan is told anew only where it changed."""
 
-    def __init__(self, *, cwd: Path, width: int, thoughts: bool, verbose: bool) -> None:
+    def __init__(self, *, cwd: Path, width: int, thoughts: bool, verbose: bool, diffs: bool = False) -> None:
         self._cwd = cwd
-        self._width = width
+        self.width = width
         self._thoughts = thoughts
         self._verbose = verbose
         self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
-        self._asked: dict[str, str] = {}  # titles of permission requests
+        self._asked: dict[str, events.PermissionRequested] = {}  # those without an answer
+        self._served = Served(cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs)
 
     def show(self, event: events.Event) -> Iterable[Piece]:
         match event:
@@ -60,15 +62,31 @@ class Renderer:
                 yield MessageEnd(message_id)
             case events.ToolCall():
                 # Some agents tell of a tool only when it is done.
-                yield self._tool_result(event) if event.status in ("completed", "failed") else self._tool_call(event)
+                if event.status in ("completed", "failed"):
+                    yield from self._tool_ended(event)
+                else:
+                    self._served.announced(event)
+                    yield self._tool_call(event)
             case events.ToolResult():
-                yield self._tool_result(event)
+                yield from self._tool_ended(event)
             case events.PlanUpdated():
                 yield from self._plan(event)
-            case events.PermissionRequested(permission_id=permission_id, title=title):
-                self._asked[permission_id] = title
+            case events.PermissionRequested(permission_id=permission_id):
+                self._asked[permission_id] = event
+                if event.origin == "agent":
+                    self._served.announced(event)
             case events.PermissionResolved():
                 yield from self._resolved(event)
+            case (
+                events.FileRead()
+                | events.FileWritten()
+                | events.TerminalStarted()
+                | events.TerminalRefused()
+                | events.TerminalExited()
+                | events.QuestionAsked()
+                | events.QuestionAnswered()
+            ):
+                yield from self._served.show(event)
             case events.ProviderEvent():
                 yield from self._provider(event)
             case events.RunCompleted():
@@ -80,27 +98,33 @@ class Renderer:
     # -- tools
 
     def _tool_call(self, call: events.ToolCall) -> Line:
-        named = self._named(call, self._width - 2)
+        named = self._named(call, self.width - 2)
         return Line((*_indent(call), Span(f"{BULLET} ", "tool"), *named), key=call.tool_call_id)
+
+    def _tool_ended(self, result: events.ToolCall | events.ToolResult) -> Iterable[Piece]:
+        yield self._tool_result(result)
+        self._served.tool_ended(result.tool_call_id)
+        if result.status == "completed":
+            yield from self._served.diff_lines(item for item in result.content if isinstance(item, Diff))
 
     def _tool_result(self, result: events.ToolCall | events.ToolResult) -> Ending:
         failed = result.status == "failed"
         mark = Span(NO, "bad") if failed else Span(YES, "good")
         said = _outcome(result)
         if not said:
-            named = self._named(result, self._width - 2)
+            named = self._named(result, self.width - 2)
             return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named))
         # Half of the line at most for each, where both are long.
-        least = min(columns(one_line(said, self._width)), self._width // 2)
-        named = self._named(result, self._width - least - 4)
-        room = self._width - sum(columns(span.text) for span in named) - 4
+        least = min(columns(one_line(said, self.width)), self.width // 2)
+        named = self._named(result, self.width - least - 4)
+        room = self.width - sum(columns(span.text) for span in named) - 4
         outcome = Span(f"  {one_line(said, room)}", "bad" if failed else "dim")
         return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named, outcome))
 
     def _named(self, call: events.ToolCall | events.ToolResult, room: int) -> tuple[Span, ...]:
         """Title, with the verb of its kind and the first location where it does not name them itself."""
         verb = _VERBS.get(call.kind, "")
-        title = one_line((call.title or call.name or "").replace(f"{self._cwd}/", ""), self._width)
+        title = one_line((call.title or call.name or "").replace(f"{self._cwd}/", ""), self.width)
         words = title.lower().split() or [""]
         # A bare command, path or tool's name does not say what is done with it.
         if verb and (len(words) < 2 or call.kind == "execute") and verb not in (*words, words[0][: len(verb)]):
@@ -138,7 +162,7 @@ class Renderer:
             changed = list(plan.entries)
         for entry in changed:
             mark, style = _STEPS.get(entry.status, ("○", "dim"))
-            text = one_line(entry.content, self._width - 4)
+            text = one_line(entry.content, self.width - 4)
             yield Line(
                 (Span(f"{_INDENT}{mark}", style), Span(f" {text}", "dim" if entry.status == "completed" else ""))
             )
@@ -147,14 +171,18 @@ class Renderer:
 
     def _resolved(self, answer: events.PermissionResolved) -> Iterable[Piece]:
         """What a person answered was on the screen already; what was decided for them is told."""
-        title = self._asked.pop(answer.permission_id, "")
-        allowed = (answer.option_kind or "").startswith("allow")
-        if answer.decided_by not in ("access", "default") or (allowed and not self._verbose):
+        asked = self._asked.pop(answer.permission_id, None)
+        if answer.decided_by not in UNSEEN:
+            if asked is not None:
+                self._served.seen(item for item in asked.content if isinstance(item, Diff))
             return
-        reason = "nobody to ask" if answer.decided_by == "default" else answer.reason or "no reason given"
+        allowed = answer.decision == "allow"
+        # Of what the agent asked us to do, the file or the command itself tells.
+        if answer.origin != "agent" or (allowed and not self._verbose):
+            return
         word = "allowed" if allowed else "not allowed"
         mark = Span(YES, "good") if allowed else Span(NO, "bad")
-        shown = one_line(f"{word}: {title} ({reason})", self._width - 2)
+        shown = one_line(f"{word}: {asked.title if asked else ''} ({why(answer)})", self.width - 2)
         yield Line((mark, Span(f" {shown}", "dim" if allowed else "")))
 
     # -- the rest
@@ -168,7 +196,7 @@ class Renderer:
             case "notice":
                 text = ": ".join(str(said[key]) for key in ("title", "description") if said.get(key))
                 bad = said.get("severity") in ("error", "warning")
-                yield Line((Span(f"! {one_line(text, self._width - 2)}", "bad" if bad else "dim"),))
+                yield Line((Span(f"! {one_line(text, self.width - 2)}", "bad" if bad else "dim"),))
             case "current_mode_update" if said.get("currentModeId"):
                 yield Line((Span(f"mode: {one_line(str(said['currentModeId']), 60)}", "dim"),))
             case "compaction_update" if said.get("status") == "completed":
@@ -179,7 +207,7 @@ class Renderer:
     def _completed(self, end: events.RunCompleted) -> Line:
         words = {"success": "done in", "cancelled": "cancelled after", "error": "failed after"}
         parts = [f"{words[end.status]} {duration(end.duration)}", *(usage_parts(end.usage) if end.usage else ())]
-        return Line((Span(one_line(" · ".join(parts), self._width), "dim"),), block="end")
+        return Line((Span(one_line(" · ".join(parts), self.width), "dim"),), block="end")
 
 
 def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
@@ -239,13 +267,26 @@ def usage_parts(usage: rows.Usage) -> Sequence[str]:
         parts.append(f"tokens: {', '.join(known)}")
     elif usage.total_tokens is not None:
         parts.append(f"tokens: {_short(usage.total_tokens)}")
-    if usage.context_used is not None:
-        of = f" of {_short(usage.context_size)}" if usage.context_size is not None else ""
-        parts.append(f"context: {_short(usage.context_used)}{of}")
-    if usage.cost is not None:
-        amount = f"{usage.cost.amount:.2f}" if usage.cost.amount >= 1 or not usage.cost.amount else None
-        parts.append(f"{amount or f'{usage.cost.amount:.4f}'} {one_line(usage.cost.currency, 8)}")
+    if context := context_part(usage):
+        parts.append(f"context: {context}")
+    if cost := cost_part(usage):
+        parts.append(cost)
     return parts
+
+
+def context_part(usage: rows.Usage) -> str:
+    """How full the context is; empty where it was not reported."""
+    if usage.context_used is None:
+        return ""
+    return _short(usage.context_used) + (f" of {_short(usage.context_size)}" if usage.context_size is not None else "")
+
+
+def cost_part(usage: rows.Usage) -> str:
+    """What it has cost; empty where it was not reported."""
+    if usage.cost is None:
+        return ""
+    amount = f"{usage.cost.amount:.2f}" if usage.cost.amount >= 1 or not usage.cost.amount else None
+    return f"{amount or f'{usage.cost.amount:.4f}'} {one_line(usage.cost.currency, 8)}"
 
 
 def _short(count: int) -> str:

@@ -67,6 +67,10 @@ class _Lane:
         self.mid_line = False
         self.open_key: str | None = None
 
+    def resize(self, width: int) -> None:
+        if self._wrapper is not None:
+            self._wrapper.resize(width)
+
     def begin(self, kind: Block) -> str:
         """What has to be written before something of this kind."""
         gap = "\n" if self.mid_line else ""
@@ -133,6 +137,11 @@ class Screen:
         self._notes = self._text if shared else _Lane(width if notes_tty else None)
         self._redraws = notes_tty  # logs get whole lines, and each of them
         self._paint = paint or (colours() if notes_tty else without_colours)
+
+    def resize(self, width: int) -> None:
+        """The terminal has another width now."""
+        for lane in (self._text, self._notes):
+            lane.resize(width)
 
     async def show(self, pieces: Iterable[Piece]) -> None:
         """Returns when it is written."""

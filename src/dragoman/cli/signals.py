@@ -56,7 +56,19 @@ class Interrupts:
     def _end(self) -> None:
         if self._timer is not None:  # asked once more than needed: whoever asks has waited enough
             os._exit(self.code or INTERRUPTED)
-        self._timer = threading.Timer(LAST_RESORT, os._exit, [self.code])
-        self._timer.daemon = True
-        self._timer.start()
+        self._timer = last_resort(self.code or INTERRUPTED)
         self._at_once()
+
+
+def last_resort(code: int, first: Callable[[], None] | None = None) -> threading.Timer:
+    """Ends this process, unless the timer is cancelled in time: nothing that hangs can hold us."""
+
+    def end() -> None:
+        if first is not None:
+            first()
+        os._exit(code)
+
+    timer = threading.Timer(LAST_RESORT, end)
+    timer.daemon = True
+    timer.start()
+    return timer

@@ -26,6 +26,7 @@ class Starting:
         self._drawn = False
         self._task: asyncio.Task[None] | None = None
         self.last_line = ""
+        self._halted = False
 
     async def __aenter__(self) -> Starting:
         if self._shown:
@@ -37,9 +38,18 @@ class Starting:
     ) -> None:
         if self._task is not None:
             self._task.cancel()
+        self.wipe()
+
+    def wipe(self) -> None:
         if self._drawn:
+            self._drawn = False
             self._outbox.put(STDERR, CLEAR_LINE)
             self._outbox.flush_notes_soon()
+
+    def halt(self) -> None:
+        """Somebody is asked something meanwhile, and nothing may be drawn over it."""
+        self._halted = True
+        self.wipe()
 
     async def _move(self) -> None:
         await asyncio.sleep(PATIENCE)
@@ -50,7 +60,8 @@ class Starting:
             frame = FRAMES[int(elapsed / FRAME_TIME) % len(FRAMES)]
             said = f": {self.last_line}" if self.last_line else ""
             line = one_line(f"{frame} starting {self._name} ({elapsed:.0f}s){said}", self._width - 1)
-            self._drawn = True
-            self._outbox.put(STDERR, CLEAR_LINE + line)
-            await self._outbox.flush_notes()
+            if not self._halted:
+                self._drawn = True
+                self._outbox.put(STDERR, CLEAR_LINE + line)
+                await self._outbox.flush_notes()
             await asyncio.sleep(FRAME_TIME)

@@ -18,10 +18,13 @@ class Wrapper:
     """For one terminal, `width` columns wide. `feed` returns what to write, which may move the cursor back."""
 
     def __init__(self, width: int) -> None:
-        # The last column stays free: from there, terminals disagree on what "back" means.
-        self._room = width - 1
+        self.resize(width)
         self._fenced = False
         self.restart()
+
+    def resize(self, width: int) -> None:
+        # The last column stays free: from there, terminals disagree on what "back" means.
+        self._room = width - 1
 
     def restart(self) -> None:
         """The cursor is at the beginning of a line."""
@@ -67,3 +70,8 @@ class Wrapper:
     @property
     def _kept(self) -> bool:
         return self._fenced or self._head.startswith((*_FENCES, "|"))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A whole text as lines of at most so many columns, where its words allow it."""
+    return Wrapper(width + 1).feed(text).split("\n")

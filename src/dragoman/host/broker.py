@@ -1,121 +1,175 @@
-"""`Broker`: the questions of one session that wait for an answer.
+"""`Broker`: the permission requests of one session that wait for an answer.
 
-Promised: each question is answered once, by the callback or by `cancel_pending`, whichever is first; what comes after
-that gains nothing. Questions do not wait for each other. What goes wrong in the callback denies, and says so.
+Promised: each is answered once, by the first of: the callback, `answer`, a rule that came meanwhile (`reconsider`), the
+time limit, `cancel_pending`; whoever comes later is told so and gains nothing. Requests do not wait for each other.
+What goes wrong in the callback denies, and says so.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
-import threading
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.host.permission import CANCELLED, Answer, OnPermission, PermissionRequest, answer_of
+from dragoman.config import format_duration
+from dragoman.errors import ConfigError, InputError
+from dragoman.host.callback import call
+from dragoman.host.permission import (
+    CANCELLED,
+    Answer,
+    OnPermission,
+    PermissionRequest,
+    answer_later,
+    answer_of,
+)
+from dragoman.host.rulebook import Rulebook
+from dragoman.host.rules import Verdict
+from dragoman.wire.messages import RequestId
 
-By: TypeAlias = Literal["access", "callback", "default", "cancel"]
+By: TypeAlias = Literal["rule", "person", "callback", "default", "timeout", "cancel"]
 
-NOBODY = "nobody to ask: pass on_permission=… or access='edit-inside'|'full' (command line: --access)"
+NOBODY: Final = "nobody to ask: pass on_permission=… or access='edit-inside'|'full' (command line: --access)"
+
+# Seconds between two looks at the rules while somebody is asked: another session, or another process, may have got an
+# answer for good. Three calls to the system each, and soon enough for a person to find the question gone.
+LOOK_AGAIN: Final = 0.25
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """An answer, who gave it, and why."""
+    """An answer, who gave it, and why; `rule` and `layer` name the rule where one decided, or was made of it."""
 
     answer: Answer
     by: By
     reason: str
+    rule: str | None = None
+    layer: str | None = None
+
+
+class Waiting:
+    """A request that waits for its answer; it can be answered from the moment it is made."""
+
+    def __init__(self, request: PermissionRequest) -> None:
+        self.request = request
+        self.decided: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+
+    def decide(self, decision: Decision) -> bool:
+        """Whether it counted: the first one does."""
+        if self.decided.done():
+            return False
+        self.decided.set_result(decision)
+        return True
 
 
 class Broker:
-    def __init__(self, on_permission: OnPermission | None) -> None:
+    """`time_limit` is seconds until nobody's answer is a refusal."""
+
+    def __init__(self, on_permission: OnPermission | None, rules: Rulebook, time_limit: float | None = None) -> None:
         self._callback = on_permission
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._consulting: set[asyncio.Task[Decision]] = set()  # held: the loop itself holds tasks only weakly
+        self._rules = rules
+        self._time_limit = time_limit
+        self._waiting: list[Waiting] = []
+        self._considered = rules.version  # the rules that all that waits was judged by
+        self._consulting: set[asyncio.Task[None]] = set()  # held: the loop itself holds tasks only weakly
 
     @property
     def pending(self) -> int:
-        return len(self._waiting)
+        return sum(not waiting.decided.done() for waiting in self._waiting)
 
     def cancel_pending(self) -> None:
-        for withdrawn in list(self._waiting):
-            if not withdrawn.done():
-                withdrawn.set_result(None)
+        for waiting in self._waiting:
+            waiting.decide(Decision(CANCELLED, "cancel", "the run was cancelled before it was answered"))
+        self._waiting.clear()
 
-    async def ask(self, request: PermissionRequest) -> Decision:
-        callback = self._callback
-        if callback is None:
-            return Decision(request.reject(), "default", NOBODY)
+    def reconsider(self) -> None:
+        """The rules have changed: what they now answer needs no person any more."""
+        self._considered = self._rules.version
+        for waiting in list(self._waiting):
+            verdict = self._rules.judge(waiting.request)
+            if verdict.decision != "ask":
+                waiting.decide(by_rule(waiting.request, verdict))
+
+    def answer(self, request_id: RequestId, reply: object) -> bool:
+        """Answer a request that waits. False: it has been answered, or withdrawn. Raises where that is no answer."""
+        for waiting in self._waiting:
+            if waiting.request.request_id == request_id and not waiting.decided.done():
+                return waiting.decide(_decision(answer_of(waiting.request, reply), "person"))
+        return False
+
+    def open(self, request: PermissionRequest) -> Waiting:
+        """From now on it can be answered; `ask` is to follow."""
+        waiting = Waiting(request)
+        if self._callback is None:
+            waiting.decide(Decision(request.reject(), "default", NOBODY))
+        else:
+            self._waiting.append(waiting)
+        return waiting
+
+    async def ask(self, waiting: Waiting) -> Decision:
+        if self._callback is None or waiting.decided.done():
+            self._forget(waiting)
+            return waiting.decided.result()
         loop = asyncio.get_running_loop()
-        withdrawn: asyncio.Future[None] = loop.create_future()
-        consulting = loop.create_task(_consult(callback, request), name=f"dragoman asks: {request.title[:80]}")
-        self._waiting.add(withdrawn)
+        request = waiting.request
+        consulting = loop.create_task(self._consult(self._callback, waiting), name="dragoman asks")
         self._consulting.add(consulting)
         consulting.add_done_callback(self._consulting.discard)
+        looking = loop.create_task(self._look_again(), name="dragoman looks at the rules")
         try:
-            both: set[asyncio.Future[Any]] = {withdrawn, consulting}
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if withdrawn.done():
-                return Decision(CANCELLED, "cancel", "the run was cancelled before it was answered")
-            if consulting.cancelled():
-                return Decision(request.reject(), "callback", "denied: on_permission was itself cancelled")
-            return consulting.result()
+            async with asyncio.timeout(self._time_limit):
+                return await waiting.decided
+        except TimeoutError:
+            limit = format_duration(self._time_limit or 0)
+            return Decision(request.reject(), "timeout", f"denied: nobody answered within {limit}")
         finally:
-            self._waiting.discard(withdrawn)
+            waiting.decided.cancel()
+            self._forget(waiting)
             consulting.cancel()
+            looking.cancel()
 
+    def _forget(self, waiting: Waiting) -> None:
+        if waiting in self._waiting:
+            self._waiting.remove(waiting)
 
-async def _consult(callback: OnPermission, request: PermissionRequest) -> Decision:
-    try:
-        if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__):
-            reply: object = callback(request)
-        else:
-            reply = await _in_thread(lambda: callback(request))
-        if inspect.isawaitable(reply):
-            reply = await reply
-        answer = answer_of(request, reply)
-    except Exception as problem:
-        return Decision(
-            request.reject(), "callback", f"denied: on_permission failed: {type(problem).__name__}: {problem}"
-        )
-    if answer.outcome == "cancelled":
-        return Decision(answer, "callback", "on_permission cancelled it")
-    return Decision(answer, "callback", f"on_permission {'allowed' if answer.allowed else 'refused'} it")
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            try:
+                self._rules.refresh()
+            except ConfigError:
+                continue  # what cannot be read answers nothing
+            if self._rules.version != self._considered:
+                self.reconsider()
 
-
-async def _in_thread(function: Callable[[], object]) -> object:
-    """Like `asyncio.to_thread`, but on a daemon: one that waits for a person must not hold up the program's exit."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[object] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def deliver(value: object, problem: BaseException | None) -> None:
-        if result.done():  # nobody waits any more
-            if inspect.iscoroutine(value):
-                value.close()  # never to be awaited, which is no defect
-            return
-        if problem is None:
-            result.set_result(value)
-        else:
-            result.set_exception(problem)
-
-    def run() -> None:
-        value: object = None
-        problem: BaseException | None = None
+    async def _consult(self, callback: OnPermission, waiting: Waiting) -> None:
+        request = waiting.request
         try:
-            value = context.run(function)
-        except BaseException as raised:
-            # StopIteration cannot pass through a future, and SystemExit would end the loop.
-            problem = raised if isinstance(raised, Exception) else RuntimeError(repr(raised))
-            if isinstance(raised, StopIteration):
-                problem = RuntimeError(repr(raised))
-        try:
-            loop.call_soon_threadsafe(deliver, value, problem)
-        except RuntimeError:
-            pass  # the loop is closed: nobody is left to tell
+            if callback is answer_later:
+                return
+            answer = answer_of(request, await call(callback, request))
+            waiting.decide(_decision(answer, getattr(callback, "answers_as", "callback")))
+        except asyncio.CancelledError:
+            waiting.decide(Decision(request.reject(), "callback", "denied: on_permission was itself cancelled"))
+            raise
+        except Exception as problem:
+            reason = f"denied: on_permission failed: {type(problem).__name__}: {problem}"
+            waiting.decide(Decision(request.reject(), "callback", reason))
 
-    threading.Thread(target=run, name="dragoman on_permission", daemon=True).start()
-    return await result
+
+def by_rule(request: PermissionRequest, verdict: Verdict) -> Decision:
+    """What a rule that allows or denies makes of the agent's options."""
+    answer, reason = CANCELLED, verdict.reason
+    if verdict.decision != "allow":
+        answer = request.reject()
+    else:
+        try:
+            answer = request.allow()
+        except InputError as problem:  # no option allows: there is nothing to take but the way out
+            reason = f"{verdict.reason}, but {problem}"
+    return Decision(answer, "rule", reason, verdict.rule, verdict.layer)
+
+
+def _decision(answer: Answer, by: By) -> Decision:
+    who = "a person" if by == "person" else "on_permission"
+    did = "cancelled" if answer.outcome == "cancelled" else "allowed" if answer.allowed else "refused"
+    return Decision(answer, by, f"{who} {did} it")

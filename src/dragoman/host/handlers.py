@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from dragoman.host.files import check_same, locate
 from dragoman.host.refusals import failed, not_found
+from dragoman.host.text_files import Found, Target, check_same, locate
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
 
@@ -58,18 +58,20 @@ class HandledFiles:
         self._handler = handler
         self._workspace = workspace
 
-    async def read(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse:
-        await asyncio.to_thread(locate, self._workspace, request.path)
+    async def find(self, request: acp.ReadTextFileRequest) -> Found:
+        path = await asyncio.to_thread(locate, self._workspace, request.path)
         with _in_our_words(request.path):
-            return await self._handler.read_text_file(request)
+            answer = await self._handler.read_text_file(request)
+        return Found(path, answer.content, meta=answer.meta)
 
-    async def before_write(self, request: acp.WriteTextFileRequest) -> tuple[Path, str | None]:
+    async def target(self, request: acp.WriteTextFileRequest) -> Target:
         path = await asyncio.to_thread(locate, self._workspace, request.path)
         reading = acp.ReadTextFileRequest(session_id=request.session_id, path=request.path)
         try:
-            return path, (await self._handler.read_text_file(reading)).content
+            text = (await self._handler.read_text_file(reading)).content
         except Exception:
-            return path, None  # new, binary, too large: it can be written all the same
+            return Target(path)  # new, binary, too large: it can be written all the same
+        return Target(path, text, len(text.encode("utf-8", "surrogatepass")))
 
     async def write(self, path: Path, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
         await asyncio.to_thread(check_same, self._workspace, request.path, path)

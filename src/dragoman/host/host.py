@@ -1,8 +1,8 @@
-"""`Host`: the agent's requests of one session, answered.
+"""`Host`: the agent's requests of one session, served.
 
-Promised: nothing is written and nothing is run that `access` does not allow or that was not asked and allowed (G8);
-`decided` hears who decided and why before the agent does; after `cancel_pending` no question is left open (G5); after
-`close` no command is left running (G6). Requests are independent: each may be served while others wait.
+Promised: nothing is read, written or run that the rules do not allow and nobody allowed who was asked (G8); `note`
+hears what was asked, decided and done before the agent does; after `cancel_pending` no question is left open (G5);
+after `close` no command is left running (G6). Requests are independent: each may be served while others wait.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, InputError
-from dragoman.host import requests
-from dragoman.host.access import Access, Verdict, judge
-from dragoman.host.approvals import Approvals
-from dragoman.host.broker import Broker, Decision
-from dragoman.host.files import OwnFiles
+from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
+from dragoman.host.desk import Desk
+from dragoman.host.files import Buffers, OwnFiles
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
-from dragoman.host.permission import CANCELLED, OnPermission, PermissionRequest
-from dragoman.host.refusals import denied, invalid, not_offered, withdrawn
+from dragoman.host.permission import OnPermission
+from dragoman.host.question import OnQuestion
+from dragoman.host.questions import Questions, Settled
+from dragoman.host.refusals import invalid, not_offered
+from dragoman.host.requests import Known, Requests
+from dragoman.host.rulebook import Rulebook
+from dragoman.host.rules import Rule
+from dragoman.host.terminal import Terminal
 from dragoman.host.terminals import Terminals
+from dragoman.host.text_files import locate
 from dragoman.proc.environment import agent_environment
+from dragoman.record import notes
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
@@ -46,37 +51,42 @@ class Host:
         self,
         *,
         workspace: Workspace,
-        access: Access,
+        rules: Rulebook,
         session_id: str,
-        decided: Callable[[RequestId, str, str], None],
+        note: Callable[[notes.Note], None],
         read_files: bool,
         write_files: bool,
         terminals: bool,
+        agent: str = "",
         on_permission: OnPermission | None = None,
-        network: bool | None = None,
-        web_search: bool | None = None,
+        on_question: OnQuestion | None = None,
+        time_limit: float | None = None,
         environ: Mapping[str, str] | None = None,
-        known: requests.Known | None = None,
+        known: Known | None = None,
+        buffers: Buffers | None = None,
         file_handler: FileHandler | None = None,
         terminal_handler: TerminalHandler | None = None,
     ) -> None:
         self._workspace = workspace
-        self._access = access
-        self._session_id = session_id
-        self._network = network
-        self._web_search = web_search
-        self._decided = decided
+        self._requests = Requests(session_id, agent, workspace)
+        self._note = note
         self._known = known
         self._environ = dict(environ) if environ is not None else agent_environment(os.environ, {})
-        self._broker = Broker(on_permission)
-        self._approvals = Approvals(workspace)
-        self._files = OwnFiles(workspace) if file_handler is None else HandledFiles(file_handler, workspace)
-        self._terminals = Terminals() if terminal_handler is None else HandledTerminals(terminal_handler)
+        self._desk = Desk(workspace, rules, note, on_permission, time_limit)
+        self._questions = Questions(
+            on_question, agent=agent, session_id=session_id, time_limit=time_limit, decided=self._settled
+        )
+        self._files = (
+            OwnFiles(workspace, buffers=buffers) if file_handler is None else HandledFiles(file_handler, workspace)
+        )
+        self._own_terminals = Terminals(on_exit=self._exited)
+        self._terminals = self._own_terminals if terminal_handler is None else HandledTerminals(terminal_handler)
         self._closed = False
-        self._cancelling = False
         self._serving: dict[str, Serve] = {"session/request_permission": self._request_permission}
+        if on_question is not None:
+            self._serving["elicitation/create"] = self._questions.create
         if read_files:
-            self._serving["fs/read_text_file"] = _unasked(acp.ReadTextFileRequest, self._files.read)
+            self._serving["fs/read_text_file"] = self._read_text_file
         if write_files:
             self._serving["fs/write_text_file"] = self._write_text_file
         if terminals:
@@ -100,10 +110,34 @@ class Host:
         except OutsideWorkspace as problem:  # a link that was changed between two looks
             raise invalid("path", str(problem)) from None
 
+    def announce(self, request: Request) -> None:
+        """A request was heard that `serve` will be asked to serve: who is told of it meanwhile may answer it."""
+        if request.method == "session/request_permission" and not self._closed:
+            try:
+                self._desk.announce(request, self._requests.of_tool_call(request.params, self._known))
+            except msgspec.MsgspecError:
+                pass  # `serve` says so
+
     @property
     def pending(self) -> int:
-        """Questions that wait for an answer."""
-        return self._broker.pending
+        """What waits for somebody's answer."""
+        return self._desk.pending + self._questions.pending
+
+    def answer(self, request_id: RequestId, reply: object) -> bool:
+        """A permission request's answer, from elsewhere than `on_permission`. False: it comes too late."""
+        return self._desk.answer(request_id, reply)
+
+    def completed(self, params: msgspec.Raw) -> None:
+        """`elicitation/complete`: the agent says that a page it had opened is done."""
+        self._questions.complete(params)
+
+    def terminal(self, terminal_id: str) -> Terminal | None:
+        """One of our own, to show or follow it; also one that the agent has released."""
+        return self._own_terminals.find(terminal_id)
+
+    def begin_run(self, rules: tuple[Rule, ...]) -> None:
+        """These rules are this run's own."""
+        self._desk.begin_run(rules)
 
     def cancel_pending(self, *, rest_of_run: bool = False) -> None:
         """Answer every open question `cancelled`, at once; whoever was asked is no longer heard.
@@ -111,36 +145,31 @@ class Host:
         With `rest_of_run` so are the questions that come before `run_ended`: an agent may ask one more while our
         `session/cancel` is on its way.
         """
-        self._cancelling = self._cancelling or rest_of_run
-        self._broker.cancel_pending()
-        self._approvals.clear()
+        self._desk.cancel_pending(rest_of_run=rest_of_run)
+        self._questions.cancel_pending(rest_of_run=rest_of_run)
 
     def run_ended(self) -> None:
         """Forget what belonged to the run: what it was allowed and did not carry out, and that it was cancelled."""
-        self._cancelling = False
-        self._approvals.clear()
+        self._desk.run_ended()
+        self._questions.run_ended()
 
     async def close(self) -> None:
         """Cancel what is asked, end all terminals. Nothing is served after it."""
         self._closed = True
-        self.cancel_pending()
+        self._desk.close()
+        self._questions.cancel_pending(rest_of_run=True)
         await self._terminals.close()
 
-    # -- permissions
+    # -- asking
 
     async def _request_permission(self, request: Request) -> acp.RequestPermissionResponse:
         try:
-            asked = requests.of_tool_call(
-                request.params, self._known, session_id=self._session_id, workspace=self._workspace
-            )
+            asked = self._requests.of_tool_call(request.params, self._known)
         except msgspec.MsgspecError as problem:
             raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
-        decision = await self._decide(request, asked)
+        decision = await self._desk.decide(request, asked)
+        self._desk.approved(asked, decision)
         option_id = decision.answer.option_id
-        # Every option of that id: where one of them refuses, nobody can tell which was meant.
-        meant = [option.allows for option in asked.options if option.id == option_id]
-        if decision.by == "callback" and decision.answer.allowed and all(meant):
-            self._approvals.add(asked)
         outcome: acp.RequestPermissionOutcome = (
             acp.CancelledPermissionOutcome()
             if option_id is None
@@ -148,46 +177,35 @@ class Host:
         )
         return acp.RequestPermissionResponse(outcome=outcome)
 
-    async def _permit(self, request: Request, asked: PermissionRequest) -> None:
-        """Return if this, which the agent wants us to do, is allowed."""
-        decision = await self._decide(request, asked)
-        if decision.answer.allowed:
-            return
-        if decision.answer.outcome == "cancelled":
-            raise withdrawn(f"{request.method} ({asked.title})")
-        raise denied(f"{request.method} ({asked.title})", decision.reason)
-
-    async def _decide(self, request: Request, asked: PermissionRequest) -> Decision:
-        verdict = judge(self._access, asked, self._workspace, network=self._network, web_search=self._web_search)
-        if self._closed:  # meanwhile
-            decision = Decision(CANCELLED, "cancel", "the session is closed")
-        elif self._cancelling:
-            decision = Decision(CANCELLED, "cancel", "the run is being cancelled")
-        elif verdict.decision == "ask":
-            decision = await self._ask(request, asked)
-        else:
-            decision = _by_access(asked, verdict)
-        self._decided(request.id, decision.by, decision.reason)
-        return decision
-
-    async def _ask(self, request: Request, asked: PermissionRequest) -> Decision:
-        asked = msgspec.structs.replace(asked, request_id=request.id)
-        if asked.origin != "agent" and self._approvals.take(asked):
-            return Decision(asked.allow(), "callback", "on_permission allowed it when the agent asked for it")
-        try:
-            return await self._broker.ask(asked)
-        except asyncio.CancelledError:
-            self._decided(request.id, "cancel", "the agent withdrew its request, or the connection ended")
-            raise
+    def _settled(self, settled: Settled) -> None:
+        request_id = settled.question.request_id
+        assert request_id is not None  # it was read from a request
+        self._note(notes.Decision(request_id, settled.by, settled.reason))
 
     # -- files and terminals
 
+    async def _read_text_file(self, request: Request) -> acp.ReadTextFileResponse:
+        params = _params(request, acp.ReadTextFileRequest)
+        path = await asyncio.to_thread(locate, self._workspace, params.path)
+        self._note(notes.file(request.id, str(path)))
+        await self._desk.permit(request, self._requests.of_read(path))
+        found = await self._files.find(params)
+        if found.path != path:
+            raise invalid("path", f"{params.path} leads elsewhere now than when it was looked up")
+        return acp.ReadTextFileResponse(content=found.text, meta=found.meta)
+
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
-        path, old = await self._files.before_write(params)
-        asked = requests.of_write(path, old, params.content, session_id=self._session_id, workspace=self._workspace)
-        await self._permit(request, asked)
-        return await self._files.write(path, params)
+        target = await self._files.target(params)
+        self._note(notes.file(request.id, str(target.path), target.old_text, old_size=target.old_size))
+        asked = self._requests.of_write(target.path, target.old_text, params.content)
+        decision = await self._desk.permit(request, asked)
+        if decision.by != "rule":
+            now = await self._files.target(params)
+            if now.path == target.path and now != target:
+                # What was allowed is the difference that was shown.
+                raise invalid("path", f"{params.path} was changed while it was being asked about: read it again")
+        return await self._files.write(target.path, params)
 
     async def _create_terminal(self, request: Request) -> acp.CreateTerminalResponse:
         params = _params(request, acp.CreateTerminalRequest)
@@ -197,9 +215,21 @@ class Host:
         given = {variable.name: _checked_variable(variable) for variable in params.env}
         env = {**self._environ, **given}
         self._terminals.check(params, env, cwd)
-        asked = requests.of_command(params.command, params.args, given, cwd, session_id=self._session_id)
-        await self._permit(request, asked)
+        await self._desk.permit(request, self._requests.of_command(params.command, params.args, given, cwd))
         return await self._terminals.create(params, env, cwd)
+
+    def _exited(self, terminal: Terminal) -> None:
+        end = terminal.summary()
+        self._note(
+            notes.TerminalExited(
+                terminal.id,
+                exit_code=end.exit_code,
+                signal=end.signal,
+                output=end.text,
+                output_bytes=end.total_bytes,
+                truncated=end.truncated,
+            )
+        )
 
     def _folder(self, cwd: str | None) -> Path:
         if cwd is None:
@@ -211,15 +241,6 @@ class Host:
         if not folder.is_dir():
             raise invalid("cwd", f"{cwd} is not a folder" if folder.exists() else f"{cwd} does not exist")
         return folder
-
-
-def _by_access(asked: PermissionRequest, verdict: Verdict) -> Decision:
-    if verdict.decision != "allow":
-        return Decision(asked.reject(), "access", verdict.reason)
-    try:
-        return Decision(asked.allow(), "access", verdict.reason)
-    except InputError as problem:  # no option allows: there is nothing to take but the way out
-        return Decision(CANCELLED, "access", f"{verdict.reason}, but {problem}")
 
 
 def _unasked(type_: type[T], act: Callable[[T], Awaitable[object]]) -> Serve:

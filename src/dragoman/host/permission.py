@@ -41,11 +41,15 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """`selected` with the option taken, or `cancelled`. A cancelled request makes most agents end their turn."""
+    """`selected` with the option taken, or `cancelled`. A cancelled request makes most agents end their turn.
+
+    `always`: it is meant for the next times too, and is remembered for the workspace, whatever the agent offers.
+    """
 
     outcome: Literal["selected", "cancelled"]
     option_id: str | None = None
     allowed: bool = False
+    always: bool = False
 
 
 CANCELLED = Answer("cancelled")
@@ -79,7 +83,7 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
         for kind in reversed(_ALLOWING) if always else _ALLOWING:
             for option in self.options:
                 if option.kind == kind:
-                    return Answer("selected", option.id, allowed=True)
+                    return Answer("selected", option.id, allowed=True, always=always)
         raise InputError(
             f"the agent offers no option that allows {self.title!r}: {_listed(self.options)}",
             guidance="Choose one of its options by id with select(), or refuse.",
@@ -92,15 +96,17 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
         for kind in reversed(_REJECTING) if always else _REJECTING:
             for option in self.options:
                 if option.kind == kind and option.id not in ambiguous:
-                    return Answer("selected", option.id)
-        return CANCELLED
+                    return Answer("selected", option.id, always=always)
+        return Answer("cancelled", always=always)
 
     def select(self, option_id: str) -> Answer:
         """Take this option of the agent's."""
         kinds = [option for option in self.options if option.id == option_id]
         if not kinds:
             raise InputError(f"there is no option {option_id!r}: {_listed(self.options)}")
-        return Answer("selected", option_id, allowed=any(option.allows for option in kinds))
+        # Remembered only where every option of that id says so, and all mean the same.
+        always = all(option.kind.endswith("_always") for option in kinds) and len({o.allows for o in kinds}) == 1
+        return Answer("selected", option_id, allowed=any(option.allows for option in kinds), always=always)
 
     def cancel(self) -> Answer:
         return CANCELLED
@@ -110,11 +116,18 @@ Reply: TypeAlias = Answer | bool | str | None
 OnPermission: TypeAlias = Callable[[PermissionRequest], Reply | Awaitable[Reply]]
 
 
+def answer_later(request: PermissionRequest) -> None:
+    """As `on_permission`: nobody is called, the request waits for `session.answer_permission`."""
+    raise AssertionError("it stands for itself, and is not called")
+
+
 def answer_of(request: PermissionRequest, reply: object) -> Answer:
     """What the callback meant. Raises `InputError` where it is no answer to this request."""
     match reply:
-        case None | Answer(outcome="cancelled"):
+        case None:
             return CANCELLED
+        case Answer(outcome="cancelled", always=always):
+            return Answer("cancelled", always=always)
         case True:
             return request.allow()
         case False:
@@ -123,7 +136,7 @@ def answer_of(request: PermissionRequest, reply: object) -> Answer:
             return request.select(reply)
         case Answer(outcome="selected", option_id=str(option_id)):
             # Looked up again: it may have been made by hand, or for another request.
-            return request.select(option_id)
+            return msgspec.structs.replace(request.select(option_id), always=reply.always)
         case _:
             raise InputError(
                 f"{reply!r} is no answer to a permission request",

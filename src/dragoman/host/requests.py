@@ -19,8 +19,13 @@ from dragoman.workspace import Workspace
 # What the session knows of a tool call, by the agent's id.
 Known: TypeAlias = Callable[[str], rows.ToolCall | None]
 
-# Ours, for what the agent asks of us without asking a person first. "Always" needs a memory, which is the policy's.
-_OURS = (Option("allow", "Allow", "allow_once"), Option("reject", "Reject", "reject_once"))
+# Ours, for what the agent asks of us without asking a person first.
+_OURS = (
+    Option("allow", "Allow", "allow_once"),
+    Option("allow-always", "Always allow in this workspace", "allow_always"),
+    Option("reject", "Reject", "reject_once"),
+    Option("reject-always", "Never allow it in this workspace", "reject_always"),
+)
 
 
 class _WireOption(msgspec.Struct, frozen=True, rename="camel"):
@@ -35,73 +40,88 @@ class _WireParams(msgspec.Struct, frozen=True, rename="camel"):
     options: tuple[_WireOption, ...]
 
 
-def of_tool_call(
-    params: msgspec.Raw, known_call: Known | None, *, session_id: str, workspace: Workspace
-) -> PermissionRequest:
-    """`session/request_permission`. What it leaves out is taken from what is known of the tool call.
+class Requests(msgspec.Struct, frozen=True):
+    """The questions of one session."""
 
-    Raises `msgspec.MsgspecError` where it cannot be read.
-    """
-    asked = lenient.decode(params, _WireParams)
-    call = asked.tool_call
-    known = known_call(call.tool_call_id) if known_call is not None else None
-    content: list[acp.ToolCallContent] = [*(call.content or ())]
-    locations: list[acp.ToolCallLocation] = [*(call.locations or ())]
-    raw_input = call.raw_input
-    if known is not None:
-        # Added, never replaced: what it was said to touch before, it may still touch.
-        content += (item for item in known.content if item not in content)
-        locations += (item for item in known.locations if item not in locations)
-        raw_input = raw_input if raw_input not in (None, {}) else known.raw_input
-    diffs = tuple(item for item in content if isinstance(item, acp.Diff))
-    paths = [*(location.path for location in locations), *(diff.path for diff in diffs)]
-    return PermissionRequest(
-        session_id=session_id,
-        tool_call_id=call.tool_call_id,
-        title=call.title or (known.title if known else "") or call.name or call.tool_call_id,
-        kind=call.kind or (known.kind if known else "other"),
-        name=call.name or (known.name if known else None),
-        paths=_absolute(workspace, paths),
-        diffs=diffs,
-        command=command_of(raw_input) or (command_of(known.raw_input) if known else None),
-        raw_input=raw_input,
-        options=tuple(
-            Option(option.option_id, option.name or option.option_id, option.kind) for option in asked.options
-        ),
-    )
+    session_id: str
+    agent: str
+    workspace: Workspace
 
+    def of_tool_call(self, params: msgspec.Raw, known_call: Known | None) -> PermissionRequest:
+        """`session/request_permission`. What it leaves out is taken from what is known of the tool call.
 
-def of_write(
-    path: Path, old_text: str | None, new_text: str, *, session_id: str, workspace: Workspace
-) -> PermissionRequest:
-    """`fs/write_text_file`, with the path as it resolved."""
-    return PermissionRequest(
-        session_id=session_id,
-        tool_call_id=None,
-        origin="files",
-        title=f"Write {workspace.within(path)}",
-        kind="edit",
-        paths=(str(path),),
-        diffs=(acp.Diff(path=str(path), old_text=old_text, new_text=new_text),),
-        options=_OURS,
-    )
+        Raises `msgspec.MsgspecError` where it cannot be read.
+        """
+        asked = lenient.decode(params, _WireParams)
+        call = asked.tool_call
+        known = known_call(call.tool_call_id) if known_call is not None else None
+        content: list[acp.ToolCallContent] = [*(call.content or ())]
+        locations: list[acp.ToolCallLocation] = [*(call.locations or ())]
+        raw_input = call.raw_input
+        if known is not None:
+            # Added, never replaced: what it was said to touch before, it may still touch.
+            content += (item for item in known.content if item not in content)
+            locations += (item for item in known.locations if item not in locations)
+            raw_input = raw_input if raw_input not in (None, {}) else known.raw_input
+        diffs = tuple(item for item in content if isinstance(item, acp.Diff))
+        paths = [*(location.path for location in locations), *(diff.path for diff in diffs)]
+        return PermissionRequest(
+            session_id=self.session_id,
+            agent=self.agent,
+            tool_call_id=call.tool_call_id,
+            title=call.title or (known.title if known else "") or call.name or call.tool_call_id,
+            kind=call.kind or (known.kind if known else "other"),
+            name=call.name or (known.name if known else None),
+            paths=_absolute(self.workspace, paths),
+            diffs=diffs,
+            command=command_of(raw_input) or (command_of(known.raw_input) if known else None),
+            raw_input=raw_input,
+            options=tuple(
+                Option(option.option_id, option.name or option.option_id, option.kind) for option in asked.options
+            ),
+        )
 
+    def of_read(self, path: Path) -> PermissionRequest:
+        """`fs/read_text_file`, with the path as it resolved."""
+        return PermissionRequest(
+            session_id=self.session_id,
+            agent=self.agent,
+            tool_call_id=None,
+            origin="files",
+            title=f"Read {self.workspace.within(path)}",
+            kind="read",
+            paths=(str(path),),
+            options=_OURS,
+        )
 
-def of_command(
-    command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path, *, session_id: str
-) -> PermissionRequest:
-    """`terminal/create`. The environment is part of the question: it can change what a command does."""
-    line = shlex.join([command, *args]) if args else command
-    return PermissionRequest(
-        session_id=session_id,
-        tool_call_id=None,
-        origin="terminals",
-        title=line,
-        kind="execute",
-        command=line,
-        raw_input={"command": command, "args": list(args), "env": dict(env), "cwd": str(cwd)},
-        options=_OURS,
-    )
+    def of_write(self, path: Path, old_text: str | None, new_text: str) -> PermissionRequest:
+        """`fs/write_text_file`, with the path as it resolved."""
+        return PermissionRequest(
+            session_id=self.session_id,
+            agent=self.agent,
+            tool_call_id=None,
+            origin="files",
+            title=f"Write {self.workspace.within(path)}",
+            kind="edit",
+            paths=(str(path),),
+            diffs=(acp.Diff(path=str(path), old_text=old_text, new_text=new_text),),
+            options=_OURS,
+        )
+
+    def of_command(self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> PermissionRequest:
+        """`terminal/create`. The environment is part of the question: it can change what a command does."""
+        line = shlex.join([command, *args]) if args else command
+        return PermissionRequest(
+            session_id=self.session_id,
+            agent=self.agent,
+            tool_call_id=None,
+            origin="terminals",
+            title=line,
+            kind="execute",
+            command=line,
+            raw_input={"command": command, "args": list(args), "env": dict(env), "cwd": str(cwd)},
+            options=_OURS,
+        )
 
 
 def command_of(raw_input: Any) -> str | None:

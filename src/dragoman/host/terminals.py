@@ -1,30 +1,32 @@
-"""Commands that run for the agent, as `terminal/*` asks for them: `Terminal`, one of them; `Terminals`, a session's.
+"""`Terminals`: the commands of one session, as `terminal/*` asks for them.
 
-Promised: each runs in a process group of its own that the reaper knows, and ends, with all that it started, when it is
-released, killed, or the session ends. Its output (stdout and stderr in one, without a terminal behind them; stdin is
-empty) is kept from the end in bounded memory, and is whole when the exit status is told. What the command's children
-write after it has ended is not kept.
+Promised: a command is refused clearly where it cannot be started; none is left when `close` has returned (G6). A
+released terminal is ended and gone for the agent, while its output can still be shown (`find`) until the session ends,
+for the last `MOST_SHOWN` of them.
+
+What the agent may say for one terminal, in `_meta`: `{"dragoman": {"pty": false, "columns": 120, "rows": 40}}`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import codecs
+import errno
 import os
 import re
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from dragoman.errors import InputError, StartError
+import msgspec
+
+from dragoman.errors import INVALID_REQUEST, InputError, StartError
 from dragoman.host.refusals import invalid, not_found
-from dragoman.proc.exits import signal_name
-from dragoman.proc.process import ProcessLink
-from dragoman.proc.spawn import spawn
+from dragoman.host.terminal import Terminal, start
+from dragoman.proc.pty import COLUMNS, ROWS, Pty
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.vocabulary import TerminalExitStatus
+from dragoman.wire.connection import RpcRefusal
 
 # Where the agent names none: thousands of lines, more than a model reads, and little enough for many terminals.
 DEFAULT_OUTPUT_LIMIT: Final = 1024 * 1024
@@ -35,103 +37,43 @@ MOST_OUTPUT: Final = 10 * 1024 * 1024
 # Of one session, unreleased: agents use one or two at a time, and each keeps its output.
 MOST_TERMINALS: Final = 64
 
-# Seconds between SIGTERM and SIGKILL: build tools remove their temporary files within it.
-GRACE: Final = 1.0
-
-# The launcher: becomes the command itself, with both outputs in one pipe and nothing to read.
-_LAUNCH: Final = ("/bin/sh", "-c", 'exec "$@" </dev/null 2>&1', "sh")
+# Released ones that can still be looked at, and what is kept of each: together at most 16 MiB a session.
+MOST_SHOWN: Final = 64
+SHOWN_TAIL: Final = 256 * 1024
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
-_CONTINUATION: Final = range(0x80, 0xC0)
 
 
-class OutputTail:
-    """The last `limit` bytes of a stream, as text that begins at a character."""
+class TerminalWishes(msgspec.Struct, frozen=True):
+    """What the agent asks for beyond the protocol; None leaves it to us."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept = bytearray()
-        self._dropped = False
-
-    def feed(self, data: bytes) -> None:
-        self._kept += data
-        if (excess := len(self._kept) - self._limit) > 0:
-            del self._kept[:excess]
-            self._dropped = True
-
-    def text(self, *, ended: bool) -> tuple[str, bool]:
-        """The text, and whether its beginning was dropped. Until the end, half a character waits for its rest."""
-        data, dropped = bytes(self._kept), self._dropped
-        if dropped:
-            data = _from_character(data)
-        text = codecs.getincrementaldecoder("utf-8")("replace").decode(data, ended)
-        # What is no UTF-8 grows when it is replaced; the limit is on what the agent gets.
-        if len(encoded := text.encode()) > self._limit:
-            text, dropped = _from_character(encoded[len(encoded) - self._limit :]).decode(), True
-        return text, dropped
-
-
-def _from_character(data: bytes) -> bytes:
-    start = 0
-    while start < min(3, len(data)) and data[start] in _CONTINUATION:
-        start += 1
-    return data[start:]
-
-
-class Terminal:
-    def __init__(self, link: ProcessLink, limit: int) -> None:
-        self._link = link
-        self._tail = OutputTail(limit)
-        self._loop = asyncio.get_running_loop()
-        self._reading = self._loop.create_task(self._read(), name=f"dragoman terminal {link.name}")
-        self._ending: asyncio.Task[None] | None = None
-
-    async def _read(self) -> None:
-        while data := await self._link.read():
-            self._tail.feed(data)
-
-    @property
-    def output(self) -> tuple[str, bool]:
-        """The text so far, and whether its beginning was dropped."""
-        return self._tail.text(ended=self._reading.done())
-
-    @property
-    def exit_status(self) -> TerminalExitStatus | None:
-        """None while it runs, or while there may be more to read."""
-        code = self._link.exit_code
-        if code is None or not self._reading.done():
-            return None
-        return TerminalExitStatus(exit_code=code) if code >= 0 else TerminalExitStatus(signal=signal_name(-code))
-
-    async def wait(self) -> TerminalExitStatus:
-        await self._link.wait()
-        await asyncio.shield(self._reading)
-        status = self.exit_status
-        assert status is not None
-        return status
-
-    async def end(self) -> None:
-        """End the command and all that it started; the output stays. A caller that is cancelled does not stop it."""
-        if self._ending is None:
-            self._ending = self._loop.create_task(self._end(), name=f"dragoman ends {self._link.name}")
-        await asyncio.shield(self._ending)
-
-    async def _end(self) -> None:
-        if self._link.exit_code is None:
-            self._link.terminate()
-            try:
-                async with asyncio.timeout(GRACE):
-                    await self._link.wait()
-            except TimeoutError:
-                self._link.kill()
-        await self._link.end(GRACE)
-        await self._reading
+    pty: bool | None = None
+    columns: int | None = None
+    rows: int | None = None
 
 
 class Terminals:
-    def __init__(self) -> None:
-        self._terminals: dict[str, Terminal] = {}
-        self._released: set[Terminal] = set()  # and still ending
+    """`pty` is whether commands get a terminal where the agent does not say; `on_exit` hears of every end."""
+
+    def __init__(
+        self,
+        *,
+        pty: bool = True,
+        columns: int = COLUMNS,
+        rows: int = ROWS,
+        on_exit: Callable[[Terminal], None] | None = None,
+    ) -> None:
+        self._pty = pty
+        self._columns = columns
+        self._rows = rows
+        self._on_exit = on_exit
+        self._open: dict[str, Terminal] = {}
+        self._shown: dict[str, Terminal] = {}  # released; the oldest first
+        self._closed = False
+
+    def find(self, terminal_id: str) -> Terminal | None:
+        """To show or to follow: also one that was released, as long as it is kept."""
+        return self._open.get(terminal_id) or self._shown.get(terminal_id)
 
     def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> None:
         """Before anyone is asked: what cannot be done anyway is no question."""
@@ -141,25 +83,37 @@ class Terminals:
         self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path
     ) -> acp.CreateTerminalResponse:
         """Once it is allowed."""
-        if len(self._terminals) >= MOST_TERMINALS:
+        if self._closed:
+            raise RpcRefusal(INVALID_REQUEST, "terminal/create: the session is closed")
+        if len(self._open) >= MOST_TERMINALS:
             raise invalid("command", f"{MOST_TERMINALS} terminals are open already: release those that are not needed")
-        argv = command_line(request.command, request.args, env, cwd)
-        try:
-            link = await spawn([*_LAUNCH, *argv], cwd=cwd, env=env, name=os.path.basename(argv[0]))
-        except (InputError, StartError) as problem:
-            raise invalid("command", str(problem)) from None
-        link.close()
+        wishes = wishes_of(request.meta)
+        rows = wishes.rows or self._rows
         wanted = request.output_byte_limit
-        limit = min(DEFAULT_OUTPUT_LIMIT if wanted is None else wanted, MOST_OUTPUT)
         # Random, so that no terminal of an earlier process of ours has the same in the session's record.
         terminal_id = f"term_{uuid.uuid4().hex[:12]}"
-        self._terminals[terminal_id] = Terminal(link, limit)
+        try:
+            self._open[terminal_id] = await start(
+                terminal_id,
+                command_line(request.command, request.args, env, cwd),
+                cwd=cwd,
+                env=env,
+                given=frozenset(variable.name for variable in request.env),
+                limit=min(DEFAULT_OUTPUT_LIMIT if wanted is None else wanted, MOST_OUTPUT),
+                pty=self._new_pty(wishes, rows),
+                rows=rows,
+                command=(request.command, *request.args),
+                on_exit=self._on_exit,
+            )
+        except (InputError, StartError) as problem:
+            raise invalid("command", _reason(request.command, problem)) from None
         return acp.CreateTerminalResponse(terminal_id=terminal_id)
 
     async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
         terminal = self._own(request.terminal_id)
-        output, truncated = terminal.output
-        return acp.TerminalOutputResponse(output=output, truncated=truncated, exit_status=terminal.exit_status)
+        status = terminal.exit_status  # before the text, which then is whole
+        output, truncated = await terminal.output()
+        return acp.TerminalOutputResponse(output=output, truncated=truncated, exit_status=status)
 
     async def wait_for_exit(self, request: acp.WaitForTerminalExitRequest) -> acp.WaitForTerminalExitResponse:
         status = await self._own(request.terminal_id).wait()
@@ -171,24 +125,51 @@ class Terminals:
 
     async def release(self, request: acp.ReleaseTerminalRequest) -> acp.ReleaseTerminalResponse:
         terminal = self._own(request.terminal_id)
-        del self._terminals[request.terminal_id]
-        self._released.add(terminal)
+        self._show_only(terminal)
         await terminal.end()
-        self._released.discard(terminal)
+        self._forget_oldest()
         return acp.ReleaseTerminalResponse()
 
     async def close(self) -> None:
         """End all of them, at once."""
-        self._released |= set(self._terminals.values())
-        self._terminals.clear()
-        await asyncio.gather(*(terminal.end() for terminal in self._released))
-        self._released.clear()
+        self._closed = True
+        for terminal in list(self._open.values()):
+            self._show_only(terminal)
+        await asyncio.gather(*(terminal.end() for terminal in self._shown.values()))
+        self._forget_oldest()
+
+    def _show_only(self, terminal: Terminal) -> None:
+        del self._open[terminal.id]
+        terminal.shrink(SHOWN_TAIL)
+        self._shown[terminal.id] = terminal
+
+    def _forget_oldest(self) -> None:
+        """Not one that has not ended: `close` has to wait for it."""
+        ended = [terminal.id for terminal in self._shown.values() if terminal.ended]
+        for terminal_id in ended[: max(0, len(self._shown) - MOST_SHOWN)]:
+            del self._shown[terminal_id]
+
+    def _new_pty(self, wishes: TerminalWishes, rows: int) -> Pty | None:
+        if not (self._pty if wishes.pty is None else wishes.pty):
+            return None
+        try:
+            return Pty(columns=wishes.columns or self._columns, rows=rows)
+        except OSError:
+            return None  # a container without them, or none left: the command runs as well without
 
     def _own(self, terminal_id: str) -> Terminal:
         try:
-            return self._terminals[terminal_id]
+            return self._open[terminal_id]
         except KeyError:
             raise not_found(terminal_id, "Terminal") from None
+
+
+def wishes_of(meta: Mapping[str, object] | None) -> TerminalWishes:
+    """Of a request's `_meta`; what is not as it should be is no wish."""
+    try:
+        return msgspec.convert((meta or {}).get("dragoman", {}), TerminalWishes)
+    except msgspec.ValidationError:
+        return TerminalWishes()
 
 
 def command_line(command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[str]:
@@ -211,3 +192,11 @@ def _program(command: str, env: Mapping[str, str], cwd: Path) -> str | None:
         file = cwd / command
         return str(file) if file.is_file() and os.access(file, os.X_OK) else None
     return shutil.which(command, path=env.get("PATH", os.defpath))
+
+
+def _reason(command: str, problem: InputError | StartError) -> str:
+    """Why it could not be started. What the system says of our launcher is meant for the command."""
+    cause = problem.__cause__
+    if isinstance(cause, OSError) and cause.errno == errno.E2BIG:
+        return f"{command[:80]!r} has more arguments, or a longer one, than the system passes on: use a file instead"
+    return str(problem)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import Callable
 
 READ_SIZE = 64 * 1024
@@ -59,6 +60,15 @@ class PulledEnd:
             finally:
                 if self._waiter is waiter:
                     self._waiter = None
+
+    @property
+    def dry(self) -> bool:
+        """Whether there is nothing to read at this moment, neither kept here nor in the pipe, nor its end."""
+        if self._held or self._fd < 0:
+            return not self._held
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        return not poll.poll(0)
 
     def finish(self) -> None:
         """Take what is in the pipe now, and close it. `read` returns this, then `b""`."""

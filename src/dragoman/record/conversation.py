@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from dragoman.record.decisions import decoded
 from dragoman.record.fold import SessionFold
 from dragoman.wire.envelope import session_in
 from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Update
@@ -18,6 +19,9 @@ from dragoman.wire.peer import Peer
 
 # Whose answers tell the id of a session that is new.
 _NAMING = ("session/new", "session/fork")
+
+# Addresses that wait for the agent to say that all is done there; it may never say so.
+KEEP_VISITS = 64
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -32,6 +36,7 @@ class Conversation:
         # Without a limit: what was sent, or kept, is a whole line already.
         self._readers = {"in": Peer(line_limit=sys.maxsize), "out": Peer(line_limit=sys.maxsize)}
         self._sessions: dict[tuple[str, RequestId], str | None] = {}  # of requests without an answer
+        self._visits: dict[str, str] = {}  # of addresses that the agent asked to visit: elicitation id to session
 
     def read(self, direction: Literal["in", "out"], line: bytes) -> list[Heard]:
         """A line that was sent or received, newline or not."""
@@ -44,9 +49,11 @@ class Conversation:
             case Update():
                 return message.session_id
             case Notification(params=params):
-                return session_in(params)
+                return session_in(params) or self._visited(message)
             case Request(id=request_id, params=params, method=method):
                 session_id = session_in(params)
+                if method == "elicitation/create":
+                    session_id = self._question_of(params, session_id)
                 self._sessions[direction, request_id] = session_id
                 self._readers["out" if direction == "in" else "in"].expect(request_id, method)
                 return session_id
@@ -59,6 +66,33 @@ class Conversation:
                 return session_in(result) or known if method in _NAMING else known or session_in(result)
             case _:
                 return None
+
+    def session_of_request(self, direction: Literal["in", "out"], request_id: RequestId) -> str | None:
+        """The session of a request that was shown, and has no answer yet."""
+        return self._sessions.get((direction, request_id))
+
+    def _question_of(self, params: msgspec.Raw, session_id: str | None) -> str | None:
+        """A question may be about a request of ours instead, and is then of that one's session."""
+        asked = decoded(params, _Asked) or _Asked()
+        if session_id is None and asked.requestId is not None:
+            session_id = self._sessions.get(("out", asked.requestId))
+        if session_id is not None and asked.elicitationId is not None:
+            self._visits[asked.elicitationId] = session_id
+            if len(self._visits) > KEEP_VISITS:
+                del self._visits[next(iter(self._visits))]
+        return session_id
+
+    def _visited(self, message: Notification) -> str | None:
+        """`elicitation/complete` names the question alone."""
+        if message.method != "elicitation/complete" or not self._visits:
+            return None
+        asked = decoded(message.params, _Asked) or _Asked()
+        return self._visits.pop(asked.elicitationId or "", None)
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    elicitationId: str | None = None  # noqa: N815 (the wire's names)
+    requestId: RequestId | None = None  # noqa: N815
 
 
 class _Recorded(msgspec.Struct, frozen=True):

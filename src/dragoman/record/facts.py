@@ -67,6 +67,54 @@ class PermissionResolved(msgspec.Struct, frozen=True, gc=False):
     permission: rows.Permission
 
 
+class FileCallChanged(msgspec.Struct, frozen=True, gc=False):
+    """It was asked for, or the host noted more of it. It has no answer yet."""
+
+    file_call: rows.FileCall
+
+
+class FileCallEnded(msgspec.Struct, frozen=True, gc=False):
+    """It was done, or the agent was told why not; said once a call."""
+
+    file_call: rows.FileCall
+
+
+class TerminalChanged(msgspec.Struct, frozen=True, gc=False):
+    """It was asked for, or more is known of it; neither a beginning nor an end."""
+
+    terminal: rows.Terminal
+
+
+class TerminalStarted(msgspec.Struct, frozen=True, gc=False):
+    terminal: rows.Terminal
+
+
+class TerminalRefused(msgspec.Struct, frozen=True, gc=False):
+    """The command was not run."""
+
+    terminal: rows.Terminal
+
+
+class TerminalExited(msgspec.Struct, frozen=True, gc=False):
+    """The command ended, by itself or not; said once a terminal."""
+
+    terminal: rows.Terminal
+
+
+class QuestionAsked(msgspec.Struct, frozen=True, gc=False):
+    question: rows.Question
+
+
+class QuestionAnswered(msgspec.Struct, frozen=True, gc=False):
+    question: rows.Question
+
+
+class QuestionCompleted(msgspec.Struct, frozen=True, gc=False):
+    """What was to happen at the address has happened, says the agent."""
+
+    question: rows.Question
+
+
 class SettingsChanged(msgspec.Struct, frozen=True, gc=False):
     """Commands, modes, options, the title or sub-agents are now others. `kind` is the update that said so."""
 
@@ -95,6 +143,15 @@ Fact: TypeAlias = (
     | UsageChanged
     | PermissionRequested
     | PermissionResolved
+    | FileCallChanged
+    | FileCallEnded
+    | TerminalChanged
+    | TerminalStarted
+    | TerminalRefused
+    | TerminalExited
+    | QuestionAsked
+    | QuestionAnswered
+    | QuestionCompleted
     | SettingsChanged
     | OtherUpdate
     | RunEnded

@@ -7,18 +7,17 @@ the first or the millionth. Live, recorded and imported conversations all go thr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.errors import REQUEST_CANCELLED
 from dragoman.record import notes, rows, settings
+from dragoman.record.decisions import Where, decoded
 from dragoman.record.facts import (
     BlockAdded,
     Fact,
     MessageEnded,
     OtherUpdate,
-    PermissionRequested,
     PermissionResolved,
     PlanChanged,
     RunEnded,
@@ -27,18 +26,17 @@ from dragoman.record.facts import (
     TextAdded,
     UsageChanged,
 )
-from dragoman.record.permissions import Permissions
+from dragoman.record.requests import Requests
+from dragoman.record.runs import Runs
 from dragoman.record.text import GrowingText
 from dragoman.record.tool_calls import ToolCalls
-from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.dialect import LATEST_VERSION, RunEnd, dialect_for
+from dragoman.wire.dialect import RunEnd
 from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Unknown, Update
 from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
 Direction: TypeAlias = Literal["in", "out", "host"]
 
-_T = TypeVar("_T")
 _NOTHING: tuple[Fact, ...] = ()
 
 
@@ -53,15 +51,14 @@ class SessionFold:
         self.settings: dict[str, rows.Setting] = {}
         self.usage = rows.Usage()
         self.title: str | None = None
-        self.permissions = Permissions()
-        self.runs: dict[str, rows.Run] = {}
+        self.runs = Runs()
         self.sub_agents: dict[str, rows.SubAgent] = {}
-        self._dialect = dialect_for(LATEST_VERSION)
+        self._requests = Requests()
+        self.permissions = self._requests.permissions
+        self.files = self._requests.files
+        self.terminals = self._requests.terminals
+        self.questions = self._requests.questions
         self._open: rows.Message | None = None
-        self._run_id: str | None = None
-        self._unheard: set[str] = set()  # runs that have not brought a word, thought, tool call or plan yet
-        self._prompts: dict[RequestId, str] = {}  # prompts without an answer: request id to run id
-        self._announced: notes.Prompt | None = None
         self._asked: dict[RequestId, Request] = {}  # requests of ours whose answers change rows
         self._replaying = False
         self._update_handlers: dict[type, Callable[[int, float, Any], Sequence[Fact]]] = {
@@ -84,7 +81,7 @@ class SessionFold:
     @property
     def run(self) -> rows.Run | None:
         """The run that is going on."""
-        return self.runs[self._run_id] if self._run_id is not None else None
+        return self.runs[self.runs.current_id] if self.runs.current_id is not None else None
 
     def setting(self, category: str) -> rows.Setting | None:
         """The mode, the model, or another setting by its category; of several, the one that is named so."""
@@ -106,10 +103,15 @@ class SessionFold:
                 return self._we_asked(position, time, message)
             case Request(method="session/request_permission"):
                 return self._permission_requested(position, time, message)
+            case Request():
+                return self._requests.asked(self._where(position, time), message)
             case Notification() if direction == "host":
-                return self._noted(time, message)
+                return self._noted(position, time, message)
             case Notification(method="session/cancel") if direction == "out":
-                return self._cancelling()
+                self.runs.cancelling()
+                return _NOTHING
+            case Notification(method="elicitation/complete") if direction == "in":
+                return self.questions.completed(message, time) or (OtherUpdate(message.method),)
             case Notification() if direction == "in":
                 return (OtherUpdate(message.method),)
             case _:
@@ -172,7 +174,7 @@ class SessionFold:
         message = rows.Message(
             id=_row_id("message", position),
             kind=kind,
-            run_id=self._run_id,
+            run_id=self.runs.current_id,
             message_id=message_id,
             time=time,
             replayed=self._replaying,
@@ -181,7 +183,7 @@ class SessionFold:
         self._open = message
         self.messages.append(message)
         if kind != "user":
-            self._unheard.clear()
+            self.runs.heard()
         if isinstance(content, acp.TextContent):
             message.body.add(content.text)
             facts.append(TextAdded(message, content.text))
@@ -208,7 +210,7 @@ class SessionFold:
         return [*ended, *self.tool_calls.changed(self._origin(position, time), update)]
 
     def _tool_seen(self, before: bool) -> list[Fact]:
-        self._unheard.clear()
+        self.runs.heard()
         if before or self._open is None or self._open.message_id is not None:
             return []
         # Words after a tool call are another message. An agent that gives ids says so itself.
@@ -216,7 +218,11 @@ class SessionFold:
 
     def _origin(self, position: int, time: float) -> rows.ToolCall:
         return rows.ToolCall(
-            id=_row_id("tool", position), tool_call_id="", run_id=self._run_id, time=time, replayed=self._replaying
+            id=_row_id("tool", position),
+            tool_call_id="",
+            run_id=self.runs.current_id,
+            time=time,
+            replayed=self._replaying,
         )
 
     def _plan(self, position: int, time: float, update: acp.Plan) -> Sequence[Fact]:
@@ -232,7 +238,7 @@ class SessionFold:
                 return self._set_plan(rows.Plan(plan_id=plan_id, uri=uri))
 
     def _set_plan(self, plan: rows.Plan) -> Sequence[Fact]:
-        self._unheard.clear()
+        self.runs.heard()
         self.plans[plan.plan_id] = plan
         return (PlanChanged(plan),)
 
@@ -299,16 +305,11 @@ class SessionFold:
         return _NOTHING
 
     def _run_started(self, position: int, time: float, request: Request) -> Sequence[Fact]:
-        announced, self._announced = self._announced, None
         facts = self._end_message()
-        run = rows.Run(id=announced.run_id if announced else _row_id("run", position), time=time)
-        self.runs[run.id] = run
-        self._prompts[request.id] = run.id
-        self._run_id = run.id
-        self._unheard.add(run.id)
+        run, prompt = self.runs.started(position, time, request)
         self._replaying = False
         self.tool_calls.next_turn()
-        self._add_prompt(position, time, run.id, announced.prompt if announced else _prompt_of(request))
+        self._add_prompt(position, time, run.id, prompt)
         facts.append(RunStarted(run))
         return facts
 
@@ -332,10 +333,9 @@ class SessionFold:
         )
 
     def _answered(self, time: float, reply: Reply) -> Sequence[Fact]:
-        run_id = self._prompts.get(reply.id)
-        if run_id is not None and (end := self._dialect.run_end(reply)) is not None:
-            del self._prompts[reply.id]
-            return self._run_ended(time, run_id, end)
+        ended = self.runs.end_in(reply)
+        if ended is not None:
+            return self._run_ended(time, *ended)
         asked = self._asked.pop(reply.id, None)
         if reply.error is not None:
             return _NOTHING
@@ -347,7 +347,7 @@ class SessionFold:
 
     def _opened(self, reply: Reply) -> Sequence[Fact]:
         # New, load, resume and fork answer alike, but for ids; and load may answer null.
-        answer = _decoded(reply.result, acp.LoadSessionResponse)
+        answer = decoded(reply.result, acp.LoadSessionResponse)
         if answer is None:
             return _NOTHING
         self.settings = settings.of_session(answer.config_options, answer.modes, answer.models)
@@ -357,27 +357,21 @@ class SessionFold:
         """A switch went well: the agent's answer tells what is now set, else what we asked for is."""
         match request.method:
             case "session/set_config_option":
-                answer = _decoded(reply.result, acp.SetSessionConfigOptionResponse)
-                option = _decoded(request.params, acp.SetSessionConfigOptionRequest)
+                answer = decoded(reply.result, acp.SetSessionConfigOptionResponse)
+                option = decoded(request.params, acp.SetSessionConfigOptionRequest)
                 if answer is not None:
                     self.settings = settings.with_options(self.settings, answer.config_options)
                 elif option is not None:
                     self.settings = settings.with_value(self.settings, option.config_id, option.value)
             case "session/set_mode":
-                if mode := _decoded(request.params, acp.SetSessionModeRequest):
+                if mode := decoded(request.params, acp.SetSessionModeRequest):
                     self.settings = settings.with_mode(self.settings, mode.mode_id)
             case _:
-                if model := _decoded(request.params, acp.SetSessionModelRequest):
+                if model := decoded(request.params, acp.SetSessionModelRequest):
                     self.settings = settings.with_model(self.settings, model.model_id)
         return (SettingsChanged(request.method),)
 
-    def _cancelling(self) -> Sequence[Fact]:
-        for run_id in self._prompts.values():
-            self.runs[run_id] = msgspec.structs.replace(self.runs[run_id], cancel_requested=True)
-        return _NOTHING
-
-    def _run_ended(self, time: float, run_id: str, end: RunEnd) -> Sequence[Fact]:
-        run = self.runs[run_id]
+    def _run_ended(self, time: float, run: rows.Run, end: RunEnd) -> Sequence[Fact]:
         facts = self._end_message()
         if end.usage is not None:
             self.usage = msgspec.structs.replace(
@@ -389,59 +383,16 @@ class SessionFold:
                 total_tokens=end.usage.total_tokens,
             )
             facts.append(UsageChanged(self.usage))
-        status, reason = self._outcome(run, end)
-        return [*facts, *self._close_run(run, time, status, reason, end)]
+        facts.append(RunEnded(self.runs.ended(run, time, end, self.usage)))
+        return facts
 
-    def _outcome(self, run: rows.Run, end: RunEnd) -> tuple[rows.RunStatus, str | None]:
-        if end.error is not None:
-            # Agents that answer a cancel with an error did what they were asked.
-            cancelled = run.cancel_requested or end.error.code == REQUEST_CANCELLED
-            return ("cancelled", None) if cancelled else ("error", None)
-        match end.stop_reason:
-            case "cancelled":
-                return "cancelled", None
-            case "end_turn" if run.cancel_requested:
-                # Some agents end the turn they were told to cancel as if they had come to its end. What was
-                # asked for was done; the stop reason stays as they gave it.
-                return "cancelled", None
-            case "end_turn" if run.id in self._unheard:
-                return "error", "silent"
-            case "end_turn":
-                return "success", None
-            case _:
-                return "error", end.stop_reason
+    # -- what the agent asked of us, and what the host itself noted
 
-    def _close_run(
-        self,
-        run: rows.Run,
-        time: float,
-        status: rows.RunStatus,
-        reason: str | None,
-        end: RunEnd | None,
-    ) -> list[Fact]:
-        usage = self.usage
-        if end is None or end.usage is None:
-            # The tokens are an earlier run's; the size of the context and the cost are the session's.
-            usage = rows.Usage(context_used=usage.context_used, context_size=usage.context_size, cost=usage.cost)
-        closed = msgspec.structs.replace(
-            run,
-            status=status,
-            reason=reason,
-            stop_reason=end.stop_reason if end else None,
-            error=end.error if end else None,
-            usage=usage,
-            ended_time=time,
-        )
-        self.runs[run.id] = closed
-        self._unheard.discard(run.id)
-        # Where prompts overlap, what comes next belongs to the youngest that still runs.
-        self._run_id = next(reversed(self._prompts.values()), None)
-        return [RunEnded(closed)]
-
-    # -- permissions
+    def _where(self, position: int, time: float) -> Where:
+        return Where(position, time, self.runs.current_id)
 
     def _permission_requested(self, position: int, time: float, request: Request) -> Sequence[Fact]:
-        asked = _decoded(request.params, acp.RequestPermissionRequest)
+        asked = decoded(request.params, acp.RequestPermissionRequest)
         if asked is None:
             return (OtherUpdate(request.method),)
         # Gemini CLI names a tool call here first, and sends no tool_call for it.
@@ -451,39 +402,42 @@ class SessionFold:
         permission = rows.Permission(
             id=_row_id("permission", position),
             request_id=request.id,
-            run_id=self._run_id,
+            run_id=self.runs.current_id,
             time=time,
-            tool_call=tool_call,
             options=tuple(asked.options),
+            tool_call_row=tool_call.id,
+            tool_call_id=tool_call.tool_call_id,
+            title=tool_call.title,
+            kind=tool_call.kind,
+            content=tool_call.content,
+            locations=tool_call.locations,
+            raw_input=tool_call.raw_input,
         )
-        self.permissions.asked(permission)
-        facts.append(PermissionRequested(permission))
+        facts.append(self._requests.permission_asked(permission))
         return facts
 
     def _we_answered(self, time: float, reply: Reply) -> Sequence[Fact]:
-        answer = None if reply.error is not None else _decoded(reply.result, acp.RequestPermissionResponse)
-        permission = self.permissions.answered(reply.id, answer, time)
-        if permission is None:
-            return _NOTHING
-        if permission.option_kind not in ("allow_once", "allow_always"):
-            self.tool_calls.refused(permission.tool_call.id)
-        return (PermissionResolved(permission),)
+        facts = self._requests.answered(reply, time)
+        for fact in facts:
+            match fact:
+                case PermissionResolved(permission=rows.Permission(tool_call_row=str(row_id), decision=decision)):
+                    if decision != "allow":
+                        self.tool_calls.refused(row_id)
+                case _:
+                    pass
+        return facts
 
-    # -- what the host itself noted
-
-    def _noted(self, time: float, message: Notification) -> Sequence[Fact]:
+    def _noted(self, position: int, time: float, message: Notification) -> Sequence[Fact]:
         match notes.read(message):
             case notes.Prompt() as prompt:
-                self._announced = prompt
-            case notes.Decision() as decision:
-                self.permissions.decided(decision)
-            case notes.RunCut() as cut if cut.run_id in self.runs:
-                run = self.runs[cut.run_id]
-                if run.status == "running":
-                    self._prompts = {key: value for key, value in self._prompts.items() if value != run.id}
-                    return [*self._end_message(), *self._close_run(run, time, cut.status, cut.reason, None)]
-            case _:
+                self.runs.announced(prompt)
+            case notes.RunCut() as cut:
+                run = self.runs.cut(cut, time, self.usage)
+                return [*self._end_message(), RunEnded(run)] if run is not None else _NOTHING
+            case None:
                 pass
+            case note:
+                return self._requests.noted(self._where(position, time), note)
         return _NOTHING
 
 
@@ -503,15 +457,3 @@ def _state_of(state: object) -> str:
 
 def _entries(entries: Sequence[acp.PlanEntry]) -> tuple[rows.PlanEntry, ...]:
     return tuple(rows.PlanEntry(entry.content, entry.priority, entry.status) for entry in entries)
-
-
-def _prompt_of(request: Request) -> Sequence[acp.ContentBlock]:
-    asked = _decoded(request.params, acp.PromptRequest)
-    return asked.prompt if asked is not None else ()
-
-
-def _decoded(raw: msgspec.Raw, type_: type[_T]) -> _T | None:
-    try:
-        return lenient.decode(raw, type_)
-    except msgspec.MsgspecError:
-        return None

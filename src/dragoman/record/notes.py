@@ -5,12 +5,18 @@ They count only with the origin `host`. The same method from an agent is an unkn
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import hashlib
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from dragoman.wire import lenient
 from dragoman.wire.messages import Notification, RequestId
-from dragoman.wire.vocabulary import ContentBlock
+from dragoman.wire.vocabulary import ContentBlock, PermissionOption
+
+# Bytes of a text that are kept for a diff. Nearly every source file is smaller, and nobody reads a diff of more; an
+# agent that rewrites a large file again and again would else fill the record with copies of it.
+TEXT_LIMIT: Final = 256 * 1024
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -20,12 +26,48 @@ class Prompt(msgspec.Struct, frozen=True):
     prompt: tuple[ContentBlock, ...]
 
 
-class Decision(msgspec.Struct, frozen=True):
-    """Who answered a permission request, and why."""
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was decided on a request of the agent's, who decided it, and why. Noted before the request is answered."""
 
     request_id: RequestId
     by: str
     reason: str
+    decision: Literal["allow", "deny", "cancelled"] | None = None
+    option_id: str | None = None  # the option that was taken, where it was asked
+    rule: str | None = None  # as it reads
+    layer: str | None = None
+    remembered: tuple[str, ...] = ()
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Someone is asked whether a request of the agent's that is no question itself may be carried out."""
+
+    request_id: RequestId
+    origin: str  # files, terminals
+    title: str
+    kind: str
+    options: tuple[PermissionOption, ...]
+
+
+class File(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the path of an `fs/*` request leads, and what a write there replaces. Made by `file`."""
+
+    request_id: RequestId
+    path: str
+    old_text: str | None = None
+    old_size: int | None = None  # in bytes; None where there is no file yet
+    old_sha256: str | None = None  # in place of a text that is too large to keep
+
+
+class TerminalExited(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a command ended. Noted before the agent is told, so that whoever hears of the end has the output too."""
+
+    terminal_id: str
+    exit_code: int | None = None
+    signal: str | None = None
+    output: str = ""  # the end of what it wrote
+    output_bytes: int = 0  # of all that it wrote
+    truncated: bool = False
 
 
 class RunCut(msgspec.Struct, frozen=True):
@@ -36,14 +78,27 @@ class RunCut(msgspec.Struct, frozen=True):
     reason: str
 
 
-Note: TypeAlias = Prompt | Decision | RunCut
+Note: TypeAlias = Prompt | Decision | Asked | File | TerminalExited | RunCut
 
 _TYPES: dict[str, type[Note]] = {
     "_dragoman/prompt": Prompt,
     "_dragoman/decision": Decision,
+    "_dragoman/asked": Asked,
+    "_dragoman/file": File,
+    "_dragoman/terminal_exited": TerminalExited,
     "_dragoman/run_cut": RunCut,
 }
 _METHODS = {type_: method for method, type_ in _TYPES.items()}
+
+
+def file(request_id: RequestId, path: str, old_text: str | None = None, *, old_size: int | None = None) -> File:
+    """The note on a file, with its text where that is not too large. `old_size` alone: there is one, but no text."""
+    if old_text is None:
+        return File(request_id, path, old_size=old_size)
+    data = old_text.encode("utf-8", "surrogatepass")
+    if len(data) <= TEXT_LIMIT:
+        return File(request_id, path, old_text, len(data))
+    return File(request_id, path, None, len(data), hashlib.sha256(data).hexdigest())
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -55,7 +110,10 @@ class _Line(msgspec.Struct, frozen=True):
 def write(note: Note) -> Notification:
     """The note as the frame that is kept."""
     method = _METHODS[type(note)]
-    params = msgspec.Raw(msgspec.json.encode(note))
+    try:
+        params = msgspec.Raw(msgspec.json.encode(note))
+    except UnicodeEncodeError:  # the name of a file that is no UTF-8
+        params = msgspec.Raw(lenient.restated(msgspec.to_builtins(note)))
     return Notification(method, params, msgspec.json.encode(_Line(method, params)))
 
 

@@ -1,4 +1,8 @@
-"""The permission requests of a session: what was asked, what was answered, by whom and why."""
+"""The permission requests of a session: what was asked, what was answered, by whom and why.
+
+The agent asks by `session/request_permission`, and our answer to that resolves it. About a file that it wants us to
+write, or a command to run, we ask ourselves: the host notes the question, and its decision resolves it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,10 @@ from typing import Literal
 import msgspec
 
 from dragoman.record import notes, rows
+from dragoman.record.decisions import decoded, with_decision
+from dragoman.record.facts import PermissionRequested, PermissionResolved
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.messages import RequestId
+from dragoman.wire.messages import Reply, RequestId
 
 _Outcome = Literal["selected", "cancelled", "failed"]
 
@@ -18,33 +24,70 @@ class Permissions(dict[str, rows.Permission]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._waiting: dict[RequestId, str] = {}  # requests without an answer: the row's id
-        self._verdicts: dict[RequestId, notes.Decision] = {}  # noted just before the answer they explain
+        self._waiting: dict[RequestId, str] = {}  # questions without an answer: the row's id
 
-    def asked(self, permission: rows.Permission) -> None:
+    def asked(self, permission: rows.Permission) -> PermissionRequested:
         self[permission.id] = permission
         self._waiting[permission.request_id] = permission.id
+        return PermissionRequested(permission)
 
-    def decided(self, decision: notes.Decision) -> None:
-        self._verdicts[decision.request_id] = decision
+    def abandoned(self, request_id: RequestId) -> None:
+        """Whatever was asked under this id will have no answer."""
+        self._waiting.pop(request_id, None)
 
-    def answered(
-        self, request_id: RequestId, answer: acp.RequestPermissionResponse | None, time: float
-    ) -> rows.Permission | None:
-        """The request has its answer (None: an error); None when it was no permission request."""
-        verdict = self._verdicts.pop(request_id, None)  # decisions on files and terminals have no row yet
-        permission_id = self._waiting.pop(request_id, None)
-        if permission_id is None:
+    def decided(self, decision: notes.Decision, time: float) -> PermissionResolved | None:
+        """Resolves a question of ours; what the agent is then told is about the file or the command itself."""
+        row = self._waits(decision.request_id)
+        if row is None or row.origin == "agent":
             return None
-        outcome = answer.outcome if answer is not None else None
-        selected = outcome.option_id if isinstance(outcome, acp.SelectedPermissionOutcome) else None
-        status: _Outcome = "failed" if outcome is None else "selected" if selected is not None else "cancelled"
-        permission = self[permission_id] = msgspec.structs.replace(
-            self[permission_id],
-            outcome=status,
-            option_id=selected,
-            decided_by=verdict.by if verdict else None,
-            reason=verdict.reason if verdict else None,
-            resolved_time=time,
-        )
-        return permission
+        match decision.decision:
+            case "cancelled":
+                return self._resolved(row, time, "cancelled", None, decision)
+            case None:
+                return self._resolved(row, time, "failed", None, decision)
+            case "allow" | "deny":
+                return self._resolved(row, time, "selected", decision.option_id, decision)
+
+    def answered(self, reply: Reply, decision: notes.Decision | None, time: float) -> PermissionResolved | None:
+        """The agent has its answer; None when that was no question, or it is resolved already."""
+        row = self._waits(reply.id)
+        if row is None:
+            return None
+        answer = None if reply.error is not None else decoded(reply.result, acp.RequestPermissionResponse)
+        match answer.outcome if answer is not None else None:
+            case acp.SelectedPermissionOutcome(option_id=option_id):
+                return self._resolved(row, time, "selected", option_id, decision)
+            case acp.CancelledPermissionOutcome():
+                return self._resolved(row, time, "cancelled", None, decision)
+            case None:
+                return self._resolved(row, time, "failed", None, decision)
+
+    def _waits(self, request_id: RequestId) -> rows.Permission | None:
+        return self.get(self._waiting.get(request_id, ""))
+
+    def _resolved(
+        self,
+        row: rows.Permission,
+        time: float,
+        outcome: _Outcome,
+        option_id: str | None,
+        decision: notes.Decision | None,
+    ) -> PermissionResolved:
+        del self._waiting[row.request_id]
+        row = msgspec.structs.replace(row, outcome=outcome, option_id=option_id, resolved_time=time)
+        row = with_decision(row, decision)
+        if row.decision is None:
+            row = msgspec.structs.replace(row, decision=_meant(row))
+        self[row.id] = row
+        return PermissionResolved(row)
+
+
+def _meant(row: rows.Permission) -> str | None:
+    """What the answer says where nobody noted it."""
+    match row.option_kind:
+        case "allow_once" | "allow_always":
+            return "allow"
+        case "reject_once" | "reject_always":
+            return "deny"
+        case _:
+            return "cancelled" if row.outcome == "cancelled" else None

@@ -15,6 +15,9 @@ from dragoman.wire.messages import RequestId, RpcError
 from dragoman.wire.vocabulary import (
     ContentBlock,
     Cost,
+    Diff,
+    ElicitationContentValue,
+    ElicitationSchema,
     PermissionOption,
     ToolCallContent,
     ToolCallLocation,
@@ -92,23 +95,110 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: Cost | None = None
 
 
-class Permission(msgspec.Struct, frozen=True, kw_only=True):
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided on something that the agent asked of us, by whom and why; each None where nobody noted it."""
+
+    decision: str | None = None  # allow, deny or cancelled
+    decided_by: str | None = None  # rule, access, callback, person, default, timeout, cancel, …
+    reason: str | None = None
+    rule: str | None = None  # the rule that answered, as it reads
+    layer: str | None = None  # where that rule stands
+    remembered: tuple[str, ...] = ()  # ids of the rules that were made of the answer
+
+
+class Permission(Decided, frozen=True, kw_only=True):
+    """A question whether the agent may: its own, or ours about a file to write or a command to run for it."""
+
     id: str
     request_id: RequestId
     run_id: str | None
     time: float
-    tool_call: ToolCall
     options: tuple[PermissionOption, ...]
+    origin: str = "agent"  # or files, terminals: then we ask, and there is no tool call
+    tool_call_row: str | None = None  # the row's id
+    tool_call_id: str | None = None  # the agent's
+    title: str = ""
+    kind: str = "other"
+    content: tuple[ToolCallContent, ...] = ()
+    locations: tuple[ToolCallLocation, ...] = ()
+    raw_input: Any = None
     outcome: Literal["pending", "selected", "cancelled", "failed"] = "pending"
     option_id: str | None = None
-    decided_by: str | None = None  # "access", "callback", "user", "cancel", …
-    reason: str | None = None
     resolved_time: float | None = None
 
     @property
     def option_kind(self) -> str | None:
         """The kind of the chosen option: allow_once, allow_always, reject_once, reject_always."""
         return next((option.kind for option in self.options if option.option_id == self.option_id), None)
+
+
+class FileCall(Decided, frozen=True, kw_only=True):
+    """A file that the agent read or wrote through us (`fs/*`), or wanted to."""
+
+    id: str
+    request_id: RequestId
+    run_id: str | None
+    time: float
+    operation: Literal["read", "write"]
+    path: str  # as it resolved, where the host noted that; else as the agent named it
+    line: int | None = None  # of a read: from which line on, counted from 1
+    limit: int | None = None  # and how many
+    status: Literal["pending", "done", "failed", "denied", "cancelled"] = "pending"
+    size: int | None = None  # bytes of the text that was read, or is to be written
+    diff: Diff | None = None  # of a write; None where a text is too large to keep, or the old one is not known
+    old_size: int | None = None  # bytes of the text that is replaced; None for a new file, or where it is no text
+    old_sha256: str | None = None  # of the old text, where it is too large to keep
+    error: str | None = None  # what the agent was told, where it failed
+    ended_time: float | None = None
+
+
+class Terminal(Decided, frozen=True, kw_only=True):
+    """A command that the agent ran through us (`terminal/*`), or wanted to.
+
+    `status`: running until it ended by itself (exited), by `terminal/kill` (killed) or by `terminal/release`
+    (released). One that never ran is denied, cancelled, or failed to start.
+    """
+
+    id: str
+    request_id: RequestId
+    run_id: str | None
+    time: float
+    command: str
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    env: tuple[str, ...] = ()  # names alone: values may be secrets
+    terminal_id: str | None = None  # as the agent and its tool calls know it, once it runs
+    status: Literal["pending", "running", "exited", "killed", "released", "denied", "cancelled", "failed"] = "pending"
+    exit_code: int | None = None
+    signal: str | None = None
+    output: str | None = None  # the end of what it wrote, as noted when it ended
+    output_bytes: int | None = None  # of all that it wrote
+    truncated: bool = False  # it wrote more than `output` has
+    error: str | None = None  # what the agent was told, where it did not start
+    ended_time: float | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ("exited", "killed", "released")
+
+
+class Question(Decided, frozen=True, kw_only=True):
+    """What the agent asked the user (`elicitation/create`): a form to fill in, or an address to visit."""
+
+    id: str
+    request_id: RequestId
+    run_id: str | None
+    time: float
+    mode: str  # form or url
+    message: str
+    tool_call_id: str | None = None  # the agent's, where a tool asks
+    schema: ElicitationSchema | None = None  # of a form
+    url: str | None = None
+    elicitation_id: str | None = None
+    action: str = "pending"  # accept, decline or cancel; failed where it was answered by an error
+    content: dict[str, ElicitationContentValue] | None = None  # what the user filled in
+    answered_time: float | None = None
+    completed_time: float | None = None  # when the agent said that what happens at the address is done
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

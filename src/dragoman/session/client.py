@@ -18,6 +18,9 @@ from dragoman.config import Config, load
 from dragoman.errors import InputError
 from dragoman.host.access import parse_access
 from dragoman.host.permission import OnPermission
+from dragoman.host.question import OnQuestion
+from dragoman.host.rulebook import sources_of
+from dragoman.host.rules import Rule
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, read_handle, with_servers
 from dragoman.session.prompt import Input
@@ -172,6 +175,8 @@ class LocalClient:
             limits=self._limits,
             on_diagnostic=self._on_diagnostic,
             line_limit=self._config.line_limit,
+            sources=sources_of(self._config),
+            on_question=config.on_question,
             session_type=OwnedSession,
         )
 
@@ -192,6 +197,7 @@ def limits_of(config: Config) -> Limits:
         request=config.request_timeout,
         cancel_grace=config.cancel_grace,
         close_grace=config.close_grace,
+        permission=config.permission_timeout,
     )
 
 
@@ -201,7 +207,9 @@ def open_session(
     cwd: str | Path = ".",
     additional: Sequence[str | Path] = (),
     access: str | None = None,
+    rules: Sequence[Rule] = (),
     on_permission: OnPermission | None = None,
+    on_question: OnQuestion | None = None,
     on_event: OnEvent | None = None,
     network: bool | None = None,
     web_search: bool | None = None,
@@ -220,8 +228,9 @@ def open_session(
 
     `agent` is a preset's name ("claude", "codex", …; the configured default when left out), an address
     ("wss://…", "https://…", with `headers` for a token), a command as a list, or an `AgentSpec`. `access`
-    is what it may do unasked: "read-only", "ask" (the default), "edit-inside" or "full"; `on_permission`
-    is asked about the rest.
+    is what it may do unasked: "read-only", "ask" (the default), "edit-inside" or "full"; `rules` are the
+    session's own, above those of the user's settings; `on_permission` is asked about the rest, and
+    `on_question` answers what the agent itself wants to know.
     """
 
     async def open_it() -> Session:
@@ -230,7 +239,9 @@ def open_session(
         config = SessionConfig(
             workspace=Workspace(cwd, additional),
             access=parse_access(access or settings.access),
+            rules=tuple(rules),
             on_permission=on_permission,
+            on_question=on_question,
             on_event=on_event,
             network=network,
             web_search=web_search,
@@ -249,7 +260,9 @@ def open_session(
 def resume_session(
     handle: SessionHandle | str | bytes | Mapping[str, object],
     *,
+    rules: Sequence[Rule] = (),
     on_permission: OnPermission | None = None,
+    on_question: OnQuestion | None = None,
     on_event: OnEvent | None = None,
     mcp_servers: Sequence[McpServer] | None = None,
     env: Mapping[str, str | None] | None = None,
@@ -266,7 +279,13 @@ def resume_session(
     async def open_it() -> Session:
         known = with_servers(read_handle(handle), mcp_servers)
         client = LocalClient(env=env, headers=headers, limits=limits, on_diagnostic=on_diagnostic)
-        config = replace(config_of_handle(known), on_permission=on_permission, on_event=on_event)
+        config = replace(
+            config_of_handle(known),
+            rules=tuple(rules),
+            on_permission=on_permission,
+            on_question=on_question,
+            on_event=on_event,
+        )
         return await client.resume(known, config)
 
     return Opening(open_it)

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dragoman.errors import NOT_FOUND, DragomanError
+from dragoman.host.questions import Questions
 from dragoman.host.refusals import not_offered
 from dragoman.proc.link import AgentLink
 from dragoman.record.conversation import Conversation
@@ -38,13 +39,19 @@ HEAVY_BYTES = 32 * 1024 * 1024
 class Router:
     """The `Handler` of a runtime's connection."""
 
-    def __init__(self, diagnostics: Diagnostics, on_end: Callable[[], Awaitable[DragomanError]]) -> None:
+    def __init__(
+        self,
+        diagnostics: Diagnostics,
+        on_end: Callable[[], Awaitable[DragomanError]],
+        questions: Questions | None,
+    ) -> None:
         self.sessions: dict[str, Session] = {}  # by the agent's id
         self.connection: Connection | None = None
         self.link: AgentLink | None = None
         self._over = False  # the agent has ended: what it left is read to its end
         self._diagnostics = diagnostics
         self._on_end = on_end
+        self._questions = questions  # those that belong to no session; None where there is nobody to ask
         self._opening: dict[RequestId, Session] = {}
         self._early: dict[str, list[tuple[Update, float]]] = {}
         self._early_bytes = 0
@@ -118,6 +125,8 @@ class Router:
         session = self.sessions.get(agent_session_id or "")
         if session is not None:
             session.record("in", message, at)
+        elif isinstance(message, Notification) and message.method == "elicitation/complete" and self._questions:
+            self._questions.complete(message.params)
         elif isinstance(message, Notification):
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
@@ -128,7 +137,9 @@ class Router:
                 session.record("out", heard.message, at)
 
     async def serve(self, request: Request) -> object:
-        agent_session_id = session_in(request.params)
+        agent_session_id = session_in(request.params) or self._conversation.session_of_request("in", request.id)
+        if agent_session_id is None and request.method == "elicitation/create" and self._questions is not None:
+            return await self._questions.create(request)
         if agent_session_id is None:
             raise not_offered(request.method)
         session = self.sessions.get(agent_session_id)

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import DeadlineExceeded, DragomanError, IdleLimitExceeded, InputError, LimitExceeded
+from dragoman.host.rules import Rule
 from dragoman.record import rows
 from dragoman.session.idle import IdleWatch
 from dragoman.session.result import RunOutcome, RunResult, failure_of
@@ -43,8 +44,10 @@ class Run:
         deadline: float | None,
         idle_limit: float | None,
         heartbeat: Callable[[], None] | None,
+        rules: tuple[Rule, ...] = (),
     ) -> None:
         self.id = run_id
+        self.rules = rules
         self._session = session
         self._deadline = deadline
         self._idle_limit = idle_limit

@@ -29,12 +29,16 @@ from dragoman.errors import (
     StartTimeout,
 )
 from dragoman.host.access import parse_access
+from dragoman.host.question import OnQuestion
+from dragoman.host.questions import Questions
+from dragoman.host.rulebook import Sources
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import start_failure
 from dragoman.session.capabilities import Capabilities, capabilities_of
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.launch import launch
+from dragoman.session.login_method import TERMINAL_AUTH, login_line
 from dragoman.session.once import Once
 from dragoman.session.router import Router
 from dragoman.session.session import Session, new_id
@@ -61,7 +65,11 @@ Launch = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLin
 
 
 class AgentRuntime:
-    """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it."""
+    """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it.
+
+    `sources` are the rules that its sessions have beside their own (`sources_of(config)`: the user's). `on_question`
+    answers the agent's questions; without one it is told that there is nobody to ask.
+    """
 
     def __init__(
         self,
@@ -70,19 +78,24 @@ class AgentRuntime:
         limits: Limits | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
         line_limit: int = DEFAULT_LINE_LIMIT,
+        sources: Sources | None = None,
+        on_question: OnQuestion | None = None,
         launch: Launch = launch,
         session_type: type[Session] = Session,
     ) -> None:
         self.spec = spec
         self.limits = limits or Limits()
         self.diagnostics = Diagnostics(on_diagnostic)
+        self.sources = sources or Sources()
+        self.on_question = on_question
         self._line_limit = line_limit
         self._launch = launch
         self._session_type = session_type
         self._link: AgentLink | None = None
         self._connection: Connection | None = None
         self._capabilities: Capabilities | None = None
-        self._router = Router(self.diagnostics, self._ended)
+        self._questions = Questions(on_question, agent=spec.preset or spec.name, time_limit=self.limits.permission)
+        self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None)
         self._failure: DragomanError | None = None
         self._ending: str | None = None  # why we end the link ourselves
         self._closed = False
@@ -114,7 +127,7 @@ class AgentRuntime:
     async def _shake_hands(self, connection: Connection) -> None:
         asked = acp.InitializeRequest(
             protocol_version=LATEST_VERSION,
-            client_capabilities=client_capabilities(self.spec),
+            client_capabilities=client_capabilities(self.spec, questions=self.on_question is not None),
             client_info=acp.Implementation(name="dragoman", title="Dragoman", version=__version__),
         )
         call = connection.call("initialize", asked)
@@ -387,7 +400,7 @@ class AgentRuntime:
             method=failure.method,
             methods=[(way.id, way.name, way.description or "") for way in methods],
             data=failure.data,
-            guidance=f"Log in with the agent's own program first. It offers: {ways}",
+            guidance=f"Log in: {login_line(self.spec)}. It offers: {ways}",
         )
 
     def send_prompt(self, session: Session, blocks: tuple[acp.ContentBlock, ...]) -> None:
@@ -460,9 +473,12 @@ class AgentRuntime:
         return self._link.stderr.text() if self._link is not None else ""
 
 
-def client_capabilities(spec: AgentSpec) -> acp.ClientCapabilities:
+def client_capabilities(spec: AgentSpec, *, questions: bool = False) -> acp.ClientCapabilities:
     """What we really offer, and nothing else."""
+    asked = acp.ElicitationCapabilities(form=acp.ElicitationFormCapabilities(), url=acp.ElicitationUrlCapabilities())
     return acp.ClientCapabilities(
+        elicitation=asked if questions else None,
+        auth=acp.AuthCapabilities(terminal=spec.meta.get(TERMINAL_AUTH) is True),
         fs=acp.FileSystemCapabilities(read_text_file=spec.read_files, write_text_file=spec.write_files),
         terminal=spec.terminals,
         session=acp.ClientSessionCapabilities(

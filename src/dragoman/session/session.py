@@ -18,6 +18,10 @@ from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
+from dragoman.host.permission import Reply
+from dragoman.host.rulebook import Rulebook
+from dragoman.host.rules import Rule
+from dragoman.host.terminal import Terminal
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.session import settings
@@ -28,12 +32,13 @@ from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.snapshot import handle_of
-from dragoman.session.spec import SessionConfig
+from dragoman.session.spec import SessionConfig, rules_of
 from dragoman.views import events
-from dragoman.views.events import AssistantDelta, Event, event_of
+from dragoman.views.events import AssistantDelta, Event
+from dragoman.views.told import event_of
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import fresh
-from dragoman.wire.messages import Message, Request, RequestId, Update
+from dragoman.wire.messages import Message, Notification, Request, Update
 
 if TYPE_CHECKING:
     from dragoman.session.runtime import AgentRuntime
@@ -51,18 +56,28 @@ class Session:
         self.fold = SessionFold()
         self._runtime = runtime
         self._on_event = config.on_event
-        self._host = Host(
-            workspace=config.workspace,
-            access=config.access,
-            session_id=session_id,
-            on_permission=config.on_permission,
+        self._rules = Rulebook(
+            config.workspace,
+            config.access,
+            runtime.sources,
             network=config.network,
             web_search=config.web_search,
+            session=config.rules,
+        )
+        self._host = Host(
+            workspace=config.workspace,
+            rules=self._rules,
+            session_id=session_id,
+            note=self.note,
             read_files=runtime.spec.read_files,
             write_files=runtime.spec.write_files,
             terminals=runtime.spec.terminals,
-            decided=self._decided,
+            agent=runtime.spec.preset or runtime.spec.name,
+            on_permission=config.on_permission,
+            on_question=config.on_question or runtime.on_question,
+            time_limit=runtime.limits.permission,
             known=self.fold.tool_calls.by_agent_id,
+            buffers=config.buffers,
             file_handler=config.file_handler,
             terminal_handler=config.terminal_handler,
         )
@@ -85,12 +100,13 @@ class Session:
         deadline: float | None = None,
         idle_limit: float | None = None,
         heartbeat: Callable[[], None] | None = None,
+        rules: Sequence[Rule] = (),
         when_busy: Literal["queue", "raise"] = "queue",
     ) -> Run:
         """Sends a prompt, or queues it behind the run that is active.
 
         `deadline` and `idle_limit` are seconds from the moment the prompt is sent; `heartbeat` is called
-        on every update.
+        on every update; `rules` hold for this run alone, above all others.
         """
         for name, seconds in (("deadline", deadline), ("idle_limit", idle_limit)):
             if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
@@ -102,7 +118,7 @@ class Session:
             raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
         if busy is not None and when_busy == "raise":
             raise SessionBusy(f"session {self.id} is busy with run {busy.id}")
-        run = Run(self, new_id(), deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat)
+        run = Run(self, new_id(), deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat, rules=rules_of(rules))
         if busy is None:
             self._begin(run, blocks)
         else:
@@ -165,6 +181,25 @@ class Session:
         self._check_open()
         await settings.set_option(self._runtime, self, option_id, value)
 
+    def answer_permission(self, permission_id: str, reply: Reply) -> bool:
+        """Answers a `permission.requested` event by its id, as `on_permission` would; the first answer counts.
+
+        False: it has its answer already, or was withdrawn, and this one gains nothing.
+        """
+        row = self.fold.permissions.get(permission_id)
+        if row is None:
+            raise InputError(f"session {self.id} was never asked {permission_id!r}")
+        return row.outcome == "pending" and self._host.answer(row.request_id, reply)
+
+    def terminal(self, terminal_id: str) -> Terminal | None:
+        """A command that runs, or ran, for the agent: to follow what it writes. None where it is not ours, or gone."""
+        return self._host.terminal(terminal_id)
+
+    @property
+    def policy_notice(self) -> str | None:
+        """Why the workspace's own rules do not count, where there are some."""
+        return self._rules.notice
+
     async def close(self) -> None:
         """Cancels what runs, tells the agent where it wants to be told, and lets go. Closing twice is fine."""
         self._closed = True
@@ -198,6 +233,7 @@ class Session:
         if self._unsaid_system_prompt is not None:
             blocks = (acp.TextContent(text=self._unsaid_system_prompt), *blocks)
         self._active = run
+        self._host.begin_run(run.rules)
         run.began()
         try:
             self.record("host", notes.write(notes.Prompt(run.id, said)), time.time())
@@ -274,7 +310,12 @@ class Session:
     def record(self, direction: Direction, message: Message, at: float) -> None:
         """Any other frame of this session, sent, received, or noted by us."""
         self._position += 1
-        self._tell(self.fold.apply(self._position, at, direction, message), at, getattr(message, "line", None))
+        if direction == "in" and isinstance(message, Notification) and message.method == "elicitation/complete":
+            self._host.completed(message.params)
+        changed = self.fold.apply(self._position, at, direction, message)
+        if direction == "in" and isinstance(message, Request):
+            self._host.announce(message)
+        self._tell(changed, at, getattr(message, "line", None))
 
     def _tell(self, changed: Sequence[facts.Fact], at: float, line: bytes | None) -> None:
         for fact in changed:
@@ -334,8 +375,9 @@ class Session:
         for waiting, _ in queued:
             waiting.lost(fresh(failure), now)
 
-    def _decided(self, request_id: RequestId, by: str, reason: str) -> None:
-        self.record("host", notes.write(notes.Decision(request_id, by, reason)), time.time())
+    def note(self, note: notes.Note) -> None:
+        """What the host did, or decided: a part of the conversation like any frame."""
+        self.record("host", notes.write(note), time.time())
 
     # -- for the runs
 

@@ -11,8 +11,11 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.host.access import Access, parse_access
+from dragoman.host.files import Buffers
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
+from dragoman.host.question import OnQuestion
+from dragoman.host.rules import Rule
 from dragoman.session.servers import exact
 from dragoman.views.events import Event
 from dragoman.wire.address import check_headers, read_address
@@ -35,6 +38,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     request: float = 120.0
     cancel_grace: float = 10.0
     close_grace: float = 1.0
+    permission: float | None = None  # for an answer to a permission request or a question; then it is refused
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +54,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: Path | None = None  # where it is started; the session's folder by default
     install: str | None = None
     alternatives: tuple[tuple[str, ...], ...] = ()  # tried in order when the command is not found
-    read_files: bool = False
-    write_files: bool = False
-    terminals: bool = False
+    read_files: bool = True
+    write_files: bool = True
+    terminals: bool = True
     auth_method: str | None = None  # authenticated with before the first session
     late_replay: bool = False  # it goes on replaying after it has answered `session/load`
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
@@ -96,8 +100,11 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str | bool] = {}  # the agent's own config options, by id
     mcp_servers: tuple[McpServer, ...] = ()
     system_prompt: str | None = None
+    rules: tuple[Rule, ...] = ()  # the session's own, above the user's and the workspace's
     on_permission: OnPermission | None = None
+    on_question: OnQuestion | None = None  # the agent's own questions; the runtime's where there is none
     on_event: OnEvent | None = None  # every event of the session, also between runs
+    buffers: Buffers | None = None  # what an editor has open and not saved
     file_handler: FileHandler | None = None  # serves `fs/*` in our place, where the spec offers them
     terminal_handler: TerminalHandler | None = None  # the same for `terminal/*`
 
@@ -106,10 +113,20 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(workspace, str | Path):
             msgspec.structs.force_setattr(self, "workspace", Workspace(workspace))
         msgspec.structs.force_setattr(self, "access", parse_access(self.access))
-        for field in ("on_permission", "on_event"):
+        for field in ("on_permission", "on_question", "on_event"):
             if (given := getattr(self, field)) is not None and not callable(given):
                 raise InputError(f"{field} is {given!r}; expected a function")
+        msgspec.structs.force_setattr(self, "rules", rules_of(self.rules))
         msgspec.structs.force_setattr(self, "mcp_servers", tuple(exact(server) for server in self.mcp_servers))
+
+
+def rules_of(given: object) -> tuple[Rule, ...]:
+    """What a caller passes as rules."""
+    if isinstance(given, Rule):
+        given = (given,)
+    if not isinstance(given, list | tuple) or not all(isinstance(rule, Rule) for rule in given):
+        raise InputError(f"rules is {given!r}; expected a list of Rule")
+    return tuple(given)
 
 
 def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = None) -> AgentSpec:

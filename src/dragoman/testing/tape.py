@@ -58,6 +58,14 @@ class Tape:
         params = {"sessionId": SESSION, "toolCall": call, "options": OPTIONS}
         return self._said("in", {"id": request_id, "method": "session/request_permission", "params": params})
 
+    def request(self, request_id: RequestId, method: str, /, **params: object) -> Sequence[Fact]:
+        """Anything that the agent asks of us."""
+        return self._said("in", {"id": request_id, "method": method, "params": {"sessionId": SESSION, **params}})
+
+    def notify(self, method: str, /, **params: object) -> Sequence[Fact]:
+        """Any other notification of the agent's."""
+        return self._said("in", {"method": method, "params": params})
+
     def answer(self, request_id: RequestId, result: object) -> Sequence[Fact]:
         return self._said("in", {"id": request_id, "result": result})
 
@@ -86,8 +94,20 @@ class Tape:
         outcome = {"outcome": "cancelled"} if option_id is None else {"outcome": "selected", "optionId": option_id}
         return self._said("out", {"id": request_id, "result": {"outcome": outcome}})
 
+    def reply(self, request_id: RequestId, result: object = None) -> Sequence[Fact]:
+        """Our answer to any other request of the agent's."""
+        return self._said("out", {"id": request_id, "result": result})
+
+    def deny(self, request_id: RequestId, code: int = -32001, message: str = "no") -> Sequence[Fact]:
+        """Our answer is an error."""
+        return self._said("out", {"id": request_id, "error": {"code": code, "message": message}})
+
     def note(self, note: notes.Note) -> Sequence[Fact]:
         return self._apply("host", notes.write(note))
+
+    def reconnect(self) -> None:
+        """From here on another connection carries the session: ids of requests begin anew."""
+        self._conversation = Conversation()
 
     # -- what it amounts to
 
@@ -127,6 +147,9 @@ def rows_of(fold: SessionFold) -> dict[str, Any]:
         "usage": fold.usage,
         "title": fold.title,
         "permissions": fold.permissions,
+        "files": fold.files,
+        "terminals": fold.terminals,
+        "questions": fold.questions,
         "runs": fold.runs,
         "sub_agents": fold.sub_agents,
     }

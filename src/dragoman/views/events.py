@@ -9,8 +9,16 @@ tool.call                 ToolCall               the first sight of a tool call
 tool.result               ToolResult             it completed or failed
 plan.updated              PlanUpdated            the whole plan as it now is
 usage.updated             UsageUpdated           tokens, context, cost: what was reported
-permission.requested      PermissionRequested    the agent asks whether it may
+permission.requested      PermissionRequested    the agent asks whether it may, or we ask about what it wants of us
 permission.resolved       PermissionResolved     and this was the answer, by whom and why
+file.read                 FileRead               the agent read a file through us, or was told why not
+file.written              FileWritten            it wrote one through us, or was told why not
+terminal.started          TerminalStarted        a command runs for the agent
+terminal.refused          TerminalRefused        a command was not run
+terminal.exited           TerminalExited         a command ended: how, and the end of its output
+question.asked            QuestionAsked          the agent asks the user something
+question.answered         QuestionAnswered       and this was the answer
+question.completed        QuestionCompleted      what was to happen at an address has happened
 provider.event            ProviderEvent          whatever no other event carries without loss
 run.completed             RunCompleted           success, cancelled or error; always the last of a run
 error                     Error                  what went wrong, in a run or between runs
@@ -26,10 +34,18 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.record import facts, rows
+from dragoman.record import rows
 from dragoman.wire import lenient
 from dragoman.wire.messages import UNREADABLE
-from dragoman.wire.vocabulary import ContentBlock, PermissionOption, ToolCallContent, ToolCallLocation
+from dragoman.wire.vocabulary import (
+    ContentBlock,
+    Diff,
+    ElicitationContentValue,
+    ElicitationSchema,
+    PermissionOption,
+    ToolCallContent,
+    ToolCallLocation,
+)
 
 
 class _RawParams(msgspec.Struct, frozen=True):
@@ -128,27 +144,133 @@ class UsageUpdated(EventBase, frozen=True, gc=False):
     usage: rows.Usage
 
 
+class _Decided(EventBase, frozen=True, gc=False, kw_only=True):
+    decision: str | None = None  # allow, deny or cancelled
+    decided_by: str | None = None  # rule, access, callback, person, default, timeout, cancel, …
+    reason: str | None = None
+    rule: str | None = None  # the rule that answered, as it reads
+    layer: str | None = None  # where that rule stands
+    remembered: tuple[str, ...] = ()  # ids of the rules that were made of the answer
+
+
 class PermissionRequested(EventBase, frozen=True, gc=False):
+    """`origin` tells who asks: the agent, about a tool call; or we, about a file that it wants us to write (files) or
+    a command that it wants us to run (terminals), and then there is no tool call."""
+
     type: ClassVar[str] = "permission.requested"
     permission_id: str
-    tool_call_id: str
+    tool_call_id: str | None
     title: str
     kind: str
     input: Any
     content: tuple[ToolCallContent, ...]
     locations: tuple[ToolCallLocation, ...]
     options: tuple[PermissionOption, ...]
+    origin: str = "agent"
 
 
-class PermissionResolved(EventBase, frozen=True, gc=False):
+class PermissionResolved(_Decided, frozen=True, gc=False):
     type: ClassVar[str] = "permission.resolved"
     permission_id: str
-    tool_call_id: str
+    tool_call_id: str | None
     outcome: str
     option_id: str | None
     option_kind: str | None
-    decided_by: str | None
-    reason: str | None
+    origin: str = "agent"
+
+
+class FileRead(_Decided, frozen=True, gc=False):
+    """`status`: done, failed, denied or cancelled. `size` is in bytes. Where the agent asked for a part of the file,
+    `from_line` counts from 1 and `limit` is a number of lines."""
+
+    type: ClassVar[str] = "file.read"
+    file_id: str
+    path: str
+    status: str
+    from_line: int | None
+    limit: int | None
+    size: int | None
+    error: str | None
+
+
+class FileWritten(_Decided, frozen=True, gc=False):
+    """`status`: done, failed, denied or cancelled. `diff` is what was, or would have been, changed; None where a text
+    is too large to be kept, or the old one is not known. `old_size` is None for a new file."""
+
+    type: ClassVar[str] = "file.written"
+    file_id: str
+    path: str
+    status: str
+    diff: Diff | None
+    size: int | None
+    old_size: int | None
+    error: str | None
+
+
+class TerminalStarted(_Decided, frozen=True, gc=False):
+    """`env` has the names of the variables that the agent set. Tool calls refer to a terminal by its `terminal_id`."""
+
+    type: ClassVar[str] = "terminal.started"
+    terminal_id: str
+    command: str
+    args: tuple[str, ...]
+    cwd: str | None
+    env: tuple[str, ...]
+
+
+class TerminalRefused(_Decided, frozen=True, gc=False):
+    """`status`: denied, cancelled or failed. The `terminal_id` is ours alone: the agent was given none."""
+
+    type: ClassVar[str] = "terminal.refused"
+    terminal_id: str
+    command: str
+    args: tuple[str, ...]
+    cwd: str | None
+    env: tuple[str, ...]
+    status: str
+    error: str | None
+
+
+class TerminalExited(EventBase, frozen=True, gc=False):
+    """`status`: exited by itself, killed, or released while it ran. `output` is the end of what it wrote."""
+
+    type: ClassVar[str] = "terminal.exited"
+    terminal_id: str
+    command: str
+    args: tuple[str, ...]
+    status: str
+    exit_code: int | None
+    signal: str | None
+    output: str | None
+    output_bytes: int | None
+    truncated: bool
+
+
+class QuestionAsked(EventBase, frozen=True, gc=False):
+    """`mode` is form, with a `schema` of what to fill in; or url, with an address to visit."""
+
+    type: ClassVar[str] = "question.asked"
+    question_id: str
+    message: str
+    mode: str
+    schema: ElicitationSchema | None
+    url: str | None
+    tool_call_id: str | None
+
+
+class QuestionAnswered(_Decided, frozen=True, gc=False):
+    """`action`: accept, with what was filled in; decline, a no; cancel, no answer at all; or failed."""
+
+    type: ClassVar[str] = "question.answered"
+    question_id: str
+    action: str
+    content: dict[str, ElicitationContentValue] | None
+
+
+class QuestionCompleted(EventBase, frozen=True, gc=False):
+    type: ClassVar[str] = "question.completed"
+    question_id: str
+    url: str | None
 
 
 class ProviderEvent(EventBase, frozen=True, gc=False):
@@ -188,128 +310,18 @@ Event: TypeAlias = (
     | UsageUpdated
     | PermissionRequested
     | PermissionResolved
+    | FileRead
+    | FileWritten
+    | TerminalStarted
+    | TerminalRefused
+    | TerminalExited
+    | QuestionAsked
+    | QuestionAnswered
+    | QuestionCompleted
     | ProviderEvent
     | RunCompleted
     | Error
 )
-
-
-def event_of(fact: facts.Fact, time: float, session_id: str, run_id: str | None, line: bytes | None) -> Event | None:
-    """The event that tells a fact; None for the end of a run, which the run itself tells, last of all, and
-    for what another event tells."""
-    if type(fact) is facts.TextAdded:  # ahead of the match: most facts are this one
-        message = fact.message
-        if message.kind == "assistant":
-            return AssistantDelta(time, session_id, run_id, line, fact.text, message.id)
-        if message.kind == "thought":
-            return ReasoningDelta(time, session_id, run_id, line, fact.text, message.id)
-        return ProviderEvent(time, session_id, run_id, line, "user_message_chunk")
-    match fact:
-        case facts.TextAdded():
-            return None
-        case facts.BlockAdded(message=message):
-            return ProviderEvent(time, session_id, run_id, line, _CHUNK_KINDS[message.kind])
-        case facts.MessageEnded(message=message):
-            return _message_event(message, time, session_id, run_id)
-        case facts.ToolCallSeen(tool_call=call):
-            return ToolCall(time, session_id, run_id, line, *_tool_fields(call))
-        case facts.ToolCallChanged(kind="session/request_permission"):
-            return None  # the permission.requested that follows has all of it
-        case facts.ToolCallChanged(kind=kind):
-            return ProviderEvent(time, session_id, run_id, line, kind)
-        case facts.ToolCallEnded(tool_call=call):
-            return ToolResult(time, session_id, run_id, line, *_tool_fields(call))
-        case facts.PlanChanged(plan=plan, removed=removed):
-            fields = (plan.entries, plan.plan_id, plan.markdown, plan.uri, removed)
-            return PlanUpdated(time, session_id, run_id, line, *fields)
-        case facts.UsageChanged(usage=usage):
-            return UsageUpdated(time, session_id, run_id, line, usage)
-        case facts.PermissionRequested(permission=permission):
-            return _permission_event(permission, time, session_id, run_id, line)
-        case facts.PermissionResolved(permission=permission):
-            return PermissionResolved(
-                time,
-                session_id,
-                run_id,
-                line,
-                permission.id,
-                permission.tool_call.tool_call_id,
-                permission.outcome,
-                permission.option_id,
-                permission.option_kind,
-                permission.decided_by,
-                permission.reason,
-            )
-        case facts.SettingsChanged(kind=kind) | facts.OtherUpdate(kind=kind):
-            return ProviderEvent(time, session_id, run_id, line, kind)
-        case facts.RunStarted():
-            return RunStarted(time, session_id, run_id, line)
-        case facts.RunEnded():
-            return None
-
-
-_CHUNK_KINDS: dict[rows.MessageKind, str] = {
-    "user": "user_message_chunk",
-    "assistant": "agent_message_chunk",
-    "thought": "agent_thought_chunk",
-}
-
-
-def _message_event(message: rows.Message, time: float, session_id: str, run_id: str | None) -> Event | None:
-    # The frame at hand is the one that came after the message, so there is no raw to give.
-    if message.kind == "assistant":
-        return AssistantMessage(time, session_id, run_id, None, message.text, message.id, tuple(message.blocks))
-    if message.kind == "thought":
-        return ReasoningMessage(time, session_id, run_id, None, message.text, message.id, tuple(message.blocks))
-    return None
-
-
-def _tool_fields(
-    call: rows.ToolCall,
-) -> tuple[
-    str,
-    str,
-    str | None,
-    str,
-    str,
-    tuple[ToolCallContent, ...],
-    tuple[ToolCallLocation, ...],
-    Any,
-    Any,
-    str | None,
-]:
-    return (
-        call.tool_call_id,
-        call.title,
-        call.name,
-        call.kind,
-        call.status,
-        call.content,
-        call.locations,
-        call.raw_input,
-        call.raw_output,
-        call.parent_id,
-    )
-
-
-def _permission_event(
-    permission: rows.Permission, time: float, session_id: str, run_id: str | None, line: bytes | None
-) -> PermissionRequested:
-    call = permission.tool_call
-    return PermissionRequested(
-        time,
-        session_id,
-        run_id,
-        line,
-        permission.id,
-        call.tool_call_id,
-        call.title,
-        call.kind,
-        call.raw_input,
-        call.content,
-        call.locations,
-        permission.options,
-    )
 
 
 _frame = msgspec.json.Decoder(_RawFrame)

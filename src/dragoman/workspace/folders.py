@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.errors import InputError
-
-
-class OutsideWorkspace(InputError):
-    """A path that does not lead into the workspace, or that no file can have. `path` is the path as it was given."""
-
-    default_guidance = (
-        "Name an absolute path inside the workspace, or open the session with that folder in `additional`."
-    )
-
-    def __init__(self, message: str, *, path: str) -> None:
-        super().__init__(message)
-        self.path = path
+from dragoman.workspace.paths import OutsideWorkspace, Place, hold, resolve
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -29,7 +18,7 @@ class Workspace(msgspec.Struct, frozen=True):
 
     Promised by `resolve`: what it returns is inside one of these folders after every symbolic link on the way has been
     followed, the links at the end of the path and those to files that do not exist yet included, as the file system
-    was at the moment of the call. Whoever opens it at once and follows no link at its end reads and writes inside.
+    was at the moment of the call. A moment later it may lead elsewhere: whoever reads or writes there uses `hold`.
     """
 
     cwd: Path
@@ -61,19 +50,16 @@ class Workspace(msgspec.Struct, frozen=True):
 
     def resolve(self, path: str | os.PathLike[str]) -> Path:
         """Where an absolute path leads; it need not exist. Raises `OutsideWorkspace`."""
-        real = _resolved(os.fspath(path))
-        if not any(real.is_relative_to(folder) for folder in self.folders):
-            raise OutsideWorkspace(self._outside(os.fspath(path), real), path=os.fspath(path))
-        return real
+        return resolve(self.folders, os.fspath(path))
+
+    def hold(self, path: str | os.PathLike[str]) -> Place:
+        """The place of a file, held open to be read or written. Raises `OutsideWorkspace` and `OSError`."""
+        return hold(self.folders, os.fspath(path))
 
     def within(self, path: str | os.PathLike[str]) -> PurePath:
         """The resolved path as seen from the folder of the workspace that it is in (the outermost of them)."""
         real = self.resolve(path)
         return max((real.relative_to(folder) for folder in self.folders if real.is_relative_to(folder)), key=_depth)
-
-    def _outside(self, path: str, real: Path) -> str:
-        leads = f" (it leads to {real})" if str(real) != path else ""
-        return f"{path}{leads} is outside the workspace ({', '.join(map(str, self.folders))})"
 
 
 def _depth(path: PurePath) -> int:
@@ -94,18 +80,3 @@ def _folder(given: str | os.PathLike[str], field: str) -> Path:
     if not real.is_dir():
         raise InputError(f"{field}: {real} is not a folder", guidance="Name a folder, not a file.")
     return real
-
-
-def _resolved(path: str) -> Path:
-    if "\0" in path:
-        raise OutsideWorkspace(f"the path {path!r} has a NUL character in it", path=path)
-    if not os.path.isabs(path):
-        raise OutsideWorkspace(f"the path {path!r} is not absolute", path=path)
-    if ".." in path.split("/"):
-        # Where it leads depends on links that may not exist yet, and no tool needs it in an absolute path.
-        raise OutsideWorkspace(f"the path {path!r} has `..` in it", path=path)
-    try:
-        # Not strict: the file may be about to be created. Links are followed also where they lead to nothing.
-        return Path(os.path.realpath(path))
-    except (OSError, ValueError) as problem:  # characters that no file name can have
-        raise OutsideWorkspace(f"the path {path!r} cannot be a file's: {problem}", path=path) from None

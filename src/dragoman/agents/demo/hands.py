@@ -209,19 +209,22 @@ async def _run_own(turn: Turn, tool: Tool, argv: list[str]) -> CommandEnd:
     reading, writing = os.pipe()
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb"))
     try:
-        # The pipe is ours and not the process's: else `wait` would also wait for grandchildren that hold it.
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=turn.session.cwd,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=writing,
-            stderr=writing,
-            start_new_session=True,
-        )
+        pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb"))
+        try:
+            # The pipe is ours and not the process's: else `wait` would also wait for grandchildren that hold it.
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                cwd=turn.session.cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                start_new_session=True,
+            )
+        except BaseException:  # a cancelled turn, too
+            pipe.close()
+            raise
     except OSError as problem:
-        pipe.close()
         raise CannotDo(f"{argv[0]} cannot be run: {problem.strerror}") from None
     finally:
         os.close(writing)
@@ -232,10 +235,12 @@ async def _run_own(turn: Turn, tool: Tool, argv: list[str]) -> CommandEnd:
     finally:
         # At its end and when cancelled: nothing that it started in its group outlives it.
         _kill_group(process.pid)
-        if process.returncode is None:
-            await process.wait()
-        await asyncio.wait([output], timeout=LAST_WORDS)
-        pipe.close()
+        try:
+            if process.returncode is None:
+                await process.wait()
+            await asyncio.wait([output], timeout=LAST_WORDS)
+        finally:
+            pipe.close()
     text, truncated = await output
     if code < 0:
         return CommandEnd(None, signal.Signals(-code).name, text, truncated)

@@ -121,7 +121,7 @@ def files_of_others(agent: Agent) -> None:
 @behaviour("asks for what the client said it does not offer", "answers -32601")
 def not_offered(agent: Agent) -> None:
     agent.until("session/prompt")
-    methods = ("fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/output", "elicitation/create")
+    methods = ("elicitation/create", "mcp/message", "session/craft", "fs/delete_file", "_vendor/anything")
     requests = [agent.request(method, {"sessionId": agent.session}) for method in methods]
     agent.send(*requests)
     codes = {agent.answer_to(request["id"])["error"]["code"] for request in requests}

@@ -1,0 +1,229 @@
+"""Our own commands in a chat: `:` and a word, so that none can be mistaken for one of the agent's (`/…`)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from dragoman.cli.job import option_value
+from dragoman.cli.pieces import Span
+from dragoman.cli.text import columns, one_line
+from dragoman.cli.wrap import wrapped
+from dragoman.document import nearest
+from dragoman.errors import InputError
+from dragoman.record.fold import SessionFold
+from dragoman.record.rows import Choice, Setting
+from dragoman.session.session import Session
+
+PREFIX = ":"
+
+# A smiley, a path or an emoji's name is no command: it is sent as it is.
+_COMMAND = re.compile(r":([a-z]+)(?:[ \t]+(.*))?")
+
+
+class Command(msgspec.Struct, frozen=True):
+    name: str
+    arguments: str
+    about: str
+
+
+COMMANDS = (
+    Command("help", "", "this list"),
+    Command("model", "[NAME]", "the agent's models, or switch to one"),
+    Command("mode", "[NAME]", "its modes, or switch to one"),
+    Command("option", "[ID [VALUE]]", "all its options, or set one"),
+    Command("agents", "", "which agents are installed here"),
+    Command("cancel", "", "cancel the run and what is queued behind it"),
+    Command("restart", "", "start the agent again and go on with the session"),
+    Command("save", "FILE", "write a handle, for `dragoman chat --resume FILE`"),
+    Command("quit", "", "leave"),
+)
+
+KEYS = (
+    ("Alt-Enter", "a new line; so does \\ before Enter"),
+    ("Tab", "completes /commands, :commands and @files"),
+    ("Up, Ctrl-R", "earlier prompts; search in them"),
+    ("Ctrl-C", "cancels the run; twice ends the agent"),
+    ("Ctrl-D", "leaves"),
+)
+
+_CATEGORIES = {"model": "model", "mode": "mode"}
+
+
+class Chat(Protocol):
+    """What commands act on."""
+
+    @property
+    def session(self) -> Session: ...
+    @property
+    def width(self) -> int: ...
+    def say(self, *spans: Span) -> None:
+        """A line of its own."""
+        ...
+
+    def cancel(self) -> None: ...
+    async def restart(self) -> None: ...
+    def save_as(self, text: str) -> None: ...
+    def leave(self) -> None: ...
+
+
+def is_command(text: str) -> bool:
+    return _COMMAND.fullmatch(text.rstrip()) is not None
+
+
+def read_command(text: str) -> tuple[str, str]:
+    """A command's name and what follows it. InputError for one that there is not."""
+    match = _COMMAND.fullmatch(text.rstrip())
+    assert match is not None
+    name, rest = match[1], (match[2] or "").strip()
+    names = [command.name for command in COMMANDS]
+    if name not in names:
+        near = nearest(name, names)
+        hint = f"Did you mean {PREFIX}{near}? " if near else ""
+        raise InputError(
+            f"there is no command {PREFIX}{one_line(name, 30)}",
+            guidance=f"{hint}{PREFIX}help lists them. To say it to the agent, put a space before it.",
+        )
+    return name, rest
+
+
+async def carry_out(chat: Chat, name: str, rest: str) -> None:
+    """Raises a DragomanError that says what is wrong with it."""
+    acts: dict[str, Callable[[], Awaitable[None] | None]] = {
+        "help": lambda: _help(chat),
+        "model": lambda: _switch(chat, "model", rest),
+        "mode": lambda: _switch(chat, "mode", rest),
+        "option": lambda: _option(chat, rest),
+        "agents": lambda: _agents(chat),
+        "cancel": chat.cancel,
+        "restart": chat.restart,
+        "save": lambda: chat.save_as(rest),
+        "quit": chat.leave,
+    }
+    if (pending := acts[name]()) is not None:
+        await pending
+
+
+def choices(name: str, given: str, fold: SessionFold) -> Sequence[Choice]:
+    """What may follow a command, after the words that are given already."""
+    words = given.split()
+    if name in _CATEGORIES and not words:
+        setting = fold.setting(_CATEGORIES[name])
+        return _values(setting) if setting is not None else ()
+    if name == "option" and not words:
+        return [Choice(setting.id, setting.name) for setting in fold.settings.values()]
+    if name == "option" and len(words) == 1 and words[0] in fold.settings:
+        return _values(fold.settings[words[0]])
+    return ()
+
+
+def _values(setting: Setting) -> Sequence[Choice]:
+    if isinstance(setting.current, bool):
+        return Choice("on", "on"), Choice("off", "off")
+    return setting.choices
+
+
+def _named(setting: Setting, text: str) -> str:
+    """The value that was meant: itself, or the only one that is called so."""
+    if any(choice.value == text for choice in setting.choices):
+        return text
+    meant = {choice.value for choice in setting.choices if text.lower() in (choice.value.lower(), choice.name.lower())}
+    return meant.pop() if len(meant) == 1 else text
+
+
+def _help(chat: Chat) -> None:
+    rows = [(f"{PREFIX}{command.name} {command.arguments}".rstrip(), command.about) for command in COMMANDS]
+    rows += [("/…", "the agent's own commands"), ("@path", "sends the file along"), *KEYS]
+    _table(chat, rows)
+
+
+async def _switch(chat: Chat, category: str, rest: str) -> None:
+    setting = chat.session.fold.setting(category)
+    if setting is None:
+        raise InputError(f"{chat.session.agent_name} offers no {category}s to choose from")
+    if not rest:
+        _list(chat, setting)
+        return
+    value = _named(setting, rest)
+    await (chat.session.set_model(value) if category == "model" else chat.session.set_mode(value))
+    chat.say(Span(f"{category}: {one_line(value, chat.width - 8)}", "dim"))
+
+
+async def _option(chat: Chat, rest: str) -> None:
+    settings = chat.session.fold.settings
+    option_id, _, text = rest.partition(" ")
+    if not option_id:
+        if not settings:
+            raise InputError(f"{chat.session.agent_name} has no options")
+        _table(chat, [(setting.id, _current(setting)) for setting in settings.values()])
+        return
+    if not text.strip() and option_id in settings:
+        _list(chat, settings[option_id])
+        return
+    value: str | bool = option_value(chat.session, option_id, text.strip())
+    if isinstance(value, str) and option_id in settings:
+        value = _named(settings[option_id], value)
+    await chat.session.set_option(option_id, value)
+    chat.say(Span(one_line(f"{option_id}: {_word(value)}", chat.width - 1), "dim"))
+
+
+def _list(chat: Chat, setting: Setting) -> None:
+    values = _values(setting)
+    if not values:
+        chat.say(Span(one_line(f"{setting.id}: {_current(setting)}", chat.width - 1)))
+    now = _word(setting.current)
+    _table(
+        chat,
+        [(choice.value, choice.description or choice.name) for choice in values],
+        marked=now,
+    )
+
+
+def _current(setting: Setting) -> str:
+    return _word(setting.current) if setting.current is not None else "not reported"
+
+
+def _word(value: str | bool | None) -> str:
+    return ("off", "on")[value] if isinstance(value, bool) else str(value)
+
+
+async def _agents(chat: Chat) -> None:
+    from dragoman.agents.find import survey
+    from dragoman.agents.preset import load_presets
+    from dragoman.config import load
+
+    found = await survey(load_presets(load()), environ=dict(os.environ))
+    rows = [(finding.preset.id, finding.version or finding.state) for finding in found if finding.state != "missing"]
+    _table(chat, rows)
+    missing = ", ".join(finding.preset.id for finding in found if finding.state == "missing")
+    if missing:
+        chat.say(Span(one_line(f"not installed: {missing}", chat.width - 1), "dim"))
+    chat.say(Span("Another agent is another chat: dragoman chat -a NAME", "dim"))
+
+
+def _table(chat: Chat, rows: Iterable[tuple[str, str]], marked: str | None = None) -> None:
+    """Two columns, one row with a star; on a narrow terminal what is said of it stands beneath."""
+    listed = [(one_line(left, chat.width - 3), one_line(right, _LONGEST)) for left, right in rows]
+    wide = max((columns(left) for left, _ in listed), default=0)
+    beside = chat.width - wide - 5 >= _LEAST_ROOM
+    indent = wide + 4 if beside else 4
+    for left, right in listed:
+        first, *rest = wrapped(right, chat.width - indent)
+        mark = Span("* " if left == marked else "  ", "good")
+        if beside:
+            chat.say(mark, Span(left + " " * (wide - columns(left) + 2)), Span(first, "dim"))
+        else:
+            chat.say(mark, Span(left))
+            rest = [first, *rest]
+        for line in rest:
+            chat.say(Span(f"{'':{indent}}{line}", "dim"))
+
+
+# Columns that a few words need beside what they explain.
+_LEAST_ROOM = 20
+# Of what an agent says of its models and options: a few lines.
+_LONGEST = 200

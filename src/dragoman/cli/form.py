@@ -1,0 +1,258 @@
+"""The agent's question on a terminal: a form field by field, or a page to open.
+
+Promised: nothing typed before the question answers it; what does not fit is told and asked again; a form of several
+fields is shown whole before it is sent; a page is opened only when the person says so. Saying no and saying nothing are
+two answers; the end of input says nothing. A question that is cancelled (the run ended, Ctrl-C) stops listening at
+once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import textwrap
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias
+
+from dragoman.cli.ask import chosen, forget_typed, read_line
+from dragoman.cli.browser import has_desktop, open_page
+from dragoman.cli.fields import choice_rows, shown, suggestion, wanted
+from dragoman.cli.follow import Floor
+from dragoman.cli.pieces import Span, Style
+from dragoman.cli.screen import Screen
+from dragoman.cli.text import columns, exact, one_line, plain
+from dragoman.host.fields import ChoicesField, Field, Problem, Value
+from dragoman.host.page import Page
+from dragoman.host.question import Question, QuestionAnswer
+
+# Lines of what the agent says that are shown. The rest is counted, never left out in silence.
+LINES = 24
+
+HINT = "Enter takes what stands in [brackets]; /skip leaves it out, /back goes back, /decline says no, /cancel leaves."
+CAUTION = (
+    "This looks like a secret. Agents must not ask for one in a form: what you type is recorded, "
+    "and the agent and its model see it."
+)
+
+OpenPage: TypeAlias = Callable[[str], Awaitable[bool]]
+
+
+class _Ended(Exception):
+    """The person has answered as a whole, before the end of the form."""
+
+    def __init__(self, answer: QuestionAnswer) -> None:
+        self.answer = answer
+
+
+class QuestionAsker:
+    """An `on_question` for a person at a terminal. `floor` is entered for each question: one at a time.
+
+    `open_page` returns whether a browser took the page; None: there is none to open it in.
+    """
+
+    def __init__(self, screen: Screen, floor: Floor, *, fd: int, width: int, open_page: OpenPage | None = None) -> None:
+        self._screen = screen
+        self._floor = floor
+        self._fd = fd
+        self.width = width
+        self._open_page = open_page
+
+    async def __call__(self, question: Question) -> QuestionAnswer:
+        async with self._floor():
+            try:
+                if question.page is not None:
+                    return await self._page(question, question.page)
+                return await self._form(question)
+            except _Ended as ended:
+                return ended.answer
+
+    # -- pages
+
+    async def _page(self, question: Question, page: Page) -> QuestionAnswer:
+        self._headline(question, f"wants you to open a page on {page.host}")
+        self._text(question.message)
+        # Never cut: who is to judge an address must see all of it.
+        scheme, mark, rest = page.url.partition("://")
+        host = len(page.host) + (2 if rest.startswith("[") else 0)
+        self._say(Span(f"  {scheme}{mark}"), Span(rest[:host], "bold"), Span(exact(rest[host:])))
+        if "xn--" in page.host:
+            self._remark("This host's name is written with letters that may look like others.", "bad")
+        can_open = self._open_page is not None
+        while True:
+            ways = [*(["Open it in the browser"] if can_open else []), "I open it myself", "Decline", "Cancel"]
+            match ways[await self._choice(question, ways)]:
+                case "Decline":
+                    return question.decline()
+                case "Cancel":
+                    return question.cancel()
+                case "I open it myself":
+                    return question.accept()
+                case _:
+                    pass
+            if self._open_page is not None and await self._open_page(page.url):
+                return question.accept()
+            can_open = False
+            self._remark("No browser could be started here: please open the page yourself.", "bad")
+
+    # -- forms
+
+    async def _form(self, question: Question) -> QuestionAnswer:
+        self._headline(question, "asks you")
+        for text in (question.message, question.form.title, question.form.description):
+            self._text(text)
+        if left_out := question.form.left_out:
+            self._remark(f"Not shown, being of a kind that is not known here: {', '.join(left_out)}")
+        if not question.fields:
+            choice = await self._choice(question, ["Accept", "Decline", "Cancel"])
+            return (question.accept, question.decline, question.cancel)[choice]()
+        self._remark(HINT)
+        forget_typed(self._fd)
+        answers: dict[str, Value] = {}
+        position = 0
+        while position < len(question.fields):
+            went = await self._fill(question, position, answers)
+            position = position + 1 if went == "on" else max(0, position - 1)
+        if len(question.fields) > 1:  # of a single one, the line that was typed is all there is to see
+            await self._review(question, answers)
+        return question.accept(answers)
+
+    async def _fill(self, question: Question, position: int, answers: dict[str, Value]) -> Literal["on", "back"]:
+        """Asks for one field, until there is an answer that fits or it is left out."""
+        field = question.fields[position]
+        self._show(field, f"{position + 1}/{len(question.fields)}  " if len(question.fields) > 1 else "")
+        # Who comes back to it finds their own answer in place of the agent's suggestion.
+        suggested = answers.get(field.name, field.default)
+        told = f" [{suggestion(field, suggested)}]" if suggested is not None else ""
+        rule = f" ({short})" if (short := wanted(field)) and self._is_short(short) else ""
+        while True:
+            line = (await self._line(question, f"Your answer{rule}{told}: ")).strip()
+            if line == "/back":
+                return "back"
+            try:
+                value = await _value(field, line, suggested)
+            except Problem as problem:
+                self._remark(f"It {problem}.", "bad")
+                continue
+            if value is None:
+                answers.pop(field.name, None)
+            else:
+                answers[field.name] = value
+            return "on"
+
+    def _show(self, field: Field, number: str) -> None:
+        self._say()
+        room = self.width - len(number) - 3
+        first, *more = textwrap.wrap(f"{plain(field.label)}{' (needed)' if field.required else ''}", room) or [""]
+        self._say(Span(f"  {number}", "question"), Span(first, "bold"))
+        for line in more:
+            self._say(Span(f"  {' ' * len(number)}{line}", "bold"))
+        self._text(field.description, "dim", indent="    ")
+        if field.asks_secret:
+            self._remark(CAUTION, "bad", indent="    ")
+        for spans in choice_rows(field, self.width):
+            self._say(*spans)
+        if not self._is_short(rule := wanted(field)):
+            self._remark(f"({rule})", indent="    ")
+
+    def _is_short(self, rule: str) -> bool:
+        """It fits beside what is typed; empty, it is none."""
+        return len(rule) < self.width // 3
+
+    async def _review(self, question: Question, answers: dict[str, Value]) -> None:
+        """Returns when all of it is to be sent as it stands."""
+        fields = question.fields
+        while True:
+            self._say()
+            self._say(Span("  Your answers:", "bold"))
+            labels = [one_line(field.label, self.width // 2) for field in fields]
+            wide = max(map(columns, labels))
+            for number, (field, label) in enumerate(zip(fields, labels, strict=True), start=1):
+                given = answers.get(field.name)
+                told = "(left out)" if given is None else one_line(shown(field, given), self.width - wide - 10)
+                gap = " " * (wide - columns(label) + 2)
+                style: Style = "dim" if given is None else "bold"
+                self._say(Span(f"  {number:>3}", "question"), Span(f"  {label}{gap}"), Span(told, style))
+            line = await self._line(question, f"Send (s), change (1-{len(fields)}), decline (d), cancel (c): ")
+            match line.strip().lower():
+                case "s":
+                    return
+                case "d":
+                    raise _Ended(question.decline())
+                case "c":
+                    raise _Ended(question.cancel())
+                case typed if (index := chosen(typed, len(fields))) is not None:
+                    await self._fill(question, index, answers)
+                case _:
+                    self._remark(f"Please type s, d, c or a number from 1 to {len(fields)}.")
+
+    # -- the terminal
+
+    async def _choice(self, question: Question, ways: list[str]) -> int:
+        for number, way in enumerate(ways, start=1):
+            self._say(Span(f"  {number}", "question"), Span(f"  {way}"))
+        forget_typed(self._fd)
+        while True:
+            line = await self._line(question, f"Your answer (1-{len(ways)}): ")
+            if (index := chosen(line, len(ways))) is not None:
+                return index
+            self._remark(f"Please type a number from 1 to {len(ways)}.")
+
+    async def _line(self, question: Question, prompt: str) -> str:
+        """What was typed, unless it ends the question."""
+        await self._screen.ask((Span(prompt, "question"),))
+        line = await read_line(self._fd)
+        if line is None:
+            self._remark("No answer: cancelled.", "bad")
+            raise _Ended(question.cancel())
+        self._screen.answered()
+        match line.strip():
+            case "/decline":
+                raise _Ended(question.decline())
+            case "/cancel":
+                raise _Ended(question.cancel())
+            case _:
+                return line
+
+    def _headline(self, question: Question, what: str) -> None:
+        who = one_line(question.agent or "The agent", self.width // 2)
+        first, *more = textwrap.wrap(f"{who} {what}", self.width - 3, break_on_hyphens=False)
+        self._say(Span("? ", "question"), Span(first, "bold"))
+        for line in more:
+            self._say(Span(f"  {line}", "bold"))
+
+    def _text(self, text: str, style: Style = "", indent: str = "  ") -> None:
+        """What the agent says: never at the beginning of a line, where only we write."""
+        lines = [
+            wrapped
+            for line in plain(text).expandtabs(4).split("\n")
+            for wrapped in textwrap.wrap(line, self.width - len(indent) - 1, break_on_hyphens=False) or [""]
+        ]
+        lines = lines if text.strip() else []
+        for line in lines[:LINES]:
+            self._say(Span(f"{indent}{line}", style))
+        if len(lines) > LINES:
+            self._say(Span(f"{indent}… {len(lines) - LINES:,} more lines", "bad"))
+
+    def _remark(self, text: str, style: Style = "dim", indent: str = "  ") -> None:
+        self._text(text, style, indent)
+
+    def _say(self, *spans: Span) -> None:
+        self._screen.line(spans, block="question")
+
+
+async def _value(field: Field, line: str, suggested: Value | None) -> Value | None:
+    """What a typed line means; None: the field is left out. Raises `Problem` where it means nothing that fits."""
+    if line and line != "/skip":
+        return await asyncio.to_thread(field.read, line)  # a pattern of the agent's may take its time
+    if not line and suggested is not None:
+        return await asyncio.to_thread(field.check, suggested)
+    if not field.required:
+        return None
+    if isinstance(field, ChoicesField):  # none of them is an answer too
+        return field.check(())
+    raise Problem("is needed")
+
+
+def usual_browser() -> OpenPage | None:
+    """What opens a page here, where something does."""
+    return open_page if has_desktop(os.environ) else None

@@ -1,0 +1,406 @@
+"""`dragoman chat` as a person uses it: the real program on a real pseudo-terminal, with the demo agent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from .conftest import LIMIT, Cli, On, Terminal, without_looks
+
+ENTER, NEWLINE, CTRL_C, CTRL_D, CTRL_R, TAB, UP = b"\r", b"\x1b\r", b"\x03", b"\x04", b"\x12", b"\t", b"\x1b[A"
+READY = b"access ask"  # the end of the status line, which is drawn last
+DONE = b"done in "
+
+
+def started(on_terminal: On, *arguments: str, env: dict[str, str] | None = None) -> Terminal:
+    terminal = on_terminal("chat", *arguments, env=env)
+    terminal.until(b"access")
+    return terminal
+
+
+def left(terminal: Terminal) -> str:
+    """What it still says when it is left; the exit code is that of success."""
+    terminal.type(CTRL_D)
+    said = terminal.rest()
+    assert terminal.code() == 0, said
+    assert "Traceback" not in said
+    return said
+
+
+def gate(cli: Cli) -> bytes:
+    """A prompt whose run ends when `open_gate` is called; with full access."""
+    os.mkfifo(cli.workspace / "gate")
+    return b"run cat gate" + ENTER
+
+
+def open_gate(cli: Cli) -> None:
+    (cli.workspace / "gate").write_text("the gate is open\n")
+
+
+# -- prompts
+
+
+def test_many_prompts_are_said_in_one_session(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"title The talk" + ENTER)
+    terminal.until(DONE)
+    terminal.type(b":save talk.json" + ENTER)
+    terminal.until(b"Saved")
+    terminal.type(b"say it again" + ENTER)
+    terminal.until(DONE)
+    left(terminal)
+    assert json.loads((cli.workspace / "talk.json").read_text())["title"] == "The talk"
+
+
+def test_the_terminal_is_left_as_it_was_found(on_terminal: On) -> None:
+    terminal = on_terminal("chat")
+    before = termios.tcgetattr(terminal.master)
+    terminal.until(READY)
+    assert termios.tcgetattr(terminal.master) != before
+    terminal.type(b"hello" + ENTER)
+    terminal.until(DONE)
+    terminal.type(CTRL_D)
+    terminal.rest()
+    after = termios.tcgetattr(terminal.master)
+    assert after == before
+    assert terminal.code() == 0
+
+
+def test_a_prompt_may_have_many_lines(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"one" + NEWLINE + b"two\\" + ENTER + b"three" + ENTER)
+    assert "You said “one two three” (3 words)" in without_looks(terminal.until(DONE).decode())
+    left(terminal)
+
+
+def test_what_is_pasted_is_not_sent_before_it_is_entered(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"\x1b[200~one\rtwo\r\x1b[201~" + b"three" + ENTER)
+    assert "You said “one two three” (3 words)" in without_looks(terminal.until(DONE).decode())
+    left(terminal)
+
+
+def test_a_prompt_typed_meanwhile_is_queued_and_sent_afterwards(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal, "--access", "full")
+    terminal.type(gate(cli))
+    terminal.until(b"cat gate")
+    terminal.type(b"hello" + ENTER)
+    assert b"Hello!" not in terminal.until(b"queued: hello")
+    open_gate(cli)
+    first = terminal.until(DONE)
+    assert b"Hello!" not in first
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+
+
+def test_a_file_that_is_named_goes_along(cli: Cli, on_terminal: On) -> None:
+    (cli.workspace / "notes.md").write_text("four\n")
+    terminal = started(on_terminal)
+    terminal.type(b"look at @notes.md" + ENTER)
+    said = without_looks(terminal.until(DONE).decode())
+    assert "  with notes.md" in said
+    assert "(5 characters)." in " ".join(said.split())  # wherever the line was broken
+    left(terminal)
+
+
+def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"\x1b[200~say \x1b[2Jthis\x1b]0;owned\x07 \xc2\x9b31mback\x1b[201~" + ENTER)
+    shown = terminal.until(DONE)
+    assert b"\x1b[2J" not in shown
+    assert b"\x1b]0;" not in shown
+    assert b"\x07" not in shown
+    assert b"\xc2\x9b" not in shown
+    assert "You said “say this" in without_looks(shown.decode())
+    left(terminal)
+
+
+# -- commands and completion
+
+
+def test_the_agents_commands_are_completed(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"hello" + ENTER)  # by then it has told its commands
+    terminal.until(DONE)
+    terminal.type(b"/pla" + TAB + ENTER)
+    assert b"Check the result" in terminal.until(DONE)
+    left(terminal)
+
+
+def test_model_and_mode_are_switched_and_their_values_completed(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b":model demo-l" + TAB + ENTER)
+    terminal.until(b"model: demo-large")
+    terminal.type(b":mode Plan" + ENTER)  # by its name too
+    terminal.until(b"mode: plan")
+    terminal.type(b":model" + ENTER)
+    shown = without_looks(terminal.until(b"Explains itself").decode())
+    assert "* demo-large" in shown
+    terminal.type(b":option word_by_word off" + ENTER)
+    terminal.until(b"word_by_word: off")
+    left(terminal)
+
+
+def test_what_is_wrong_with_a_command_is_said_and_the_chat_goes_on(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    for typed, said in (
+        (b":modell x", b"Did you mean :model?"),
+        (b":model none", b"Demo has no model 'none'; it has: demo-small, demo-large"),
+        (b":cancel", b"nothing runs that could be cancelled"),
+        (b":save", b":save wants a file"),
+        (b":save nowhere/x", b"the folder nowhere does not exist"),
+        (b":option nothing on", b"has no option 'nothing'"),
+    ):
+        terminal.type(typed + ENTER)
+        terminal.until(said)
+    terminal.type(b":help" + ENTER)
+    terminal.until(b"earlier prompts")
+    terminal.type(b":quit" + ENTER)
+    terminal.rest()
+    assert terminal.code() == 0
+
+
+def test_what_only_looks_like_a_command_is_said_to_the_agent(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b":) hi" + ENTER)
+    assert "You said “:) hi”" in without_looks(terminal.until(DONE).decode())
+    terminal.type(b" :help" + ENTER)
+    assert "You said “:help”" in without_looks(terminal.until(DONE).decode())
+    left(terminal)
+
+
+def test_a_session_is_saved_and_resumed(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"hello" + ENTER)
+    terminal.until(DONE)
+    terminal.type(b":save talk.json" + ENTER)
+    terminal.until(b"Saved")
+    assert "Go on with it: dragoman chat --resume" in left(terminal)
+    handle = json.loads((cli.workspace / "talk.json").read_text())
+    again = started(on_terminal, "--resume", "talk.json", "--save", "again.json")
+    left(again)
+    assert json.loads((cli.workspace / "again.json").read_text())["session_id"] == handle["session_id"]
+
+
+# -- earlier prompts
+
+
+def test_earlier_prompts_come_back_in_a_later_chat(cli: Cli, on_terminal: On) -> None:
+    first = started(on_terminal)
+    first.type(b"say one" + ENTER)
+    first.until(DONE)
+    first.type(b" say nothing of this" + ENTER)
+    first.until(DONE)
+    left(first)
+    kept = cli.home / "chat-history.jsonl"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert "nothing of this" not in kept.read_text()
+    second = started(on_terminal)
+    second.type(UP + ENTER)
+    assert "You said “say one”" in without_looks(second.until(DONE).decode())
+    second.type(CTRL_R + b"one" + ENTER + ENTER)
+    assert "You said “say one”" in without_looks(second.until(DONE).decode())
+    left(second)
+
+
+# -- permission questions
+
+
+def test_a_question_is_asked_in_place_and_what_was_typed_is_kept(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"edit README" + ENTER + b"hel")
+    shown = without_looks(terminal.until(b"1-4): ").decode())
+    assert "+ # README" in shown
+    terminal.type(b"1\n")
+    assert b"I created README.md." in terminal.until(DONE)
+    assert (cli.workspace / "README.md").exists()
+    terminal.type(b"lo" + ENTER)
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+
+
+def test_ctrl_c_at_a_question_cancels_the_run(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"edit README" + ENTER)
+    terminal.until(b"1-4): ")
+    terminal.process.send_signal(signal.SIGINT)  # as the terminal itself does it while it has its usual settings
+    terminal.until(b"cancelled after ")
+    terminal.type(b"hello" + ENTER)
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+    assert not (cli.workspace / "README.md").exists()
+
+
+def test_the_agents_own_questions_are_asked_in_place(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"ask me" + ENTER + b"hel")
+    assert b"Which colour do you like best?" in terminal.until(b"Your answer (1-3): ")
+    terminal.type(b"/decline\n")
+    assert b"You would rather not answer." in terminal.until(DONE)
+    terminal.type(b"lo" + ENTER)
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+
+
+# -- being stopped
+
+
+def test_ctrl_c_cancels_the_run_and_what_is_queued_and_the_chat_goes_on(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"sleep 1000" + ENTER)
+    terminal.until(b"working")
+    terminal.type(b"edit notes" + ENTER)
+    terminal.until(b"queued: edit notes")
+    terminal.type(CTRL_C)
+    terminal.until(b"the queued prompt was dropped")
+    terminal.until(b"cancelled after ")
+    terminal.type(b"hello" + ENTER)
+    assert b"edit notes" not in terminal.until(DONE)
+    left(terminal)
+
+
+def test_a_second_ctrl_c_ends_the_agent_and_the_next_prompt_starts_it_again(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"hang" + ENTER)
+    terminal.until(b"I hang from now on")
+    terminal.type(CTRL_C)
+    terminal.until(b"press Ctrl-C again to end the agent")
+    terminal.type(CTRL_C)
+    terminal.until(b"The agent is gone.")
+    terminal.type(b"hello" + ENTER)
+    terminal.until(b"Started again; the session goes on.")
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+
+
+def test_a_crash_is_told_and_the_session_goes_on(cli: Cli, on_terminal: On) -> None:
+    terminal = started(on_terminal, "--save", "talk.json", "--mode", "ask")
+    before = json.loads((cli.workspace / "talk.json").read_text())
+    terminal.type(b":mode plan" + ENTER)
+    terminal.until(b"mode: plan")
+    terminal.type(b"crash" + ENTER)
+    said = without_looks(terminal.until(b"The agent is gone.").decode())
+    assert "ended with exit code 3" in said
+    assert "crashing as asked" in said
+    terminal.type(b":restart" + ENTER)
+    terminal.until(b"Started again; the session goes on.")
+    terminal.type(b"hello" + ENTER)
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+    after = json.loads((cli.workspace / "talk.json").read_text())
+    assert after["agent_session_id"] == before["agent_session_id"]
+    assert after["mode"] == "plan"
+
+
+def test_a_prompt_is_not_sent_to_a_session_that_forgot_everything(cli: Cli, on_terminal: On) -> None:
+    agent = f"{sys.executable} -P -m dragoman.agents.demo"
+    command = (
+        f"env DRAGOMAN_DEMO_PACE=0 DRAGOMAN_DEMO_HOME={cli.home}/demo sh -c 'rm -rf {cli.home}/demo; exec {agent}'"
+    )
+    terminal = started(on_terminal, "--agent-command", command)
+    terminal.type(b"crash" + ENTER)
+    terminal.until(b"The agent is gone.")
+    terminal.type(b"hello" + ENTER)
+    terminal.until(b"press Enter to send it to the new session.")
+    terminal.type(ENTER)
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+
+
+def test_ctrl_c_with_nothing_to_stop_forgets_what_is_typed_then_tells_how_to_leave(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"edit README" + CTRL_C + CTRL_C)
+    terminal.until(b"Ctrl-D leaves")
+    terminal.type(b"hello" + ENTER)
+    assert b"Hello!" in terminal.until(DONE)
+    left(terminal)
+
+
+def test_ctrl_d_during_a_run_is_asked_for_twice(on_terminal: On) -> None:
+    terminal = started(on_terminal)
+    terminal.type(b"sleep 1000" + ENTER)
+    terminal.until(b"working")
+    terminal.type(CTRL_D)
+    terminal.until(b"Ctrl-D again leaves all the same.")
+    left(terminal)
+
+
+@pytest.mark.parametrize("prompt", [b"hang", b"edit README", b""], ids=["running", "asking", "idle"])
+def test_sigterm_ends_all_and_restores_the_terminal(cli: Cli, on_terminal: On, prompt: bytes) -> None:
+    command = cli.holding()
+    lifeline = os.open(cli.lifeline, os.O_RDONLY | os.O_NONBLOCK)
+    terminal = on_terminal("chat", "--agent-command", command)
+    before = termios.tcgetattr(terminal.master)
+    terminal.until(READY)
+    if prompt:
+        terminal.type(prompt + ENTER)
+        terminal.until(b"I hang" if prompt == b"hang" else b"1-4): ")
+    terminal.process.send_signal(signal.SIGTERM)
+    said = terminal.rest()
+    assert terminal.code() == 143
+    assert "Traceback" not in said
+    assert termios.tcgetattr(terminal.master) == before
+    cli.wait_until_all_are_gone(lifeline)
+    os.close(lifeline)
+
+
+def test_ctrl_c_while_the_agent_starts_ends_it(cli: Cli, on_terminal: On) -> None:
+    command = cli.holding("echo about to hang >&2; sleep 1000; exit")
+    lifeline = os.open(cli.lifeline, os.O_RDONLY | os.O_NONBLOCK)
+    terminal = on_terminal("chat", "-v", "--agent-command", command)
+    terminal.until(b"about to hang")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.rest()
+    assert terminal.code() == 130
+    cli.wait_until_all_are_gone(lifeline)
+    os.close(lifeline)
+
+
+def test_an_agent_that_cannot_be_started_is_told(on_terminal: On) -> None:
+    terminal = on_terminal("chat", "--agent-command", "no-such-program-anywhere")
+    assert "dragoman: " in terminal.rest()
+    assert terminal.code() == 3
+
+
+# -- other terminals
+
+
+def test_without_a_terminal_the_way_is_told(cli: Cli) -> None:
+    done = cli("chat", stdin=b"hello\n")
+    assert done.code == 2
+    assert "a chat needs a terminal" in done.err
+    assert "dragoman run" in done.err
+
+
+def test_a_dumb_terminal_gets_plain_lines(on_terminal: On) -> None:
+    terminal = on_terminal("chat", env={"TERM": "dumb"})
+    heard = terminal.until(b"> ")
+    terminal.type(b"hello\n")
+    heard += terminal.until(DONE) + terminal.until(b"> ")
+    terminal.type(b"edit README\n")
+    heard += terminal.until(b"1-4): ")
+    terminal.type(b"3\n")
+    heard += terminal.until(DONE) + terminal.until(b"> ")
+    terminal.type(CTRL_D)
+    assert b"\x1b" not in heard + terminal.rest().encode()
+    assert terminal.code() == 0
+
+
+def test_without_colours_none_are_shown(on_terminal: On) -> None:
+    terminal = started(on_terminal, env={"NO_COLOR": "1"})
+    terminal.type(b"tools" + ENTER)
+    shown = terminal.until(DONE) + left(terminal).encode()
+    assert not re.search(rb"\x1b\[(?:[0-9]+;)*3[0-7]m", shown)
+
+
+def test_only_a_chat_loads_what_draws_it() -> None:
+    code = "import sys, dragoman.cli.main, dragoman.cli.drive; sys.exit('prompt_toolkit' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=LIMIT).returncode == 0

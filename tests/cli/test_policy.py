@@ -1,0 +1,200 @@
+"""`dragoman policy`: which rule answers, what stands, what is forgotten and what is trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.host.remembered import Remembered
+from dragoman.host.rules import Rule
+from dragoman.workspace import Workspace
+
+from .conftest import Cli
+
+CONFIG = """\
+access = "edit-inside"
+
+[[policy]]
+answer = "deny"
+path = "**/.env"
+reason = "keys stay here"
+
+[[policy]]
+answer = "allow"
+command = ["git status", "npm run *"]
+
+[[policy]]
+answer = "allow"
+agent = "codex"
+kind = "fetch"
+"""
+
+
+@pytest.fixture
+def ruled(cli: Cli) -> Cli:
+    cli.configure(CONFIG)
+    return cli
+
+
+def judged(cli: Cli, *arguments: str) -> dict[str, Any]:
+    done = cli("policy", "test", "--json", *arguments)
+    assert (done.code, done.err) == (0, "")
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_the_help_of_each_command_teaches_by_example(cli: Cli) -> None:
+    for command in ((), ("test",), ("list",), ("revoke",), ("trust",), ("untrust",)):
+        done = cli("policy", *command, "--help")
+        assert (done.code, done.err) == (0, "")
+        assert "Examples:\n    dragoman policy " in done.out
+        assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_a_command_is_explained_deed_by_deed(ruled: Cli) -> None:
+    done = ruled("policy", "test", "git status && rm -rf build > log.txt")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        "ask    git status && rm -rf build > log.txt\n"
+        "\n"
+        "  allow  run git status\n"
+        "         by the rule: allow command git status | npm run * (config.toml:8), layer user\n"
+        "\n"
+        "  ask    run rm -rf build\n"
+        "         because access is edit-inside: it runs a command; no rule is about it\n"
+        "\n"
+        "  allow  write log.txt\n"
+        "         because access is edit-inside: it writes inside the workspace\n"
+    )
+    assert not list(ruled.workspace.iterdir())
+
+
+def test_the_reason_of_a_rule_and_what_it_overruled_are_told(ruled: Cli) -> None:
+    done = ruled("policy", "test", "--path", ".env", env={"COLUMNS": "50"})
+    assert done.out == (
+        "deny   a request of kind read\n"
+        "\n"
+        "  deny   read .env\n"
+        "         by the rule: deny path **/.env\n"
+        "           (config.toml:3), layer user\n"
+        "         because: keys stay here\n"
+        "         overruled: allow kind read | write,\n"
+        "           where inside (access is edit-inside),\n"
+        "           layer built in\n"
+    )
+
+
+def test_what_is_tested_is_what_the_options_say(ruled: Cli) -> None:
+    assert judged(ruled, "--kind", "edit", "--path", "src/a.py")["decision"] == "allow"
+    assert judged(ruled, "--kind", "edit", "--path", ".git/config")["layer"] == "guard"
+    assert judged(ruled, "--access", "read-only", "npm run build")["decision"] == "deny"
+    assert judged(ruled, "--url", "https://example.org/")["decision"] == "ask"
+    assert judged(ruled, "--url", "https://example.org/", "-a", "codex")["decision"] == "allow"
+    assert judged(ruled, "--kind", "edit", "--path", "/etc/hosts", "--add-dir", "/etc")["decision"] == "allow"
+    assert judged(ruled, "--cwd", "/", "--path", "/etc/hosts")["decision"] == "allow"
+    assert judged(ruled, "--tool", "Task")["deeds"][0]["does"] == "other"
+
+
+@pytest.mark.parametrize("option", [[], ["--tool-call"]])
+def test_a_tool_call_is_taken_as_agents_report_it(ruled: Cli, option: list[str]) -> None:
+    path = str(ruled.workspace / "a.txt")
+    call = {"kind": "read", "title": "Read", "locations": [{"path": path}], "rawInput": {"command": "rm a.txt"}}
+    found = judged(ruled, *option, json.dumps(call))
+    assert [deed["deed"] for deed in found["deeds"]] == ["run rm a.txt", "read a.txt"]
+    assert found["decision"] == "ask"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "there is nothing to test"),
+        (["--tool-call", "{"], "the tool call cannot be read"),
+        (["--tool-call", "[]"], "the tool call is no JSON object"),
+        (['{"kind": "read"}', "--path", "x"], "a tool call says all by itself"),
+        (["--access", "yolo", "ls"], 'access is "yolo"'),
+        (["--cwd", "/nowhere", "ls"], "does not exist"),
+    ],
+)
+def test_what_cannot_be_tested_is_bad_input(cli: Cli, arguments: list[str], message: str) -> None:
+    done = cli("policy", "test", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_control_characters_in_a_command_are_shown_and_not_obeyed(cli: Cli) -> None:
+    done = cli("policy", "test", "ls \x1b[2J \u202e x")
+    assert done.code == 0
+    assert "\x1b" not in done.out + done.err
+    assert "\u202e" not in done.out + done.err
+    assert "\\x1b" in done.out
+
+
+def test_the_rules_in_force_are_listed_with_where_they_stand(ruled: Cli) -> None:
+    Remembered(ruled.home).add(Workspace(ruled.workspace), [Rule("allow", command="npm test")])
+    (entry,) = Remembered(ruled.home).list()
+    done = ruled("policy", "list")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == f"Rules in {ruled.workspace} with access edit-inside, the weakest first:"
+    assert "  user        deny   path **/.env (config.toml:3: keys stay here)" in lines
+    assert f"  remembered  allow  command npm test (remembered as {entry.id})" in lines
+    listed = json.loads(ruled("policy", "list", "--json").out)
+    assert [rule["layer"] for rule in listed["rules"]] == ["built in"] * 2 + ["user"] * 3 + ["remembered"]
+    assert listed["rules"][2] == {
+        "layer": "user",
+        "source": f"{ruled.home}/config.toml:3",
+        "answer": "deny",
+        "reason": "keys stay here",
+        "path": ["**/.env"],
+    }
+    assert [each["id"] for each in listed["remembered"]] == [entry.id]
+
+
+def test_what_other_workspaces_remember_is_listed_on_request(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (entry,) = Remembered(cli.home).add(Workspace(tmp_path / "other"), [Rule("deny", command="npm publish")])
+    assert entry.id not in cli("policy", "list").out
+    done = cli("policy", "list", "--all")
+    assert f"  {entry.id}  deny   command npm publish (since " in done.out
+
+
+def test_what_is_revoked_no_longer_answers(cli: Cli) -> None:
+    (entry,) = Remembered(cli.home).add(Workspace(cli.workspace), [Rule("allow", command="npm test")])
+    assert judged(cli, "npm test")["decision"] == "allow"
+    done = cli("policy", "revoke", entry.id)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"No longer remembered:\n\n  {entry.id}  allow  command npm test (since ")
+    assert judged(cli, "npm test")["decision"] == "ask"
+    done = cli("policy", "revoke", entry.id)
+    assert (done.code, done.out) == (2, "")
+    assert f"nothing is remembered as {entry.id}" in done.err
+
+
+def test_a_workspaces_rules_count_once_they_are_trusted(cli: Cli) -> None:
+    file = cli.workspace / ".dragoman" / "policy.toml"
+    file.parent.mkdir()
+    file.write_text('[[rules]]\nanswer = "allow"\ncommand = "make *"\n')
+    done = cli("policy", "test", "make all")
+    assert done.out.startswith("ask ")
+    assert f"{file} does not count: it was never trusted" in done.err
+    done = cli("policy", "trust")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == (
+        f"{file} counts from now on, as it is now: 1 rule.\n\n"
+        "  workspace   allow  command make * (.dragoman/policy.toml:1)\n"
+    )
+    assert judged(cli, "make all")["layer"] == "workspace"
+    assert json.loads(cli("policy", "untrust", "--json", str(file)).out) == {"path": str(file), "was_trusted": True}
+    assert cli("policy", "untrust").out == f"{file} was not trusted before, either.\n"
+    assert cli("policy", "test", "make all").out.startswith("ask ")
+
+
+def test_a_broken_rule_is_told_with_its_line(cli: Cli) -> None:
+    cli.configure('[[policy]]\nanswer = "deny"\npaht = "x"\n')
+    for arguments in (("list",), ("test", "ls")):
+        done = cli("policy", *arguments)
+        assert (done.code, done.out) == (2, "")
+        assert 'config.toml:3: there is no setting "paht"; did you mean "path"?' in done.err

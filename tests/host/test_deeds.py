@@ -1,0 +1,184 @@
+"""What a request does: all of it, and no less where the agent calls it something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dragoman.host.deeds import survey
+from dragoman.host.permission import PermissionRequest
+from dragoman.wire.vocabulary import Diff
+from dragoman.workspace import Workspace
+
+
+def wants(kind: str = "other", *paths: Path | str, **more: Any) -> PermissionRequest:
+    return PermissionRequest(
+        session_id="s",
+        tool_call_id="t",
+        **{"title": "t", "kind": kind, "options": (), "paths": tuple(map(str, paths)), **more},
+    )
+
+
+def deeds(request: PermissionRequest, workspace: Workspace) -> list[str]:
+    return [str(deed) for deed in survey(request, workspace)]
+
+
+def runs(line: str, workspace: Workspace, **raw_input: Any) -> list[str]:
+    return deeds(wants("execute", command=line, raw_input={"command": line, **raw_input}), workspace)
+
+
+def test_each_kind_does_what_it_says(workspace: Workspace) -> None:
+    here = workspace.cwd / "a.txt"
+    assert deeds(wants("read", here), workspace) == ["read a.txt"]
+    assert deeds(wants("edit", here), workspace) == ["write a.txt"]
+    assert deeds(wants("delete", here), workspace) == ["write a.txt"]
+    assert deeds(wants("search", here), workspace) == ["read a.txt"]
+    assert deeds(wants("search"), workspace) == ["search, without a local path"]
+    assert deeds(wants("think"), workspace) == ["think"]
+    assert deeds(wants("fetch"), workspace) == ["fetch from a host that it does not name"]
+    assert deeds(wants("execute"), workspace) == ["run a command that it does not name"]
+    assert deeds(wants("switch_mode"), workspace) == ["do what is not known"]
+    assert deeds(wants(""), workspace) == ["do what is not known"]
+
+
+def test_all_that_it_does_counts(workspace: Workspace) -> None:
+    here = str(workspace.cwd / "a.txt")
+    request = wants(
+        "read", here, command="rm b", diffs=(Diff(path=here, new_text=""),), raw_input={"url": "https://x.y"}
+    )
+    assert deeds(request, workspace) == ["run rm b", "write a.txt", "fetch from x.y", "read a.txt"]
+
+
+def test_every_command_in_a_line_is_a_deed_and_so_are_its_redirections(workspace: Workspace) -> None:
+    found = runs("git log < in.txt > out.txt && sudo rm x | tail", workspace)
+    assert found == [
+        "run git log",
+        "read in.txt",
+        "write out.txt",
+        "run sudo rm x",
+        "run rm x (in sudo)",
+        "run tail",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["cd sub && echo x > f", "pushd sub; echo x > f", "echo x > $F", "echo x > ~/f", "echo > *"]
+)
+def test_a_redirection_to_who_knows_where_names_no_file(workspace: Workspace, line: str) -> None:
+    assert "write a file that it does not name" in runs(line, workspace)
+
+
+def test_a_redirection_starts_from_where_the_command_runs(workspace: Workspace) -> None:
+    assert "write sub/f" in runs("echo x > f", workspace, cwd="sub")
+    assert "write sub/f" in runs("echo x > f", workspace, cwd=str(workspace.cwd / "sub"))
+    assert "write a file that it does not name" in runs("echo x > f", workspace, cwd="a", workdir="b")
+    assert "write a file that it does not name" in runs("echo x > f", workspace, cwd=["a"])
+
+
+def test_a_command_that_runs_outside_says_so(workspace: Workspace) -> None:
+    (inside,) = survey(wants("execute", command="ls", raw_input={"cwd": "sub"}), workspace)
+    (outside,) = survey(wants("execute", command="ls", raw_input={"cwd": "/"}), workspace)
+    assert (inside.elsewhere, outside.elsewhere) == (False, True)
+
+
+def test_arguments_that_are_given_apart_belong_to_the_command(workspace: Workspace) -> None:
+    assert runs("git", workspace, args=["push", "--force"]) == ["run git push --force"]
+    assert deeds(wants(command="git", raw_input={"cmd": "git", "args": ["push"]}), workspace) == ["run git push"]
+    assert deeds(wants(command="a b", raw_input={"command": ["a", "b"], "argv": ["c d"]}), workspace) == [
+        "run a b 'c d'"
+    ]
+    for odd in (
+        {"args": {"0": "push"}},
+        {"args": "push"},
+        {"args": [1]},
+        {"args": False},
+        {"args": ["a"], "argv": ["b"]},
+    ):
+        assert runs("git", workspace, **odd) == ["run a command that it does not name"]
+
+
+@pytest.mark.parametrize(
+    "env", [{"env": {"PATH": "/x"}}, {"env": [{"name": "PATH", "value": "/x"}]}, {"environment": "PATH=/x"}]
+)
+def test_variables_that_are_given_apart_belong_to_the_command(workspace: Workspace, env: dict[str, Any]) -> None:
+    (deed,) = survey(wants("execute", command="git log", raw_input=env), workspace)
+    assert deed.part is not None
+    assert "PATH" in "".join(deed.part.assignments)
+    assert deed.env
+
+
+def test_an_mcp_tool_is_known_by_its_name_alone(workspace: Workspace) -> None:
+    assert deeds(wants(name="mcp__note__echo_note"), workspace) == ["use the MCP tool note/echo_note"]
+    assert deeds(wants("read", "/x", name="mcp__note__echo"), workspace) == ["use the MCP tool note/echo", "read /x"]
+    for name in ("note_echo", "mcp__note", "mcp__a__b__c", "mcp____x", None):
+        assert deeds(wants(name=name, title="mcp__note__echo"), workspace) == ["do what is not known"]
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://Example.org./x?y#z", "example.org"),
+        ("http://localhost:8080", "localhost"),
+        ("https://good.org@evil.org/", None),
+        ("https://good.org\\@evil.org/", None),
+        ("https://good.org\n.evil.org/", None),
+        ("https://[::1]/", None),
+        ("https://xn--e1afmkfd.org", "xn--e1afmkfd.org"),
+        ("https://é.org", None),
+        ("file:///etc/passwd", None),
+        ("example.org", None),
+    ],
+)
+def test_a_host_is_known_only_where_every_reader_would_agree(workspace: Workspace, url: str, host: str | None) -> None:
+    (deed,) = survey(wants("fetch", raw_input={"url": url}), workspace)
+    assert deed.host == host
+
+
+def test_where_links_lead_is_where_it_reads_and_their_own_names_are_known_too(workspace: Workspace) -> None:
+    (workspace.cwd / "link").symlink_to("secret")
+    (deed,) = survey(wants("read", workspace.cwd / "link/key"), workspace)
+    assert deed.spot is not None
+    assert deed.spot.inside == "secret/key"
+    assert "link/key" in deed.spot.spellings
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "/a/../etc", "relative", "/nul\0", "/" + "x" * 5000, "/\udcff"])
+def test_every_path_leads_somewhere_or_nowhere_but_never_raises(workspace: Workspace, path: str) -> None:
+    (deed,) = survey(wants("read", path), workspace)
+    assert deed.spot is not None
+    assert deed.spot.inside is None
+    assert deed.spot.problem
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=8)
+    | st.sampled_from(["~", "~x\0", "/", "..", "\udcff"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=5,
+)
+keys = st.sampled_from(
+    ["path", "files", "command", "cmd", "args", "argv", "env", "cwd", "dir", "url", "urls", "target"]
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    kind=st.sampled_from(["read", "edit", "execute", "fetch", "search", "other", "x"]),
+    paths=st.lists(st.text(max_size=8) | st.sampled_from(["~", "~x\0", "/\0", "/\udcff", "//", "/.."]), max_size=2),
+    command=st.none() | st.text(max_size=12),
+    raw_input=anything | st.dictionaries(keys, anything, max_size=4),
+    name=st.none() | st.text(max_size=8),
+)
+def test_whatever_an_agent_says_it_does_something(
+    workspace: Workspace, kind: str, paths: list[str], command: str | None, raw_input: Any, name: str | None
+) -> None:
+    found = survey(wants(kind, *paths, command=command, raw_input=raw_input, name=name), workspace)
+    assert found
+    assert all(map(str, found))

@@ -1,0 +1,63 @@
+"""What of a file's form outlives the text that is sent for it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.host import shape
+
+texts = st.text(st.sampled_from("ab\n\r\ufeff"), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "written"),
+    [
+        ("a\r\nb\r\n", "a\nc\n", "a\r\nc\r\n"),
+        ("a\r\nb\r\n", "a\nc", "a\r\nc"),
+        ("a\r\nb", "c\n", "c\r\n"),
+        ("a\r\nb\n", "a\nc\n", "a\nc\n"),  # mixed: nothing to keep
+        ("a\nb\n", "a\r\nc\r\n", "a\r\nc\r\n"),  # the author knows of them
+        ("a\r\nb\r\n", "a\r\nc\n", "a\r\nc\n"),
+        ("a", "b\n", "b\n"),
+        ("", "b\n", "b\n"),
+        ("\ufeffa\n", "b\n", "\ufeffb\n"),
+        ("\ufeffa\n", "\ufeffb\n", "\ufeffb\n"),
+        ("\ufeffa\r\n", "b\n", "\ufeffb\r\n"),
+        ("\ufeffa\n", "", ""),
+        ("a\r\n", "", ""),
+    ],
+)
+def test_line_ends_and_the_mark_are_kept(old: str, new: str, written: str) -> None:
+    assert shape.keep(old, new) == written
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("a\r\nb\r\n", "a\nc\n", "a\nb\n"),
+        ("a\r\nb\r\n", "a\r\nc\n", "a\r\nb\r\n"),
+        ("\ufeffa\r\n", "b\n", "a\n"),
+        ("\ufeffa\n", "\ufeffb\n", "\ufeffa\n"),
+        ("\ufeffa\n", "", "\ufeffa\n"),
+    ],
+)
+def test_what_is_kept_is_not_shown_as_a_difference(old: str, new: str, shown: str) -> None:
+    assert shape.show(old, new) == shown
+
+
+@given(texts, texts)
+def test_writing_what_is_shown_changes_nothing(old: str, new: str) -> None:
+    shown = shape.show(old, new)
+    # What the agent would send to leave the file alone, in the form it writes in.
+    if shown and shape.show(old, shown) == shown:
+        assert shape.keep(old, shown) == old
+
+
+@given(texts, texts)
+def test_only_line_ends_and_the_mark_differ_from_what_was_sent(old: str, new: str) -> None:
+    def bare(text: str) -> str:
+        return text.replace("\r\n", "\n").removeprefix(shape.MARK)
+
+    assert bare(shape.keep(old, new)) == bare(new)

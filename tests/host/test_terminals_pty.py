@@ -1,0 +1,544 @@
+"""`Terminals`: commands on a real terminal, what is shown of them, and the odd things that commands do."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+import tracemalloc
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.host.output import LIVE_TAIL, Chunk
+from dragoman.host.terminal import Terminal, TerminalSummary
+from dragoman.host.terminals import MOST_SHOWN, MOST_TERMINALS, SHOWN_TAIL, Terminals, wishes_of
+from dragoman.host.turns import BUDGET, Turns
+from dragoman.testing.leaks import nothing_left
+from dragoman.wire import vocabulary as acp
+from dragoman.wire.connection import RpcRefusal
+from dragoman.workspace import Workspace
+
+from .conftest import LIMIT, Agent, Build
+from .running import Lifeline, create, output, ran, wait
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+
+PIPES = {"dragoman": {"pty": False}}
+
+
+class Commands:
+    """A session's terminals, with the objects behind them."""
+
+    def __init__(self, cwd: Path, **settings: Any) -> None:
+        self.terminals = Terminals(**settings)
+        self._cwd = cwd
+
+    async def start(self, command: str, *args: str, **more: Any) -> Terminal:
+        request = acp.CreateTerminalRequest(session_id="s", command=command, args=args, **more)
+        made = await self.terminals.create(request, dict(os.environ), self._cwd)
+        terminal = self.terminals.find(made.terminal_id)
+        assert terminal is not None
+        return terminal
+
+    async def release(self, terminal: Terminal) -> None:
+        await self.terminals.release(acp.ReleaseTerminalRequest(session_id="s", terminal_id=terminal.id))
+
+
+Make = Callable[..., Commands]
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    made: list[Commands] = []
+
+    def build(**settings: Any) -> Commands:
+        made.append(Commands(tmp_path, **settings))
+        return made[-1]
+
+    yield build
+    async with asyncio.timeout(LIMIT):
+        for commands in made:
+            await commands.terminals.close()
+
+
+@pytest.fixture
+def commands(make: Make) -> Commands:
+    return make()
+
+
+@pytest.fixture
+def agent(agent_with: Build) -> Agent:
+    return agent_with(access="full")
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Lifeline:
+    return Lifeline(tmp_path / "lifeline")
+
+
+@contextmanager
+def fifo(path: Path) -> Iterator[Callable[[], object]]:
+    """A command that reads a line from it waits until the returned function was called."""
+    os.mkfifo(path)
+    descriptor = os.open(path, os.O_RDWR)  # to write only would wait for the reader
+    try:
+        yield lambda: os.write(descriptor, b"go\n")
+    finally:
+        os.close(descriptor)
+
+
+async def until(terminal: Terminal, word: bytes) -> bytes:
+    seen = b""
+    async with asyncio.timeout(LIMIT):
+        async for chunk in terminal.follow():
+            seen += chunk.data
+            if word in seen:
+                return seen
+    raise AssertionError(f"ended after {seen!r}")
+
+
+async def everything(terminal: Terminal, after: int = 0) -> list[Chunk]:
+    async with asyncio.timeout(LIMIT):
+        return [chunk async for chunk in terminal.follow(after)]
+
+
+# -- a terminal or pipes
+
+ASK = "for n in 0 1 2; do test -t $n && echo $n; done; true"
+
+
+async def test_a_command_has_a_terminal_but_nothing_to_read(agent: Agent) -> None:
+    assert (await ran(agent, ASK))["output"] == "1\n2\n"
+
+
+async def test_pipes_are_had_where_they_are_asked_for(agent: Agent, make: Make) -> None:
+    assert (await ran(agent, ASK, _meta=PIPES))["output"] == ""
+    commands = make(pty=False)
+    assert not (await commands.start(ASK)).has_pty
+    assert (await commands.start(ASK, meta={"dragoman": {"pty": True}})).has_pty
+
+
+@pytest.mark.parametrize(
+    "meta", [None, {}, {"dragoman": None}, {"dragoman": []}, {"dragoman": {"pty": "no"}}, {"x": 1}]
+)
+def test_what_is_no_wish_is_passed_over(meta: dict[str, object] | None) -> None:
+    assert wishes_of(meta) == wishes_of({})
+
+
+async def test_where_there_are_no_terminals_a_command_runs_on_pipes(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> tuple[int, int]:
+        raise OSError(errno.ENOSPC, "out of pty devices")
+
+    monkeypatch.setattr(os, "openpty", none)
+    terminal = await commands.start("echo runs")
+    await terminal.wait()
+    assert await terminal.output() == ("runs\n", False)
+
+
+async def test_its_size_is_the_usual_or_the_wished(agent: Agent, make: Make) -> None:
+    size = "stty size </dev/tty"
+    assert (await ran(agent, size))["output"] == "24 80\n"
+    wish = {"dragoman": {"columns": 132, "rows": 50}}
+    assert (await ran(agent, size, _meta=wish))["output"] == "50 132\n"
+    terminal = await make(columns=100, rows=30).start(size)
+    await terminal.wait()
+    assert (await terminal.output())[0] == "30 100\n"
+
+
+async def test_a_command_is_told_of_this_terminal_and_not_of_the_one_around_us(agent_with: Build) -> None:
+    environ = {"PATH": os.environ["PATH"], "TERM": "dumb", "COLUMNS": "7", "LINES": "7", "PAGER": "less"}
+    agent = agent_with(access="full", environ=environ)
+    ask = 'echo "$TERM,$COLUMNS,$LINES,$PAGER,$GIT_PAGER,$GIT_TERMINAL_PROMPT,$GIT_EDITOR"'
+    assert (await ran(agent, ask))["output"] == "xterm-256color,,,cat,cat,0,true\n"
+    given = [{"name": name, "value": "x"} for name in ("TERM", "COLUMNS", "LINES", "PAGER", "GIT_EDITOR")]
+    assert (await ran(agent, ask, env=given))["output"] == "x,x,x,x,cat,0,x\n"
+    assert (await ran(agent, ask, _meta=PIPES))["output"] == "dumb,7,7,less,,,\n"
+
+
+async def test_a_terminal_can_be_typed_on_and_resized(commands: Commands) -> None:
+    script = (
+        "trap 'echo stopped; exit 5' INT; stty size </dev/tty; read line </dev/tty; echo got $line; read x </dev/tty"
+    )
+    terminal = await commands.start(script)
+    await until(terminal, b"24 80")
+    terminal.resize(90, 20)
+    await terminal.write(b"hello\n")
+    await until(terminal, b"got hello")
+    await terminal.write(b"\x03")
+    async with asyncio.timeout(LIMIT):
+        assert (await terminal.wait()).exit_code == 5
+    assert (await terminal.output())[0].splitlines()[:3] == ["24 80", "hello", "got hello"]
+
+
+# -- what is seen of it
+
+
+async def test_a_person_sees_the_colours_and_the_agent_the_words(commands: Commands) -> None:
+    terminal = await commands.start(r"printf '\033[31mred\033[0m\n10%%\r20%%\n'")
+    await terminal.wait()
+    assert await terminal.output() == ("red\n20%\n", False)
+    assert await everything(terminal) == [Chunk(0, b"\x1b[31mred\x1b[0m\r\n10%\r20%\r\n")]
+
+
+async def test_pipes_give_what_was_written(agent: Agent) -> None:
+    assert (await ran(agent, r"printf 'a\r\n\033[1mb'", _meta=PIPES))["output"] == "a\r\n\x1b[1mb"
+
+
+async def test_any_number_may_follow_from_any_offset_until_the_end(commands: Commands, tmp_path: Path) -> None:
+    with fifo(tmp_path / "go") as go:
+        terminal = await commands.start("echo one; read x <go; echo two")
+        await until(terminal, b"one")
+        followers = [asyncio.create_task(everything(terminal, after)) for after in (0, 0, 3, 5)]
+        go()
+        seen = [b"".join(chunk.data for chunk in await follower) for follower in followers]
+    assert seen == [b"one\r\ntwo\r\n"] * 2 + [b"\r\ntwo\r\n", b"two\r\n"]
+
+
+async def test_half_a_character_is_not_shown_before_its_rest(commands: Commands, tmp_path: Path) -> None:
+    with fifo(tmp_path / "go") as go:
+        terminal = await commands.start(r"printf 'a\303'; read x <go; printf '\244b'")
+        await until(terminal, b"\xc3")
+        assert await terminal.output() == ("a", False)
+        go()
+        await terminal.wait()
+    assert await terminal.output() == ("aäb", False)
+
+
+@pytest.mark.parametrize("meta", [None, PIPES])
+async def test_output_that_is_no_text_comes_as_text(commands: Commands, meta: dict[str, Any] | None) -> None:
+    terminal = await commands.start(
+        sys.executable, "-c", "import os\nfor n in range(99): os.write(1, os.urandom(999))", meta=meta
+    )
+    await terminal.wait()
+    text, _ = await terminal.output()
+    assert text.encode().decode() == text
+    if meta:
+        assert terminal.total_bytes == 99 * 999
+
+
+# -- how it ends
+
+
+async def test_how_it_ended_is_told_once_with_the_end_of_what_it_said(make: Make, tmp_path: Path) -> None:
+    heard: list[TerminalSummary] = []
+    commands = make(on_exit=lambda terminal: heard.append(terminal.summary(9)))
+    terminal = await commands.start("sh", "-c", "echo first; echo; echo last; exit 3")
+    assert terminal.summary().exit_code is None
+    await terminal.wait()
+    await commands.release(terminal)
+    assert heard == [
+        TerminalSummary(
+            terminal_id=terminal.id,
+            command=("sh", "-c", "echo first; echo; echo last; exit 3"),
+            cwd=str(tmp_path),
+            exit_code=3,
+            signal=None,
+            total_bytes=len(b"first\r\n\r\nlast\r\n"),
+            text="st\n\nlast\n",
+            truncated=True,
+        )
+    ]
+    assert terminal.summary().text == "first\n\nlast\n"
+
+
+async def test_every_end_is_told_before_close_returns(make: Make) -> None:
+    heard: list[str | None] = []
+    commands = make(on_exit=lambda terminal: heard.append(terminal.summary().signal))
+    for _ in range(3):
+        await commands.start("exec sleep 1000")
+    async with asyncio.timeout(LIMIT):
+        await commands.terminals.close()
+    assert heard == ["SIGTERM"] * 3
+
+
+async def test_what_stays_in_the_background_holds_nobody_up_and_is_still_heard(
+    agent: Agent, workspace: Workspace, lifeline: Lifeline
+) -> None:
+    with fifo(workspace.cwd / "go") as go:
+        script = (
+            f'(exec 9>"{lifeline.path}"; echo child >&9; read x <go; echo late; echo said >&9; read x <go) & exit 4'
+        )
+        terminal = await create(agent, script)
+        listening = asyncio.create_task(lifeline.listen(2))
+        assert await wait(agent, terminal) == {"exitCode": 4}
+        assert (await output(agent, terminal))["output"] == ""
+        go()
+        reader = await listening
+        await ran(agent, "true")
+        assert await output(agent, terminal) == {"output": "late\n", "truncated": False, "exitStatus": {"exitCode": 4}}
+        await agent.ask("terminal/release", terminalId=terminal)
+        await reader.read()
+    lifeline.transport.close()
+
+
+async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slowly_it_is_read(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_read = asyncio.Event()
+
+    async def held_up(turns: Turns, size: int) -> None:
+        await may_read.wait()
+
+    monkeypatch.setattr(Turns, "pay", held_up)
+    monkeypatch.setattr("dragoman.host.terminal.LATE_OUTPUT_GRACE", 0.0)
+    terminal = await commands.start("head -c 6000 /dev/zero; sleep 1000 & exit 0")
+    waiting = asyncio.create_task(terminal.wait())
+    async with asyncio.timeout(LIMIT):
+        await terminal._process.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        may_read.set()
+        assert (await waiting).exit_code == 0
+    assert terminal.total_bytes == 6000
+
+
+@pytest.mark.parametrize("meta", [{}, PIPES])
+async def test_a_flood_from_the_background_holds_nobody_up(agent: Agent, meta: dict[str, Any]) -> None:
+    async with asyncio.timeout(LIMIT):
+        terminal = await create(agent, "echo mine; yes & exit 6", _meta=meta, outputByteLimit=1000)
+        assert await wait(agent, terminal) == {"exitCode": 6}
+        assert len((await output(agent, terminal))["output"]) <= 1000
+        await agent.ask("terminal/kill", terminalId=terminal)
+
+
+async def test_a_command_that_ignores_every_polite_signal_is_ended(agent: Agent, lifeline: Lifeline) -> None:
+    async with asyncio.timeout(LIMIT):
+        script = f"trap '' TERM HUP INT; exec 9>'{lifeline.path}'; echo ready >&9; while :; do sleep 1000; done"
+        terminal = await create(agent, script)
+        reader = await lifeline.listen(1)
+        await agent.ask("terminal/release", terminalId=terminal)
+        await reader.read()
+    lifeline.transport.close()
+
+
+async def test_a_daemon_that_left_group_session_and_terminal_is_ended(agent: Agent, lifeline: Lifeline) -> None:
+    daemon = """
+import os, sys, time
+if os.fork(): os._exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+line = os.open(sys.argv[1], os.O_WRONLY)
+for fd in (0, 1, 2): os.close(fd)
+os.write(line, b"daemon\\n")
+time.sleep(1000)
+"""
+    async with asyncio.timeout(LIMIT):
+        terminal = await create(agent, sys.executable, "-c", daemon, str(lifeline.path))
+        reader = await lifeline.listen(1)
+        assert await wait(agent, terminal) == {"exitCode": 0}
+        await agent.host.close()
+        await reader.read()
+    lifeline.transport.close()
+
+
+async def test_one_that_nobody_can_find_holds_up_no_release(commands: Commands) -> None:
+    """It left its group and its environment, and has the terminal open."""
+    hide = """
+import os
+if child := os.fork():
+    print(child, flush=True)
+else:
+    os.setsid()
+    os.execve("/bin/sleep", ["sleep", "1000"], {})
+"""
+    terminal = await commands.start(sys.executable, "-c", hide)
+    child = int(await until(terminal, b"\n"))
+    try:
+        async with asyncio.timeout(LIMIT):
+            assert (await terminal.wait()).exit_code == 0
+            await commands.release(terminal)
+        assert await everything(terminal) == [Chunk(0, b"%d\r\n" % child)]
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+async def test_a_withdrawn_wait_is_not_the_commands_end(commands: Commands) -> None:
+    terminal = await commands.start("exec sleep 1000")
+    waits = [asyncio.create_task(terminal.wait()) for _ in range(2)]
+    await asyncio.sleep(0)
+    waits[0].cancel()
+    await asyncio.wait({waits[0]})
+    assert terminal.exit_status is None
+    async with asyncio.timeout(LIMIT):
+        await terminal.end()
+        assert (await waits[1]).signal == "SIGTERM"
+
+
+# -- what cannot be started
+
+
+async def test_more_arguments_than_the_system_passes_on_are_refused(agent: Agent) -> None:
+    error = await agent.refused("terminal/create", command="echo", args=["x" * 3_000_000])
+    assert error.code == -32602
+    assert error.message.startswith("command: 'echo' has more arguments, or a longer one")
+
+
+async def test_a_folder_that_has_gone_meanwhile_is_named(agent_with: Build, workspace: Workspace) -> None:
+    folder = workspace.cwd / "sub"
+    folder.mkdir()
+
+    def remove(_: object) -> bool:
+        folder.rmdir()
+        return True
+
+    error = await agent_with(on_permission=remove).refused("terminal/create", command="pwd", cwd=str(folder))
+    assert error.code == -32602
+    assert f"The folder {folder} does not exist." in error.message
+
+
+async def test_a_program_that_the_system_cannot_run_says_so_in_its_output(agent: Agent, workspace: Workspace) -> None:
+    script = workspace.cwd / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    terminal = await create(agent, "./script")
+    assert (await wait(agent, terminal))["exitCode"] in (126, 127)
+    assert "script" in (await output(agent, terminal))["output"]
+
+
+@needs_proc
+async def test_what_is_refused_leaves_nothing(agent: Agent) -> None:
+    async with nothing_left():
+        await agent.refused("terminal/create", command="echo", args=["x" * 3_000_000])
+
+
+async def test_nothing_starts_once_the_session_closes(commands: Commands) -> None:
+    await commands.start("exec sleep 1000")
+    closing = asyncio.create_task(commands.terminals.close())
+    await asyncio.sleep(0)
+    with pytest.raises(RpcRefusal, match="closed"):
+        await commands.start("true")
+    async with asyncio.timeout(LIMIT):
+        await closing
+
+
+# -- many, and much
+
+
+@needs_proc
+@pytest.mark.parametrize("pty", [True, False])
+async def test_fifty_at_once_keep_to_themselves_and_leave_nothing(tmp_path: Path, pty: bool) -> None:
+    async with nothing_left(), asyncio.timeout(LIMIT * 2):
+        commands = Commands(tmp_path, pty=pty)
+        terminals = [await commands.start(f"echo {n}; exit {n}") for n in range(50)]
+        for number, status in enumerate(await asyncio.gather(*(terminal.wait() for terminal in terminals))):
+            assert status.exit_code == number
+            assert await terminals[number].output() == (f"{number}\n", False)
+        await commands.terminals.close()
+
+
+@needs_proc
+async def test_some_that_end_while_others_begin_leave_nothing(tmp_path: Path) -> None:
+    async with nothing_left(), asyncio.timeout(LIMIT * 2):
+        commands = Commands(tmp_path)
+
+        async def one(number: int) -> None:
+            terminal = await commands.start("echo begun; sleep 1000" if number % 2 else "echo begun")
+            await until(terminal, b"begun")
+            if number % 3:
+                await commands.release(terminal)
+
+        await asyncio.gather(*(one(number) for number in range(20)))
+        await commands.terminals.close()
+
+
+async def test_a_released_terminal_can_still_be_looked_at(commands: Commands) -> None:
+    terminal = await commands.start("echo said")
+    await terminal.wait()
+    await commands.release(terminal)
+    assert commands.terminals.find(terminal.id) is terminal
+    assert await everything(terminal) == [Chunk(0, b"said\r\n")]
+    assert terminal.summary().text == "said\n"
+    await commands.terminals.close()
+    assert commands.terminals.find(terminal.id) is terminal
+
+
+async def test_a_released_terminal_keeps_less(commands: Commands) -> None:
+    terminal = await commands.start(f"head -c {2 * SHOWN_TAIL} /dev/zero", meta=PIPES)
+    async with asyncio.timeout(LIMIT):
+        await terminal.wait()
+        await commands.release(terminal)
+    assert (await everything(terminal))[0].offset == SHOWN_TAIL
+
+
+async def test_of_released_terminals_the_last_are_kept(commands: Commands) -> None:
+    commands.terminals._shown = {str(n): _Gone() for n in range(MOST_SHOWN)}  # type: ignore[misc]  # stand-ins, cheap
+    terminal = await commands.start("true")
+    await commands.release(terminal)
+    assert len(commands.terminals._shown) == MOST_SHOWN
+    assert commands.terminals.find("0") is None
+    assert commands.terminals.find(terminal.id) is terminal
+    assert MOST_SHOWN >= MOST_TERMINALS
+
+
+class _Gone:
+    id = "0"
+    ended = True
+
+    async def end(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("meta", "size"), [(None, 10_000_000), (PIPES, 100_000_000)])
+async def test_much_output_costs_little_memory(commands: Commands, meta: dict[str, Any] | None, size: int) -> None:
+    tracemalloc.start()
+    try:
+        terminal = await commands.start(f"head -c {size} /dev/zero", meta=meta, output_byte_limit=1000)
+        slow = terminal.follow()
+        first = await anext(slow)  # and does not ask for more for a long time
+        async with asyncio.timeout(LIMIT * 3):
+            await terminal.wait()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * LIVE_TAIL
+    assert terminal.total_bytes == size
+    assert first.offset == 0
+    assert (await anext(slow)).offset == size - LIVE_TAIL
+
+
+@pytest.mark.parametrize("meta", [None, PIPES])
+async def test_whatever_is_read_waits_for_its_turn(
+    commands: Commands, meta: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paid: list[int] = []
+    pay = Turns.pay
+
+    async def counted(turns: Turns, size: int) -> None:
+        paid.append(size)
+        await pay(turns, size)
+
+    monkeypatch.setattr(Turns, "pay", counted)
+    terminal = await commands.start("head -c 1000000 /dev/zero", meta=meta)
+    async with asyncio.timeout(LIMIT):
+        await terminal.wait()
+    assert sum(paid) == 1_000_000
+    assert max(paid) <= BUDGET
+
+
+@pytest.mark.parametrize("meta", [None, PIPES])
+async def test_floods_leave_every_turn_of_the_loop_to_the_other_sessions(
+    make: Make, meta: dict[str, Any] | None
+) -> None:
+    floods = [await make().start("yes", meta=meta, output_byte_limit=1000) for _ in range(8)]
+    for flood in floods:
+        await until(flood, b"y")
+    most, turns, start = 0, 0, sum(flood.total_bytes for flood in floods)
+    last = start
+    async with asyncio.timeout(LIMIT):
+        while last < start + 40 * BUDGET:
+            await asyncio.sleep(0)  # as any other session does between two of its updates
+            turns += 1
+            read = sum(flood.total_bytes for flood in floods)
+            most, last = max(most, read - last), read
+    # One that comes from an idle moment has its first read before it waits for its turn.
+    assert most <= (len(floods) + 1) * BUDGET
+    assert turns >= (last - start) // (2 * BUDGET)

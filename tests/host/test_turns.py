@@ -1,0 +1,84 @@
+"""`Turns`: floods leave time for all else."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dragoman.host.turns import BUDGET, BURST, Turns, turns
+
+
+async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -> None:
+    ours, read = Turns(), 0
+
+    async def flood(size: int) -> None:
+        nonlocal read
+        while True:
+            read += size
+            await ours.pay(size)
+
+    sizes = [BUDGET // 16] * 50 + [BUDGET] * 3
+    floods = [asyncio.create_task(flood(size)) for size in sizes]
+    await asyncio.sleep(0)
+    most = 0
+    for _ in range(200):
+        before = read
+        await asyncio.sleep(0)
+        most = max(most, read - before)
+    for task in floods:
+        task.cancel()
+    await asyncio.wait(floods)
+    assert BUDGET <= most < 2 * BUDGET
+
+
+async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
+    ours, order = Turns(), list[str]()
+
+    async def read(name: str) -> None:
+        for _ in range(3):
+            await ours.pay(BUDGET)
+            order.append(name)
+
+    await asyncio.gather(read("a"), read("b"), read("c"))
+    assert order == ["a", "b", "c"] * 3
+
+
+async def test_a_flood_pauses_and_what_has_breaks_does_not() -> None:
+    hour = 3600.0
+    flooded, broken = Turns(pause=hour), Turns(pause=hour, calm=-1.0)
+    for _ in range(BURST // BUDGET):
+        await flooded.pay(BUDGET)
+    for _ in range(4 * BURST // BUDGET):
+        await broken.pay(BUDGET)
+    waiting = asyncio.create_task(flooded.pay(BUDGET))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+
+
+async def test_after_its_pause_a_flood_goes_on() -> None:
+    ours = Turns(pause=0.0)
+    async with asyncio.timeout(20):
+        for _ in range(3 * BURST // BUDGET):
+            await ours.pay(BUDGET)
+
+
+async def test_one_that_gave_up_waiting_takes_nobodys_turn() -> None:
+    ours = Turns()
+    first, second, third = (asyncio.create_task(ours.pay(BUDGET)) for _ in range(3))
+    await asyncio.sleep(0)
+    second.cancel()
+    async with asyncio.timeout(20):
+        await asyncio.gather(first, third)
+    assert second.cancelled()
+
+
+async def test_a_loop_has_one() -> None:
+    assert turns() is turns()
+    other = await asyncio.to_thread(asyncio.run, _its_turns())
+    assert other is not turns()
+
+
+async def _its_turns() -> Turns:
+    return turns()

@@ -1,0 +1,69 @@
+"""What the agent asks the user, in the record."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.record import facts, notes, rows
+from dragoman.testing.tape import Tape
+
+FORM = {
+    "mode": "form",
+    "message": "Which one?",
+    "requestedSchema": {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]},
+}
+VISIT = {"mode": "url", "message": "Please log in", "url": "https://example.org/login", "elicitationId": "e-1"}
+
+
+def only_question(tape: Tape) -> rows.Question:
+    [row] = tape.fold.questions.values()
+    return row
+
+
+def test_a_form_is_kept_with_its_answer_and_who_gave_it() -> None:
+    tape = Tape()
+    tape.prompt()
+    [asked] = tape.request("q", "elicitation/create", toolCallId="t", **FORM)
+    row = only_question(tape)
+    assert asked == facts.QuestionAsked(row)
+    assert (row.mode, row.message, row.tool_call_id, row.action) == ("form", "Which one?", "t", "pending")
+    assert row.schema is not None
+    assert list(row.schema.properties) == ["colour"]
+    tape.note(notes.Decision("q", "person", "at the terminal"))
+    [answered] = tape.reply("q", {"action": "accept", "content": {"colour": "red"}})
+    row = only_question(tape)
+    assert answered == facts.QuestionAnswered(row)
+    assert (row.action, row.content, row.decided_by, row.answered_time) == ("accept", {"colour": "red"}, "person", 4.0)
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel", "something new"])
+def test_the_ways_not_to_answer_are_told_apart(action: str) -> None:
+    tape = Tape()
+    tape.request("q", "elicitation/create", **FORM)
+    tape.reply("q", {"action": action})
+    assert (only_question(tape).action, only_question(tape).content) == (action, None)
+
+
+@pytest.mark.parametrize(("code", "action"), [(-32800, "cancel"), (-32601, "failed")])
+def test_a_question_that_was_answered_by_an_error_says_so(code: int, action: str) -> None:
+    tape = Tape()
+    tape.request("q", "elicitation/create", **FORM)
+    tape.deny("q", code)
+    assert only_question(tape).action == action
+
+
+def test_an_address_is_complete_when_the_agent_says_so() -> None:
+    tape = Tape()
+    tape.request("q", "elicitation/create", **VISIT)
+    tape.reply("q", {"action": "accept"})
+    assert (only_question(tape).url, only_question(tape).completed_time) == ("https://example.org/login", None)
+    [completed] = tape.notify("elicitation/complete", elicitationId="e-1")
+    assert completed == facts.QuestionCompleted(only_question(tape))
+    assert only_question(tape).completed_time == 3.0
+    assert list(tape.notify("elicitation/complete", elicitationId="e-1")) == [facts.OtherUpdate("elicitation/complete")]
+
+
+def test_a_kind_of_question_that_is_new_is_kept_by_its_name() -> None:
+    tape = Tape()
+    tape.request("q", "elicitation/create", mode="hologram", message="?")
+    assert only_question(tape).mode == "hologram"

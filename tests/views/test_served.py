@@ -1,0 +1,130 @@
+"""What was done for the agent, in the words of front ends."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dragoman.record import notes
+from dragoman.testing.tape import Tape
+from dragoman.views.messages import Fields
+from dragoman.views.served import ServedView, Told, told_of
+from dragoman.views.told import event_of
+
+
+def told(tape: Tape) -> list[Told]:
+    found = [event_of(fact, 0.0, "s", "r", None) for fact in tape.facts]
+    messages = [told_of(event) for event in found if event is not None]
+    shown = [message for message in messages if message is not None]
+    msgspec.json.encode([message.metadata for message in shown])
+    return shown
+
+
+def said(message: Told, *keys: str) -> Fields:
+    return {key: message.metadata.get(key) for key in keys}
+
+
+def test_a_write_is_a_tool_that_was_used_with_its_diff() -> None:
+    tape = Tape()
+    tape.request("w", "fs/write_text_file", path="/ws/a.txt", content="new")
+    tape.note(notes.file("w", "/ws/a.txt", "old"))
+    tape.note(notes.Decision("w", "rule", "yours", "allow", rule="allow write"))
+    tape.reply("w")
+    [message] = told(tape)
+    assert (message.type, message.role) == ("tool_use_summary", "tool")
+    assert message.content == ({"type": "diff", "path": "/ws/a.txt", "oldText": "old", "newText": "new"},)
+    assert said(message, "origin", "title", "kind", "status", "rule") == {
+        "origin": "files",
+        "title": "Write a.txt",
+        "kind": "edit",
+        "status": "completed",
+        "rule": "allow write",
+    }
+    assert message.metadata["locations"] == [{"path": "/ws/a.txt"}]
+    assert "is_error" not in message.metadata
+
+
+def test_what_was_refused_is_an_error_that_says_who_decided() -> None:
+    tape = Tape()
+    tape.request("r", "fs/read_text_file", path="/ws/.env", line=3)
+    tape.note(notes.Decision("r", "rule", "secrets", "deny"))
+    tape.deny("r", message="not allowed: secrets")
+    tape.request("c", "terminal/create", command="rm", args=["-rf", "a b"])
+    tape.note(notes.Decision("c", "person", "said no", "deny"))
+    tape.deny("c", message="not allowed")
+    read, command = told(tape)
+    assert said(read, "status", "is_error", "error", "decision", "decided_by") == {
+        "status": "failed",
+        "is_error": True,
+        "error": "not allowed: secrets",
+        "decision": "deny",
+        "decided_by": "rule",
+    }
+    assert read.metadata["locations"] == [{"path": "/ws/.env", "line": 3}]
+    assert said(command, "title", "is_error", "decided_by") == {
+        "title": "rm -rf 'a b'",
+        "is_error": True,
+        "decided_by": "person",
+    }
+
+
+def test_a_command_is_a_tool_at_work_and_then_its_result() -> None:
+    tape = Tape()
+    tape.request("c", "terminal/create", command="make", env=[{"name": "TOKEN", "value": "secret"}])
+    tape.reply("c", {"terminalId": "t"})
+    tape.note(notes.TerminalExited("t", 1, None, "failed", 6))
+    started, ended = told(tape)
+    assert (started.type, ended.type) == ("tool_progress", "tool_use_summary")
+    assert started.metadata["toolCallId"] == ended.metadata["toolCallId"] == "t"
+    assert started.metadata["rawInput"] == {"command": "make", "args": [], "cwd": None, "env": ["TOKEN"]}
+    assert ended.metadata["rawOutput"]["exitCode"] == 1
+    assert ended.content == ({"type": "text", "text": "failed"},)
+
+
+def test_an_answered_question_is_told_without_what_was_filled_in() -> None:
+    tape = Tape()
+    tape.request("q", "elicitation/create", mode="form", message="Who?", requestedSchema={})
+    tape.note(notes.Decision("q", "person", "at the terminal"))
+    tape.reply("q", {"action": "accept", "content": {"name": "a name"}})
+    [message] = told(tape)
+    assert (message.type, message.role) == ("status_change", "system")
+    assert said(message, "origin", "action", "decided_by") == {
+        "origin": "questions",
+        "action": "accept",
+        "decided_by": "person",
+    }
+    assert "a name" not in repr(message)
+
+
+def test_what_a_frame_of_the_agents_tells_is_not_told_again() -> None:
+    tape = Tape()
+    tape.prompt()
+    tape.say("hi")
+    tape.tool("t", status="completed")
+    tape.permission("p")
+    tape.decide("p", "allow")
+    assert told(tape) == []
+
+
+def test_what_a_tool_call_does_is_left_to_it_to_tell() -> None:
+    tape = Tape()
+    tape.request("r", "fs/read_text_file", path="/ws/a")
+    tape.reply("r", {"content": ""})
+    tape.request("w", "fs/write_text_file", path="/ws/a", content="new")
+    tape.reply("w")
+    tape.request("c", "terminal/create", command="make")
+    tape.reply("c", {"terminalId": "t"})
+    tape.note(notes.TerminalExited("t", 0))
+    tape.request("d", "fs/write_text_file", path="/ws/a", content="new")
+    tape.deny("d")
+    found = [event for fact in tape.facts if (event := event_of(fact, 0.0, "s", "r", None)) is not None]
+    alone, covered = ServedView(), ServedView()
+    by_itself = [alone.tell(event, tool_at_work=False) for event in found]
+    by_a_tool = [covered.tell(event, tool_at_work=True) for event in found]
+    assert [message and message.type for message in by_itself] == [
+        None,
+        "tool_use_summary",
+        "tool_progress",
+        "tool_use_summary",
+        "tool_use_summary",
+    ]
+    assert [message is not None for message in by_a_tool] == [False, False, False, False, True]

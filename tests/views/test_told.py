@@ -1,0 +1,118 @@
+"""The events of what the agent asks of us: files, terminals, questions, and what was decided on them."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from dragoman.record import notes
+from dragoman.testing.tape import Tape
+from dragoman.views import events
+from dragoman.views.events import Event, to_json
+from dragoman.views.told import event_of
+from dragoman.wire.vocabulary import Diff, PermissionOption
+
+E = TypeVar("E", bound=events.EventBase)
+
+ALLOW = PermissionOption(option_id="yes", name="Allow", kind="allow_once")
+RULE = notes.Decision("w", "rule", "yours", "allow", rule="allow write src/**", layer="user", remembered=("r1",))
+
+
+def told(tape: Tape) -> list[Event]:
+    """The events of the whole tape; each of them can be written as JSON."""
+    found = []
+    for fact in tape.facts:
+        event = event_of(fact, 7.0, "s", "r", b'{"params":{"a":1}}')
+        if event is not None:
+            plain = msgspec.json.decode(to_json(event))
+            assert (plain["type"], plain["raw"]) == (event.type, event.raw)
+            found.append(event)
+    return found
+
+
+def only(tape: Tape, kind: type[E]) -> E:
+    [found] = [event for event in told(tape) if isinstance(event, kind)]
+    return found
+
+
+def test_file_written_has_the_diff_and_the_decision() -> None:
+    tape = Tape()
+    tape.request("w", "fs/write_text_file", path="/ws/a", content="new")
+    tape.note(notes.file("w", "/ws/real", "old"))
+    tape.note(RULE)
+    tape.reply("w")
+    assert [event.type for event in told(tape)] == ["file.written"]
+    event = only(tape, events.FileWritten)
+    assert (event.path, event.status, event.size, event.old_size) == ("/ws/real", "done", 3, 3)
+    assert event.diff == Diff(path="/ws/real", old_text="old", new_text="new")
+    assert (event.decision, event.decided_by, event.reason) == ("allow", "rule", "yours")
+    assert (event.rule, event.layer, event.remembered) == ("allow write src/**", "user", ("r1",))
+    assert event.time == 7.0
+
+
+def test_file_read_does_not_carry_the_file() -> None:
+    tape = Tape()
+    tape.request("r", "fs/read_text_file", path="/ws/a", line=2, limit=5)
+    tape.reply("r", {"content": "the whole file"})
+    event = only(tape, events.FileRead)
+    assert (event.type, event.path, event.status) == ("file.read", "/ws/a", "done")
+    assert (event.from_line, event.limit, event.size) == (2, 5, 14)
+    assert event.raw is None
+    assert b"the whole file" not in to_json(event)
+
+
+def test_a_question_about_a_write_is_a_permission_request_with_its_origin() -> None:
+    tape = Tape()
+    tape.request("w", "fs/write_text_file", path="/ws/a", content="new")
+    tape.note(notes.file("w", "/ws/a"))
+    tape.note(notes.Asked("w", "files", "Write a", "edit", (ALLOW,)))
+    tape.note(notes.Decision("w", "person", "said yes", "allow", "yes"))
+    tape.reply("w")
+    assert [event.type for event in told(tape)] == ["permission.requested", "permission.resolved", "file.written"]
+    asked, resolved = only(tape, events.PermissionRequested), only(tape, events.PermissionResolved)
+    assert (asked.origin, asked.tool_call_id, asked.options) == ("files", None, (ALLOW,))
+    assert asked.content == (Diff(path="/ws/a", new_text="new"),)
+    assert (resolved.permission_id, resolved.origin, resolved.decision) == (asked.permission_id, "files", "allow")
+    assert (resolved.option_kind, resolved.decided_by) == ("allow_once", "person")
+    assert only(tape, events.FileWritten).decided_by == "person"
+
+
+def test_a_terminal_is_told_when_it_starts_and_when_it_ends() -> None:
+    tape = Tape()
+    tape.request("c", "terminal/create", command="make", args=["all"], env=[{"name": "TOKEN", "value": "secret"}])
+    tape.note(notes.Decision("c", "access", "full", "allow"))
+    tape.reply("c", {"terminalId": "t"})
+    tape.note(notes.TerminalExited("t", 2, None, "failed", 600, True))
+    assert [event.type for event in told(tape)] == ["terminal.started", "terminal.exited"]
+    started, exited = only(tape, events.TerminalStarted), only(tape, events.TerminalExited)
+    assert (started.terminal_id, started.command, started.args, started.env) == ("t", "make", ("all",), ("TOKEN",))
+    assert (started.decision, started.decided_by) == ("allow", "access")
+    assert (exited.terminal_id, exited.status, exited.exit_code, exited.signal) == ("t", "exited", 2, None)
+    assert (exited.output, exited.output_bytes, exited.truncated) == ("failed", 600, True)
+    assert all(b"secret" not in to_json(event) for event in told(tape))
+
+
+def test_a_command_that_was_not_run_is_told_with_the_reason() -> None:
+    tape = Tape()
+    tape.request("c", "terminal/create", command="rm -rf x")
+    tape.note(notes.Decision("c", "rule", "never", "deny", rule="deny rm *"))
+    tape.deny("c", message="was not allowed")
+    event = only(tape, events.TerminalRefused)
+    assert (event.type, event.status, event.error) == ("terminal.refused", "denied", "was not allowed")
+    assert (event.decision, event.decided_by, event.rule) == ("deny", "rule", "deny rm *")
+    assert event.terminal_id == next(iter(tape.fold.terminals))
+
+
+def test_a_question_is_told_when_it_is_asked_answered_and_completed() -> None:
+    tape = Tape()
+    url = "https://example.org"
+    tape.request("q", "elicitation/create", mode="url", message="Log in", url=url, elicitationId="e")
+    tape.note(notes.Decision("q", "person", "at the terminal"))
+    tape.reply("q", {"action": "accept"})
+    tape.notify("elicitation/complete", elicitationId="e")
+    assert [event.type for event in told(tape)] == ["question.asked", "question.answered", "question.completed"]
+    asked, answered = only(tape, events.QuestionAsked), only(tape, events.QuestionAnswered)
+    assert (asked.mode, asked.message, asked.url, asked.schema) == ("url", "Log in", url, None)
+    assert (answered.question_id, answered.action, answered.decided_by) == (asked.question_id, "accept", "person")
+    assert only(tape, events.QuestionCompleted).question_id == asked.question_id
