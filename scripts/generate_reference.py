@@ -25,7 +25,7 @@ import dragoman
 from dragoman import config, errors, events, ports
 from dragoman.agents import demo, preset
 from dragoman.cli.main import dragoman as command_line
-from dragoman.host import access
+from dragoman.host.policy import access
 from dragoman.record import rows
 
 T = TypeVar("T")

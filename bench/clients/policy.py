@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.host.policy import build
+from dragoman.host.policy.policy import build
+from dragoman.host.policy.rules import Rule
 from dragoman.host.requests import Requests
-from dragoman.host.rules import Rule
 from dragoman.workspace import Workspace
 
 # Enough that the clock's own cost is nothing, few enough that a round takes a second or two.

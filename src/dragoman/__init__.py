@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from dragoman.host.permission import Answer as Answer
     from dragoman.host.permission import PermissionRequest as PermissionRequest
     from dragoman.host.permission import answer_later as answer_later
-    from dragoman.host.question import Question as Question
-    from dragoman.host.question import QuestionAnswer as QuestionAnswer
-    from dragoman.host.rules import Rule as Rule
+    from dragoman.host.policy.rules import Rule as Rule
+    from dragoman.host.question.question import Question as Question
+    from dragoman.host.question.question import QuestionAnswer as QuestionAnswer
     from dragoman.session.capabilities import Capabilities as Capabilities
     from dragoman.session.client import LocalClient as LocalClient
     from dragoman.session.client import open_session as open_session
@@ -73,9 +73,9 @@ _HOMES = {
     "LocalClient": "session.client",
     "LoginMethod": "session.login_method",
     "PermissionRequest": "host.permission",
-    "Question": "host.question",
-    "QuestionAnswer": "host.question",
-    "Rule": "host.rules",
+    "Question": "host.question.question",
+    "QuestionAnswer": "host.question.question",
+    "Rule": "host.policy.rules",
     "Run": "session.run",
     "RunResult": "session.result",
     "Session": "session.session",

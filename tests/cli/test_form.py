@@ -16,7 +16,7 @@ from dragoman.agents.demo.act import FORM
 from dragoman.cli.form import CAUTION, LINES, OpenPage, QuestionAsker
 from dragoman.cli.output import Outbox
 from dragoman.cli.screen import Screen, without_colours
-from dragoman.host.question import CANCELLED, DECLINED, Question, QuestionAnswer, read_question
+from dragoman.host.question.question import CANCELLED, DECLINED, Question, QuestionAnswer, read_question
 from dragoman.wire.messages import Request
 
 from .conftest import Cli, On

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.host.remembered import Remembered
-from dragoman.host.rules import Rule
+from dragoman.host.policy.remembered import Remembered
+from dragoman.host.policy.rules import Rule
 from dragoman.workspace import Workspace
 
 from .conftest import Cli

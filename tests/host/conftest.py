@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.config import Access
 from dragoman.host.host import Host
-from dragoman.host.rulebook import Rulebook, Sources
+from dragoman.host.policy.rulebook import Rulebook, Sources
 from dragoman.record import notes
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.messages import Request, RequestId, RpcError

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import InputError
-from dragoman.host.access import Access, judge, parse_access
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.access import Access, judge, parse_access
 from dragoman.wire.vocabulary import Diff, ToolKind
 from dragoman.workspace import Workspace
 

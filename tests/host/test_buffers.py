@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.host.files import OwnFiles
-from dragoman.host.text_files import SIZE_LIMIT, Found, Target
+from dragoman.host.files.files import OwnFiles
+from dragoman.host.files.text_files import SIZE_LIMIT, Found, Target
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.deeds import survey
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.deeds import survey
 from dragoman.wire.vocabulary import Diff
 from dragoman.workspace import Workspace
 

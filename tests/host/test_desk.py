@@ -10,10 +10,10 @@ import pytest
 from dragoman.config import make_home
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import Answer, PermissionRequest, answer_later
-from dragoman.host.remembered import REMEMBERED_FILE, Remembered
-from dragoman.host.rulebook import Rulebook, Sources
-from dragoman.host.rules import Rule
-from dragoman.host.trust import trust
+from dragoman.host.policy.remembered import REMEMBERED_FILE, Remembered
+from dragoman.host.policy.rulebook import Rulebook, Sources
+from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.trust import trust
 from dragoman.record import notes
 from dragoman.workspace import Workspace
 from host.conftest import ALWAYS, LIMIT, NO, ONCE, Agent, Build

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.host import text_files
+from dragoman.host.files import text_files
 from dragoman.host.permission import PermissionRequest
 from dragoman.workspace import Workspace
 
@@ -239,7 +239,7 @@ def test_a_write_that_the_system_ends_halfway_leaves_the_old_file(workspace: Wor
     script = """
 import resource, sys
 from pathlib import Path
-from dragoman.host.text_files import write_text
+from dragoman.host.files.text_files import write_text
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))

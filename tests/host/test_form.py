@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dragoman.agents.demo.act import FORM
 from dragoman.errors import InputError
-from dragoman.host.fields import BooleanField, Choice, ChoiceField, ChoicesField, NumberField, TextField
-from dragoman.host.form import Form, read_form
+from dragoman.host.question.fields import BooleanField, Choice, ChoiceField, ChoicesField, NumberField, TextField
+from dragoman.host.question.form import Form, read_form
 
 
 def form_of(required: list[str] | None = None, /, **properties: Any) -> Form:
@@ -117,7 +117,7 @@ def test_reading_tries_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     def tried(pattern: str, text: str) -> str:
         raise AssertionError("others wait while a question is read")
 
-    monkeypatch.setattr("dragoman.host.pattern.judge", tried)
+    monkeypatch.setattr("dragoman.host.question.pattern.judge", tried)
     assert field_of({"type": "string", "pattern": "^(a+)+$", "default": "aaa"}).default == "aaa"
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.host.deeds import locate
-from dragoman.host.globs import (
+from dragoman.host.policy.deeds import locate
+from dragoman.host.policy.globs import (
     command_allowed,
     command_found,
     escaped,
@@ -18,7 +18,7 @@ from dragoman.host.globs import (
     name_matches,
     path_matches,
 )
-from dragoman.host.shell import Part, read_script
+from dragoman.host.shell.reader import Part, read_script
 from dragoman.workspace import Workspace
 
 

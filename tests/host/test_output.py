@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dragoman.host.output import CHUNK, LIVE_TAIL, SLICE, Chunk, Output
+from dragoman.host.terminal.output import CHUNK, LIVE_TAIL, SLICE, Chunk, Output
 
 LIMIT = 20.0
 

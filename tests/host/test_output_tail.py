@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.tail import OutputTail
+from dragoman.host.terminal.tail import OutputTail
 
 
 def fed(limit: int, *pieces: bytes) -> OutputTail:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.host.page import LONGEST, read_page
+from dragoman.host.question.page import LONGEST, read_page
 from dragoman.wire.connection import RpcRefusal
 
 

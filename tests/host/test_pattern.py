@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.host import pattern
-from dragoman.host.pattern import judge
+from dragoman.host.question import pattern
+from dragoman.host.question.pattern import judge
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.plain import LONGEST_LINE, LONGEST_SEQUENCE, Plain
-from dragoman.host.tail import OutputTail
+from dragoman.host.terminal.plain import LONGEST_LINE, LONGEST_SEQUENCE, Plain
+from dragoman.host.terminal.tail import OutputTail
 
 
 def read(*pieces: bytes, limit: int = 1_000_000, rows: int = 24, ended: bool = True) -> tuple[str, bool]:

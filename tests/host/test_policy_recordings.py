@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy import build
-from dragoman.host.remembered import derive
+from dragoman.host.policy.policy import build
+from dragoman.host.policy.remembered import derive
+from dragoman.host.policy.rules import Rule
 from dragoman.host.requests import Requests
-from dragoman.host.rules import Rule
 from dragoman.workspace import Workspace
 
 FOLDER = Path(os.environ.get("DRAGOMAN_RECORDINGS") or Path(__file__).resolve().parents[3] / "shared" / "recordings")

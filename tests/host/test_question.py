@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.host.question import (
+from dragoman.host.question.question import (
     CANCELLED,
     DECLINED,
     Question,

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.host.question import OnQuestion, Question, QuestionAnswer
-from dragoman.host.questions import KEEP_PAGES, Questions, Settled
+from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer
+from dragoman.host.question.questions import KEEP_PAGES, Questions, Settled
 from dragoman.wire.messages import Request
 
 LIMIT = 20.0

@@ -13,9 +13,9 @@ import pytest
 
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy import build
-from dragoman.host.remembered import Remembered, derive
-from dragoman.host.rules import Rule
+from dragoman.host.policy.policy import build
+from dragoman.host.policy.remembered import Remembered, derive
+from dragoman.host.policy.rules import Rule
 from dragoman.workspace import Workspace
 
 
@@ -237,8 +237,8 @@ def test_a_broken_file_is_told_and_allows_nothing(memory: Remembered, workspace:
 
 def test_two_processes_that_remember_at_the_same_time_both_do(memory: Remembered, workspace: Workspace) -> None:
     program = (
-        "import sys; from pathlib import Path; from dragoman.host.remembered import Remembered\n"
-        "from dragoman.host.rules import Rule; from dragoman.workspace import Workspace\n"
+        "import sys; from pathlib import Path; from dragoman.host.policy.remembered import Remembered\n"
+        "from dragoman.host.policy.rules import Rule; from dragoman.workspace import Workspace\n"
         "for number in range(20):\n"
         "    Remembered(Path(sys.argv[1])).add(Workspace(sys.argv[2]), [Rule('allow', line=f'{sys.argv[3]} {number}')])"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import config
 from dragoman.errors import ConfigError, InputError
-from dragoman.host.rules import Rule, user_rules
+from dragoman.host.policy.rules import Rule, user_rules
 
 
 def rules(home: Path, text: str) -> tuple[Rule, ...]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.host import shape
+from dragoman.host.files import shape
 
 texts = st.text(st.sampled_from("ab\n\r\ufeff"), max_size=12)
 

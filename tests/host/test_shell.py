@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.host import shell_tree
-from dragoman.host.shell import MAX_COMMANDS, MAX_LENGTH, Part, Script, read_argv, read_script
-from dragoman.host.shell_grammar import Simple, commands_in
-from dragoman.host.shell_tree import agrees
-from dragoman.host.shell_words import Unreadable
+from dragoman.host.shell import tree as shell_tree
+from dragoman.host.shell.grammar import Simple, commands_in
+from dragoman.host.shell.reader import MAX_COMMANDS, MAX_LENGTH, Part, Script, read_argv, read_script
+from dragoman.host.shell.tree import agrees
+from dragoman.host.shell.words import Unreadable
 
 
 def allowed_by(rule: str, script: Script) -> bool:
@@ -550,7 +550,7 @@ def test_deep_wrappers_end_in_something_unclear() -> None:
 
 
 def test_the_grammar_loads_only_with_the_first_command() -> None:
-    code = "import sys, dragoman, dragoman.host.shell; sys.exit('tree_sitter' in sys.modules)"
+    code = "import sys, dragoman, dragoman.host.shell.reader; sys.exit('tree_sitter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -744,5 +744,7 @@ def test_a_real_shell_runs_nothing_that_was_not_found(stubs: Stubs, shell: str, 
     "text", ["{\U0010d136", "{\u3042", "$\U0010ffff", "<<\U000e0001\nx", "${\u4e2d}", "[[ \U0001f600"]
 )
 def test_no_character_can_end_the_process(text: str) -> None:
-    program = "import sys; from dragoman.host.shell import read_script; [read_script(sys.argv[1]) for _ in range(50)]"
+    program = (
+        "import sys; from dragoman.host.shell.reader import read_script\nfor _ in range(50): read_script(sys.argv[1])"
+    )
     subprocess.run([sys.executable, "-c", program, text], check=True, timeout=60)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.terminals import DEFAULT_OUTPUT_LIMIT, MOST_TERMINALS
+from dragoman.host.terminal.terminals import DEFAULT_OUTPUT_LIMIT, MOST_TERMINALS
 from dragoman.proc._reaper_main import group_alive
 from dragoman.proc.reaper import reaper
 from dragoman.workspace import Workspace
@@ -285,7 +285,7 @@ async def test_no_command_is_left_when_we_are_killed(workspace: Workspace, lifel
     program = """
 import asyncio, sys
 from dragoman.host.host import Host
-from dragoman.host.rulebook import Rulebook, Sources
+from dragoman.host.policy.rulebook import Rulebook, Sources
 from dragoman.wire.messages import Request
 from dragoman.workspace import Workspace
 import msgspec

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.host.output import LIVE_TAIL, Chunk
-from dragoman.host.terminal import Terminal, TerminalSummary
-from dragoman.host.terminals import MOST_SHOWN, MOST_TERMINALS, SHOWN_TAIL, Terminals, wishes_of
-from dragoman.host.turns import BUDGET, Turns
+from dragoman.host.terminal.output import LIVE_TAIL, Chunk
+from dragoman.host.terminal.terminal import Terminal, TerminalSummary
+from dragoman.host.terminal.terminals import MOST_SHOWN, MOST_TERMINALS, SHOWN_TAIL, Terminals, wishes_of
+from dragoman.host.terminal.turns import BUDGET, Turns
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
@@ -288,7 +288,7 @@ async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slo
         await may_read.wait()
 
     monkeypatch.setattr(Turns, "pay", held_up)
-    monkeypatch.setattr("dragoman.host.terminal.LATE_OUTPUT_GRACE", 0.0)
+    monkeypatch.setattr("dragoman.host.terminal.terminal.LATE_OUTPUT_GRACE", 0.0)
     terminal = await commands.start("head -c 6000 /dev/zero; sleep 1000 & exit 0")
     waiting = asyncio.create_task(terminal.wait())
     async with asyncio.timeout(LIMIT):

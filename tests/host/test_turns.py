@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dragoman.host.turns import BUDGET, BURST, Turns, turns
+from dragoman.host.terminal.turns import BUDGET, BURST, Turns, turns
 
 
 async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -> None:

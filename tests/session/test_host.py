@@ -10,8 +10,8 @@ import pytest
 
 from dragoman.errors import InputError, RequestFailed
 from dragoman.host.permission import PermissionRequest, answer_later
-from dragoman.host.question import Question, QuestionAnswer
-from dragoman.host.rules import Rule
+from dragoman.host.policy.rules import Rule
+from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import LIMIT, config, play, runtime_of, session_of

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import AuthenticationRequired, InputError, RequestFailed, StartError
-from dragoman.host.question import Question
+from dragoman.host.question.question import Question
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.login import Login, login
 from dragoman.session.login_method import LoginMethod

@@ -20,8 +20,8 @@ from dragoman.backend.stream import MessageStream
 from dragoman.backend.tap import Tap
 from dragoman.errors import DragomanError, SessionBusy, SessionClosed, SilentFailure
 from dragoman.host.permission import PermissionRequest, Reply
+from dragoman.host.policy.rulebook import Sources
 from dragoman.host.requests import Requests
-from dragoman.host.rulebook import Sources
 from dragoman.proc.link import AgentLink
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle

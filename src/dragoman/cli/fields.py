@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dragoman.cli.pieces import Span
 from dragoman.cli.text import columns, cut, exact, one_line
-from dragoman.host.fields import (
+from dragoman.host.question.fields import (
     FORMATS,
     BooleanField,
     ChoiceField,

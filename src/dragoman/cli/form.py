@@ -21,9 +21,9 @@ from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
 from dragoman.cli.text import columns, exact, one_line, plain
-from dragoman.host.fields import ChoicesField, Field, Problem, Value
-from dragoman.host.page import Page
-from dragoman.host.question import Question, QuestionAnswer
+from dragoman.host.question.fields import ChoicesField, Field, Problem, Value
+from dragoman.host.question.page import Page
+from dragoman.host.question.question import Question, QuestionAnswer
 
 # Lines of what the agent says that are shown. The rest is counted, never left out in silence.
 LINES = 24

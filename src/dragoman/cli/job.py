@@ -13,9 +13,9 @@ import msgspec
 from dragoman.cli.prompt import prompt_parts
 from dragoman.config import Access, Config, load
 from dragoman.errors import InputError
-from dragoman.host.access import parse_access
 from dragoman.host.permission import OnPermission
-from dragoman.host.rulebook import Sources, sources_of
+from dragoman.host.policy.access import parse_access
+from dragoman.host.policy.rulebook import Sources, sources_of
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.prompt import Part

@@ -13,7 +13,7 @@ import click
 
 from dragoman._version import __version__
 from dragoman.cli.agents import agents
-from dragoman.cli.chat import chat
+from dragoman.cli.chat.command import chat
 from dragoman.cli.login import login
 from dragoman.cli.model_server import model_server
 from dragoman.cli.policy import policy

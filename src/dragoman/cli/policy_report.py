@@ -19,15 +19,15 @@ from dragoman.cli.output import LEAST_WIDTH, terminal_width
 from dragoman.cli.text import exact, plain
 from dragoman.config import Config, load
 from dragoman.errors import DragomanError, InputError
-from dragoman.host.access import BUILT_IN
-from dragoman.host.kept import folder_key
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy import Finding, named
-from dragoman.host.remembered import Entry, Remembered
+from dragoman.host.policy.access import BUILT_IN
+from dragoman.host.policy.kept import folder_key
+from dragoman.host.policy.policy import Finding, named
+from dragoman.host.policy.remembered import Entry, Remembered
+from dragoman.host.policy.rules import Layer, Rule, Verdict
+from dragoman.host.policy.standing import standing
+from dragoman.host.policy.trust import POLICY_FILE, trust, untrust
 from dragoman.host.requests import Requests
-from dragoman.host.rules import Layer, Rule, Verdict
-from dragoman.host.standing import standing
-from dragoman.host.trust import POLICY_FILE, trust, untrust
 from dragoman.workspace import Workspace
 
 P = ParamSpec("P")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dragoman.cli.job import Job, option_value
-from dragoman.host.question import OnQuestion
+from dragoman.host.question.question import OnQuestion
 from dragoman.proc.link import AgentLink
 from dragoman.session.client import limits_of
 from dragoman.session.diagnostics import Diagnostic

@@ -2,11 +2,14 @@
 
 permission  what a person or program is asked, and how it is answered
 requests    the agent's requests as such questions
-access      what each access allows, refuses and asks (pure)
-broker      the questions that wait for an answer
+policy/     what the agent may do; shell/ reads its commands
+desk        where requests are decided
+broker      those that wait for an answer; callback asks a program's function
 approvals   what was allowed with its content shown, so that it is not asked again when it is carried out
-files       text files inside the workspace
-terminals   commands inside the workspace
-handlers    what a caller puts in the place of these two
-host        the agent's requests of one session, answered
+files/      text files inside the workspace
+terminal/   commands inside the workspace
+question/   what the agent asks the user
+handlers    what a caller puts in the place of our files and terminals
+refusals    the errors that the host answers with
+host        the agent's requests of one session, served
 """

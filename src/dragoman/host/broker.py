@@ -23,8 +23,8 @@ from dragoman.host.permission import (
     answer_later,
     answer_of,
 )
-from dragoman.host.rulebook import Rulebook
-from dragoman.host.rules import Verdict
+from dragoman.host.policy.rulebook import Rulebook
+from dragoman.host.policy.rules import Verdict
 from dragoman.wire.messages import RequestId
 
 By: TypeAlias = Literal["rule", "person", "callback", "default", "timeout", "cancel"]

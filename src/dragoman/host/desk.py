@@ -15,9 +15,9 @@ import msgspec
 from dragoman.host.approvals import Approvals
 from dragoman.host.broker import Broker, Decision, Waiting, by_rule
 from dragoman.host.permission import CANCELLED, OnPermission, PermissionRequest
+from dragoman.host.policy.rulebook import Rulebook
+from dragoman.host.policy.rules import Rule, Verdict
 from dragoman.host.refusals import denied, withdrawn
-from dragoman.host.rulebook import Rulebook
-from dragoman.host.rules import Rule, Verdict
 from dragoman.record import notes
 from dragoman.wire.messages import Request, RequestId
 from dragoman.wire.vocabulary import PermissionOption, PermissionOptionKind

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from dragoman.host.files.text_files import Found, Target, check_same, locate
 from dragoman.host.refusals import failed, not_found
-from dragoman.host.text_files import Found, Target, check_same, locate
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
 

@@ -17,18 +17,18 @@ import msgspec
 
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
 from dragoman.host.desk import Desk
-from dragoman.host.files import Buffers, OwnFiles
+from dragoman.host.files.files import Buffers, OwnFiles
+from dragoman.host.files.text_files import locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
 from dragoman.host.permission import OnPermission
-from dragoman.host.question import OnQuestion
-from dragoman.host.questions import Questions, Settled
+from dragoman.host.policy.rulebook import Rulebook
+from dragoman.host.policy.rules import Rule
+from dragoman.host.question.question import OnQuestion
+from dragoman.host.question.questions import Questions, Settled
 from dragoman.host.refusals import invalid, not_offered
 from dragoman.host.requests import Known, Requests
-from dragoman.host.rulebook import Rulebook
-from dragoman.host.rules import Rule
-from dragoman.host.terminal import Terminal
-from dragoman.host.terminals import Terminals
-from dragoman.host.text_files import locate
+from dragoman.host.terminal.terminal import Terminal
+from dragoman.host.terminal.terminals import Terminals
 from dragoman.proc.environment import agent_environment
 from dragoman.record import notes
 from dragoman.wire import lenient

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.host.access import parse_access
 from dragoman.host.permission import OnPermission
-from dragoman.host.question import OnQuestion
-from dragoman.host.rulebook import sources_of
-from dragoman.host.rules import Rule
+from dragoman.host.policy.access import parse_access
+from dragoman.host.policy.rulebook import sources_of
+from dragoman.host.policy.rules import Rule
+from dragoman.host.question.question import OnQuestion
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, read_handle, with_servers
 from dragoman.session.prompt import Input

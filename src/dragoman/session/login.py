@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from dragoman.errors import AuthenticationRequired, CommandNotFound, InputError, InvalidFrame, StartError
-from dragoman.host.question import OnQuestion
+from dragoman.host.question.question import OnQuestion
 from dragoman.proc.environment import agent_environment, resolve
 from dragoman.session.client import Agent, LocalClient
 from dragoman.session.diagnostics import Diagnostic

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dragoman.errors import NOT_FOUND, DragomanError
-from dragoman.host.questions import Questions
+from dragoman.host.question.questions import Questions
 from dragoman.host.refusals import not_offered
 from dragoman.proc.link import AgentLink
 from dragoman.record.conversation import Conversation

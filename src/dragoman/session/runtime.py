@@ -28,10 +28,10 @@ from dragoman.errors import (
     StartError,
     StartTimeout,
 )
-from dragoman.host.access import parse_access
-from dragoman.host.question import OnQuestion
-from dragoman.host.questions import Questions
-from dragoman.host.rulebook import Sources
+from dragoman.host.policy.access import parse_access
+from dragoman.host.policy.rulebook import Sources
+from dragoman.host.question.question import OnQuestion
+from dragoman.host.question.questions import Questions
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import start_failure
 from dragoman.session.capabilities import Capabilities, capabilities_of

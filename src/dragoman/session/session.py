@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal
 from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
 from dragoman.host.permission import Reply
-from dragoman.host.rulebook import Rulebook
-from dragoman.host.rules import Rule
-from dragoman.host.terminal import Terminal
+from dragoman.host.policy.rulebook import Rulebook
+from dragoman.host.policy.rules import Rule
+from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.session import settings

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.host.access import Access, parse_access
-from dragoman.host.files import Buffers
+from dragoman.host.files.files import Buffers
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
-from dragoman.host.question import OnQuestion
-from dragoman.host.rules import Rule
+from dragoman.host.policy.access import Access, parse_access
+from dragoman.host.policy.rules import Rule
+from dragoman.host.question.question import OnQuestion
 from dragoman.session.servers import exact
 from dragoman.views.events import Event
 from dragoman.wire.address import check_headers, read_address

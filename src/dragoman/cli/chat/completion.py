@@ -1,0 +1,89 @@
+"""What Tab offers: the agent's commands (`/`), ours (`:`) with their values, and files (`@`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from dragoman.cli.chat.commands import COMMANDS, PREFIX, choices
+from dragoman.cli.text import one_line
+from dragoman.record.fold import SessionFold
+
+# Of a folder with more, what is typed next narrows it down.
+MOST_FILES = 200
+
+
+class ChatCompleter(Completer):
+    """`known` is what the session is known to offer, or None while there is no session."""
+
+    def __init__(self, known: Callable[[], SessionFold | None], cwd: Path) -> None:
+        self._known = known
+        self._cwd = cwd
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if text.startswith("/") and not any(character.isspace() for character in text):
+            return self._slash(text)
+        if text.startswith(PREFIX) and "\n" not in text:
+            return self._own(text)
+        word = text.split()[-1] if text and not text[-1].isspace() else ""
+        return self._files(word[1:]) if word.startswith("@") else ()
+
+    def _slash(self, text: str) -> Iterable[Completion]:
+        fold = self._known()
+        for command in fold.commands if fold is not None else ():
+            # A name that holds more than a word cannot be typed as one.
+            if command.name.lower().startswith(text[1:].lower()) and command.name.split() == [command.name]:
+                hint = f" {one_line(command.hint, 30)}" if command.hint else ""
+                yield _completion(
+                    f"/{command.name}", text, shown=f"/{command.name}{hint}", about=command.description, more=bool(hint)
+                )
+
+    def _own(self, text: str) -> Iterable[Completion]:
+        name, space, rest = text[len(PREFIX) :].partition(" ")
+        if not space:
+            for command in COMMANDS:
+                if command.name.startswith(name):
+                    shown = f"{PREFIX}{command.name} {command.arguments}".rstrip()
+                    yield _completion(
+                        f"{PREFIX}{command.name}", text, shown=shown, about=command.about, more=bool(command.arguments)
+                    )
+            return
+        fold = self._known()
+        given, _, typed = rest.rpartition(" ")
+        for choice in choices(name, given, fold) if fold is not None else ():
+            if typed.lower() in (choice.value.lower()[: len(typed)], choice.name.lower()[: len(typed)]):
+                name_too = choice.name if choice.name.lower() != choice.value.lower() else ""
+                about = ": ".join(part for part in (name_too, choice.description) if part)
+                yield _completion(choice.value, typed, shown=choice.value, about=about)
+
+    def _files(self, typed: str) -> Iterable[Completion]:
+        folder, _, beginning = typed.rpartition("/")
+        place = self._cwd / Path(f"{folder}/" if folder or typed.startswith("/") else ".")
+        try:
+            with os.scandir(place.expanduser()) as listing:
+                # Hidden files only where they are meant.
+                found = [
+                    (entry.name, entry.is_dir())
+                    for entry in listing
+                    if entry.name.startswith(beginning) and (beginning or not entry.name.startswith("."))
+                ]
+        except (OSError, RuntimeError, ValueError):
+            return
+        for name, is_folder in sorted(found, key=lambda item: (not item[1], item[0]))[:MOST_FILES]:
+            path = f"{folder}/{name}" if folder or typed.startswith("/") else name
+            if path.isprintable() and " " not in path:
+                yield _completion(f"@{path}{'/' if is_folder else ''}", f"@{typed}", shown=f"{name}{'/' * is_folder}")
+
+
+def _completion(text: str, typed: str, *, shown: str, about: str = "", more: bool = False) -> Completion:
+    return Completion(
+        text + (" " if more else ""),
+        start_position=-len(typed),
+        display=one_line(shown, 40),
+        display_meta=one_line(about, 100),
+    )

@@ -1,0 +1,76 @@
+"""The accesses, as rules: what each of them allows, refuses and asks. Data.
+
+A request is judged by what it does, and by all that it does: its kind is the agent's word, so that a `read` with a
+command in it is a command, and one with a diff a write. The strictest verdict on any of its deeds is the verdict.
+
+                          read-only   ask     edit-inside   full
+    think                 allow       ask     allow         allow
+    read, inside          allow       ask     allow         allow
+    read, outside         deny        ask     ask           allow
+    read, no path known   ask         ask     ask           allow
+    write, inside         deny        ask     allow         allow
+    write, anywhere else  deny        ask     ask           allow     (also under .git/ and .dragoman/)
+    run a command         deny        ask     ask           allow
+    fetch                 deny        ask     ask           allow     network=True allows, False denies, in every column
+    search, no path       ask         ask     ask           allow     the same with web_search
+    anything else         deny        ask     ask           allow
+
+What no rule is about is asked. `network` does not look into commands: what a command does can be held only by a
+sandbox.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.config import ACCESS, ACCESS_ALIASES, Access, read_access
+from dragoman.errors import InputError
+from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.rules import Rule, Verdict
+from dragoman.workspace import Workspace
+
+__all__ = ["BUILT_IN", "PRESETS", "Access", "Verdict", "judge", "parse_access"]
+
+# The source of rules that nobody wrote down: they follow from what was chosen, which is their reason.
+BUILT_IN: Final = "built in"
+
+_READ_ONLY, _ASK, _EDIT_INSIDE, _FULL = (f"access is {access}" for access in ACCESS)
+
+PRESETS: Final[dict[Access, tuple[Rule, ...]]] = {
+    "read-only": (
+        Rule("allow", _READ_ONLY, kind="think", source=BUILT_IN),
+        Rule("allow", _READ_ONLY, kind="read", where="inside", source=BUILT_IN),
+        Rule("deny", _READ_ONLY, kind="read", where="outside", source=BUILT_IN),
+        Rule("deny", _READ_ONLY, kind=("write", "run", "fetch", "mcp", "other"), source=BUILT_IN),
+    ),
+    "ask": (Rule("ask", _ASK, source=BUILT_IN),),
+    "edit-inside": (
+        Rule("allow", _EDIT_INSIDE, kind="think", source=BUILT_IN),
+        Rule("allow", _EDIT_INSIDE, kind=("read", "write"), where="inside", source=BUILT_IN),
+    ),
+    "full": (Rule("allow", _FULL, source=BUILT_IN),),
+}
+
+
+def parse_access(text: str) -> Access:
+    """An access by its name or alias."""
+    try:
+        return read_access(text.strip().lower() if isinstance(text, str) else text)
+    except ValueError:
+        alias = {name: f"{name} (or {short})" for short, name in ACCESS_ALIASES.items()}
+        choices = ", ".join(alias.get(name, name) for name in ACCESS)
+        raise InputError(f"access is {text!r}; expected one of: {choices}") from None
+
+
+def judge(
+    access: Access,
+    request: PermissionRequest,
+    workspace: Workspace,
+    *,
+    network: bool | None = None,
+    web_search: bool | None = None,
+) -> Verdict:
+    """What the access alone answers, without any rule of the user's."""
+    from dragoman.host.policy.policy import build  # it is built of the rules above
+
+    return build(access, network=network, web_search=web_search).judge(request, workspace)
