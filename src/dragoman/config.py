@@ -59,6 +59,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     idle_limit: float | None = None
     # Agents have been seen to write lines of tens of MB (images, whole files).
     line_limit: int = 64 * 1024 * 1024
+    # Whether the command line keeps what was said in the journal. Without it nothing can be found again, or resumed.
+    journal: bool = True
     # How long a question may wait for its answer; then it is refused. None: someone may be at lunch.
     permission_timeout: float | None = None
     agents: dict[str, Table] = {}
@@ -224,6 +226,14 @@ def _optional_limit(value: object) -> float | None:
     return None if value in ("none", "off") else _limit(value)
 
 
+def _switch(value: object) -> bool:
+    if value in ("on", "true", "yes", "1", True):
+        return True
+    if value in ("off", "false", "no", "0", False):
+        return False
+    raise ValueError
+
+
 def _size(value: object) -> int:
     if isinstance(value, str) and (match := re.fullmatch(r"(\d+) ?(|KiB|MiB|GiB)", value.strip())):
         value = int(match[1]) * 1024 ** ("", "KiB", "MiB", "GiB").index(match[2])
@@ -249,6 +259,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "deadline": _OPTIONAL_LIMIT,
     "idle_limit": _OPTIONAL_LIMIT,
     "permission_timeout": _OPTIONAL_LIMIT,
+    "journal": Setting(_switch, "on or off", ("on", "off")),
     "line_limit": Setting(_size, 'a number of bytes, or a text such as "64MiB", of at least 64 KiB'),
 }
 

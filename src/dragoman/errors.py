@@ -22,9 +22,13 @@ DragomanError
 ├── RunFailed                a run ended, but not well                                              agent
 │   ├── StoppedEarly         max_tokens, max_turn_requests or refusal
 │   ├── SilentFailure        `end_turn` without a single word, thought, tool call or plan
+│   ├── OutputInvalid        no value of the wanted type within the rounds; carries what was wrong
+│   ├── GuardFailed          a guard still objects when the rounds are used up
+│   ├── BudgetNotReported    a budget on a figure that the agent never reports
 │   └── LimitExceeded        a limit of ours ended it                                               transient
 │       ├── DeadlineExceeded     the run's deadline
-│       └── IdleLimitExceeded    nothing was heard for too long
+│       ├── IdleLimitExceeded    nothing was heard for too long
+│       └── BudgetExceeded       a budget is used up (named)                                        agent
 └── Cancelled                the request was cancelled (-32800)                                     cancelled
 
 Each error has a `category` that says whether trying again can help, and `guidance`: what the person
@@ -237,3 +241,48 @@ class IdleLimitExceeded(LimitExceeded):
 
 class Cancelled(DragomanError):
     category = "cancelled"
+
+
+class OutputInvalid(RunFailed):
+    """The rounds are used up and no value of the wanted type came. `problems` are those of the last one given."""
+
+    default_guidance = "Raise max_rounds, say in the prompt what is wanted, or make the type simpler."
+
+    def __init__(self, message: str, *, problems: Sequence[str] = (), guidance: str | None = None) -> None:
+        super().__init__(message, guidance=guidance)
+        self.problems = tuple(problems)
+
+
+class GuardFailed(RunFailed):
+    """The rounds are used up and a guard still objects. `reasons` are what it said last."""
+
+    default_guidance = "Raise max_rounds, or say in the prompt what the guard looks for."
+
+    def __init__(self, message: str, *, reasons: Sequence[str] = (), guidance: str | None = None) -> None:
+        super().__init__(message, guidance=guidance)
+        self.reasons = tuple(reasons)
+
+
+class BudgetExceeded(LimitExceeded):
+    """A budget is used up. `budget` is its name; `used` and `allowed` are in its own unit."""
+
+    category = "agent"  # trying again would only spend it once more
+    default_guidance = "Raise the budget, or give it a smaller task."
+
+    def __init__(
+        self, message: str, *, budget: str, used: float | None = None, allowed: float, guidance: str | None = None
+    ) -> None:
+        super().__init__(message, guidance=guidance)
+        self.budget = budget
+        self.used = used
+        self.allowed = allowed
+
+
+class BudgetNotReported(RunFailed):
+    """A budget is set on a figure that the agent never reports: nobody can tell whether it is kept."""
+
+    default_guidance = "Leave this budget out, or set seconds or tool_calls, which are counted here."
+
+    def __init__(self, message: str, *, budget: str, guidance: str | None = None) -> None:
+        super().__init__(message, guidance=guidance)
+        self.budget = budget

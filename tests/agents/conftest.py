@@ -18,6 +18,7 @@ from dragoman import AgentRuntime, AgentSpec, Limits, Session, SessionConfig, Wo
 from dragoman.agents.preset import load_preset
 from dragoman.config import load
 from dragoman.host.permission import OnPermission
+from dragoman.host.policy.sources import Sources
 from dragoman.proc._reaper_main import marked
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
@@ -144,7 +145,8 @@ class Stage:
     @asynccontextmanager
     async def runtime(self, **limits: float) -> AsyncIterator[AgentRuntime]:
         launch_it = recorded(self.lines.append, self._launch)
-        async with AgentRuntime(self.spec, limits=Limits(**limits), launch=launch_it) as runtime:
+        sources = Sources(self.home / ".dragoman")
+        async with AgentRuntime(self.spec, limits=Limits(**limits), sources=sources, launch=launch_it) as runtime:
             yield runtime
 
     async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:

@@ -185,7 +185,9 @@ def test_a_session_is_saved_and_resumed(cli: Cli, on_terminal: On) -> None:
     terminal.until(b"Saved")
     assert "Go on with it: dragoman chat --resume" in left(terminal)
     handle = json.loads((cli.workspace / "talk.json").read_text())
-    again = started(on_terminal, "--resume", "talk.json", "--save", "again.json")
+    again = on_terminal("chat", "--resume", "talk.json", "--save", "again.json")
+    again.until(b"The session goes on where it was left.")
+    again.until(b"access")
     left(again)
     assert json.loads((cli.workspace / "again.json").read_text())["session_id"] == handle["session_id"]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,3 +47,13 @@ def test_the_counts_add_up(old: list[str], new: list[str]) -> None:
     added, removed = changes([diff("\n".join(old), "\n".join(new))])
     assert added - removed == len(new) - len(old)
     assert (added, removed) == (0, 0) or old != new
+
+
+@pytest.mark.parametrize("sign", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
+def test_a_line_end_that_becomes_something_else_is_a_change_to_see(sign: str) -> None:
+    changed = Diff(path="x", old_text="# checked:\ncheck()\n", new_text=f"# checked:{sign}check()\n")
+    assert ("+", f"# checked:{sign}check()") in lines_of(changed, context=1)
+
+
+def test_line_ends_of_another_system_are_no_change() -> None:
+    assert lines_of(Diff(path="x", old_text="a\r\nb\r\n", new_text="a\nb\n"), context=1) == []

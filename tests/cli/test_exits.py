@@ -87,7 +87,7 @@ def test_every_error_has_a_code() -> None:
 
 
 def test_a_run_that_failed_after_a_refusal_was_refused() -> None:
-    refused = denials(resolved("access", "reject_once"))
+    refused = denials(resolved("rule", "reject_once"))
     assert code_of_error(errors.StoppedEarly("x", stop_reason="refusal"), opened=True, denials=refused) == 5
     assert code_of_error(errors.AgentCrashed("x"), opened=True, denials=refused) == 1
     assert code_of_result("cancelled", refused) == 5
@@ -96,30 +96,30 @@ def test_a_run_that_failed_after_a_refusal_was_refused() -> None:
 
 def test_a_run_that_did_nothing_after_a_refusal_was_refused() -> None:
     assert code_of_result("success", denials()) == 0
-    assert code_of_result("success", denials(resolved("access", "reject_once"))) == 5
+    assert code_of_result("success", denials(resolved("rule", "reject_once"))) == 5
     assert code_of_result("success", denials(resolved("default", None), ended("failed"))) == 5
     assert code_of_result("success", denials(ended("completed"), resolved("default", "reject_once"))) == 5
 
 
 def test_a_file_or_a_command_that_was_refused_counts_as_well() -> None:
-    assert code_of_result("success", denials(wrote("denied", "access"))) == 5
+    assert code_of_result("success", denials(wrote("denied", "rule"))) == 5
     assert code_of_result("success", denials(not_run("rule"), ended("failed"))) == 5
     assert denials(wrote("denied", "default"), not_run("default")).unasked == 2
-    assert code_of_result("success", denials(wrote("denied", "callback"), wrote("failed", "access"))) == 0
-    assert code_of_result("success", denials(not_run("access"), wrote("done", "access"))) == 0
+    assert code_of_result("success", denials(wrote("denied", "callback"), wrote("failed", "rule"))) == 0
+    assert code_of_result("success", denials(not_run("rule"), wrote("done", "rule"))) == 0
 
 
 def test_a_run_that_found_another_way_is_done() -> None:
-    assert code_of_result("success", denials(resolved("access", "reject_once"), ended("completed"))) == 0
+    assert code_of_result("success", denials(resolved("rule", "reject_once"), ended("completed"))) == 0
 
 
 def test_a_persons_no_is_no_failure() -> None:
     assert code_of_result("success", denials(resolved("callback", "reject_once"))) == 0
-    assert code_of_result("success", denials(resolved("access", "allow_once"))) == 0
+    assert code_of_result("success", denials(resolved("rule", "allow_once"))) == 0
 
 
 def test_only_what_nobody_was_asked_about_calls_for_advice() -> None:
-    assert denials(resolved("access", "reject_once")).unasked == 0
+    assert denials(resolved("rule", "reject_once")).unasked == 0
     assert denials(resolved("default", "reject_once"), resolved("default", None)).unasked == 2
 
 

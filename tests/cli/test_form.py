@@ -222,6 +222,7 @@ async def test_lines_fit_the_terminal(people: list[Person], width: int) -> None:
     _, seen = await told(people, DEMO, "1\n", "Ada\n", "\n", "1\n", "\n", "s\n", width=width)
     ours = [line for line in seen.split("\n") if "): " not in line]
     assert max(map(len, ours)) <= width
+    assert all(len(line) <= width for line in seen.split("\n") if line.startswith("Send"))
 
 
 async def test_a_page_is_shown_whole_and_opened_only_when_told(people: list[Person]) -> None:

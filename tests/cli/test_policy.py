@@ -89,6 +89,7 @@ def test_the_reason_of_a_rule_and_what_it_overruled_are_told(ruled: Cli) -> None
 
 def test_what_is_tested_is_what_the_options_say(ruled: Cli) -> None:
     assert judged(ruled, "--kind", "edit", "--path", "src/a.py")["decision"] == "allow"
+    assert judged(ruled, "--kind", "write", "--path", "src/a.py")["decision"] == "allow"
     assert judged(ruled, "--kind", "edit", "--path", ".git/config")["layer"] == "guard"
     assert judged(ruled, "--access", "read-only", "npm run build")["decision"] == "deny"
     assert judged(ruled, "--url", "https://example.org/")["decision"] == "ask"
@@ -107,6 +108,12 @@ def test_a_tool_call_is_taken_as_agents_report_it(ruled: Cli, option: list[str])
     assert found["decision"] == "ask"
 
 
+def test_a_tool_call_is_judged_as_the_agents_that_is_named(ruled: Cli) -> None:
+    call = json.dumps({"kind": "fetch", "title": "Fetch", "rawInput": {"url": "https://example.org/"}})
+    assert judged(ruled, call)["decision"] == "ask"
+    assert judged(ruled, call, "-a", "codex")["decision"] == "allow"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -114,6 +121,7 @@ def test_a_tool_call_is_taken_as_agents_report_it(ruled: Cli, option: list[str])
         (["--tool-call", "{"], "the tool call cannot be read"),
         (["--tool-call", "[]"], "the tool call is no JSON object"),
         (['{"kind": "read"}', "--path", "x"], "a tool call says all by itself"),
+        (["--kind", "edt", "--path", "x"], 'there is no kind "edt"; did you mean edit?'),
         (["--access", "yolo", "ls"], 'access is "yolo"'),
         (["--cwd", "/nowhere", "ls"], "does not exist"),
     ],

@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.cli.ask import Asker, answer_with, choices, chosen, details, for_good, headline
+from dragoman.cli.ask import Asker, answer_with, choices, details, folded, for_good, headline
 from dragoman.cli.follow import Follower
 from dragoman.cli.output import Outbox
 from dragoman.cli.pieces import Span
 from dragoman.cli.screen import Screen, without_colours
+from dragoman.cli.text import columns
+from dragoman.cli.typed_line import chosen
 from dragoman.host.permission import Option, PermissionRequest
 from dragoman.wire.vocabulary import Diff
 
@@ -159,6 +161,31 @@ def test_a_question_tells_command_paths_and_changes() -> None:
     ]
 
 
+async def test_once_stands_before_always_whatever_the_agents_order(capfd: pytest.CaptureFixture[str]) -> None:
+    # goose 1.34.0 lists them so, and names them by their kinds.
+    kinds = ("allow_always", "allow_once", "mine", "reject_once", "reject_always")
+    request = asked(options=tuple(Option(f"id-{kind}", kind, kind) for kind in kinds))
+    assert shown(request).splitlines()[1:] == [
+        "  1  Allow once",
+        "  2  Always allow",
+        "  3  Reject once",
+        "  4  Always reject",
+        "  5  mine  (what it does is not known)",
+    ]
+    master, slave = pty.openpty()
+    screen = AskedScreen()
+    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    try:
+        async with asyncio.timeout(LIMIT):
+            answer = asyncio.create_task(asker(request))
+            await screen.prompts.get()
+            os.write(master, b"1\n")
+            assert (await answer).option_id == "id-allow_once"
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
 def test_what_a_question_leaves_out_it_counts() -> None:
     assert "… 84 more lines" in shown(asked(command="\n".join(f"echo {number}" for number in range(100))))
     many = Diff(path="/project/a", old_text=None, new_text="line\n" * 50)
@@ -167,6 +194,12 @@ def test_what_a_question_leaves_out_it_counts() -> None:
 
 def test_a_question_about_something_unknown_shows_its_input() -> None:
     assert '  {"url":"https://example.com"}' in shown(asked(raw_input={"url": "https://example.com"}))
+    once = shown(asked(paths=("/project/a",), raw_input={"path": "/project/a"}))
+    assert "  a\n  1  Allow" in once
+    assert "{" not in once
+    assert '{"path":"/project/a","force":true}' in shown(
+        asked(paths=("/project/a",), raw_input={"path": "/project/a", "force": True})
+    )
 
 
 def test_nothing_in_a_question_acts_on_the_terminal() -> None:
@@ -252,6 +285,7 @@ async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.Capture
             os.write(master, b"1\n")
             assert (await first).option_id == "yes"
             await screen.prompts.get()
+            assert capfd.readouterr().err.startswith("\n? Second")
             os.write(master, b"2\n")
             assert (await second).option_id == "no"
             assert screen.follower.free.is_set()
@@ -337,3 +371,44 @@ async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
         os.close(master)
         os.close(slave)
     assert (answer.allowed, answer.always) == (allowed, True)
+
+
+def test_where_and_with_what_a_command_runs_is_shown_by_whatever_keys_it_is_told() -> None:
+    said = {"command": "make", "workdir": "/elsewhere", "environment": [{"name": "CC", "value": "./x"}]}
+    text = shown(asked(command="make", raw_input=said))
+    assert "  in /elsewhere\n  with environment=[{'name': 'CC', 'value': './x'}]\n" in text
+    unclear = shown(asked(command="make", raw_input={"cwd": "/a", "dir": "/b"}))
+    assert "  in a folder that is not clear from what it says\n" in unclear
+
+
+def test_files_that_only_the_input_names_are_shown_beside_a_diff() -> None:
+    diff = Diff(path="/project/a", old_text="x", new_text="y")
+    text = shown(asked(diffs=(diff,), raw_input={"path": "a", "edits": [{"file_path": "/etc/passwd"}]}))
+    assert "    + y\n  /etc/passwd\n" in text
+    assert text.count("\n  a") == 2  # the diff's own, and our word for always
+
+
+def test_files_beyond_number_are_counted() -> None:
+    text = shown(asked(paths=tuple(f"/project/{number}" for number in range(1000))))
+    assert "  … 984 more files\n" in text
+
+
+def test_blanks_do_not_push_the_beginning_of_a_command_out_of_sight() -> None:
+    text = shown(asked(command=f"rm -rf ~;{' ' * 9_000}npm test\nls"))
+    assert "  $ rm -rf ~;" in text
+    assert "  … 7,817 more characters and 1 more line\n" in text
+    assert "npm test" not in text
+    assert len(text) < 2_000
+    assert "npm test" in "".join(
+        without_colours(spans) for spans in details(asked(command=f"a{' ' * 9_000}npm test"), Path("/"), limited=False)
+    )
+    wide = Diff(path="/project/a", old_text=None, new_text=f"bad(){' ' * 9_000}good()\n")
+    assert "    … 7,811 more characters\n" in shown(asked(diffs=(wide,)))
+
+
+def test_what_is_too_long_for_a_line_is_set_in() -> None:
+    lines = [*folded((Span("  $ " + "x" * 30), Span(" (dim)", "dim")), 20)]
+    shown = ["".join(span.text for span in line) for line in lines]
+    assert shown == ["  $ " + "x" * 15, "      " + "x" * 13, "      xx (dim)"]
+    assert [*folded((Span("  short"),), 20)] == [(Span("  short"),)]
+    assert all(columns("".join(span.text for span in line)) < 20 for line in folded((Span("漢" * 50),), 20))

@@ -159,12 +159,56 @@ def asked_and(by: str, kind: str | None, *, verbose: bool = False) -> list[str]:
 
 
 def test_what_was_decided_for_the_user_is_told() -> None:
-    assert asked_and("access", "reject_once") == ["✗ not allowed: Run x (access is read-only)"]
-    assert asked_and("access", None) == ["✗ not allowed: Run x (access is read-only)"]
+    assert asked_and("rule", "reject_once") == ["✗ not allowed: Run x (access is read-only)"]
+    assert asked_and("rule", None) == ["✗ not allowed: Run x (access is read-only)"]
     assert asked_and("default", "reject_once") == ["✗ not allowed: Run x (nobody to ask)"]
-    assert asked_and("access", "allow_once") == []
-    assert asked_and("access", "allow_once", verbose=True) == ["✓ allowed: Run x (access is read-only)"]
+    assert asked_and("rule", "allow_once") == []
+    assert asked_and("rule", "allow_once", verbose=True) == ["✓ allowed: Run x (access is read-only)"]
     assert asked_and("callback", "reject_once") == []
+
+
+def test_the_rule_that_refused_is_told_to_its_end() -> None:
+    told = lines(
+        events.PermissionRequested(*HEAD, "p1", "t1", "Run `ls`", "execute", None, (), (), ()),
+        events.PermissionResolved(
+            *HEAD,
+            "p1",
+            "t1",
+            "selected",
+            "o",
+            "reject_once",
+            decision="deny",
+            decided_by="rule",
+            reason="it runs a command",
+            rule="deny command ls * (.dragoman/policy.toml:1)",
+            layer="workspace",
+        ),
+        using=renderer(width=50),
+    )
+    assert told == [
+        "✗ not allowed: Run `ls` (it runs a command: deny",
+        "  command ls * (.dragoman/policy.toml:1))",
+    ]
+
+
+def answered(reason: str, *remembered: str, by: str = "person") -> list[str]:
+    return lines(
+        events.PermissionResolved(
+            *HEAD, "p1", "t1", "selected", "o", "allow_always", decided_by=by, reason=reason, remembered=remembered
+        )
+    )
+
+
+def test_what_a_person_answered_for_good_is_told_with_the_way_back() -> None:
+    assert answered("a person allowed it; remembered for this workspace (3f9a1c): allow command ls", "3f9a1c") == [
+        "· remembered for this workspace (3f9a1c): allow command ls",
+        "  To forget it: dragoman policy revoke 3f9a1c",
+    ]
+    assert answered("a person allowed it; it cannot be remembered: too little") == [
+        "· it cannot be remembered: too little"
+    ]
+    assert answered("a person allowed it") == []
+    assert answered("on_permission allowed it; remembered", "3f9a1c", by="callback") == []
 
 
 def test_what_is_no_text_is_named() -> None:

@@ -79,7 +79,7 @@ def test_a_file_that_is_not_there_is_told_only_to_those_who_want_to_know() -> No
         (written(diff=Diff(path="/x", old_text="a", new_text="a")), "✓ write src/a.py  unchanged"),
         (written("failed", error="disk full"), "✗ write src/a.py: disk full"),
         (written("denied", decided_by="default", reason="…"), "✗ not allowed: write src/a.py (nobody to ask)"),
-        (written("denied", decided_by="access", reason="read-only"), "✗ not allowed: write src/a.py (read-only)"),
+        (written("denied", decided_by="rule", reason="read-only"), "✗ not allowed: write src/a.py (read-only)"),
         (started("make", "all", "X=a b"), "$ make all 'X=a b'"),
         (started("make && make test"), "$ make && make test"),
         (refused("denied", decided_by="rule", reason="no"), "✗ not allowed: run rm -rf x (no)"),
@@ -109,7 +109,7 @@ def test_every_line_fits_the_terminal(width: int) -> None:
     told = (
         read(path=deep),
         written(path=deep),
-        written("denied", path=deep, decided_by="access", reason="long " * 40),
+        written("denied", path=deep, decided_by="rule", reason="long " * 40),
         started("echo", "long " * 40),
         events.TerminalExited(*HEAD, "t", "long " * 40, (), "exited", 1, None, None, None, False),
         written(diff=Diff(path="/x", old_text="", new_text="long " * 40)),

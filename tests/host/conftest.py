@@ -1,8 +1,10 @@
-"""A host to ask things of, as an agent would."""
+"""A host to ask things of, as an agent would; and terminals, with the objects behind them."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -12,8 +14,12 @@ import pytest
 
 from dragoman.config import Access
 from dragoman.host.host import Host
-from dragoman.host.policy.rulebook import Rulebook, Sources
+from dragoman.host.policy.rulebook import Rulebook
+from dragoman.host.policy.sources import Sources
+from dragoman.host.terminal.terminal import Terminal
+from dragoman.host.terminal.terminals import Terminals
 from dragoman.record import notes
+from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.messages import Request, RequestId, RpcError
 from dragoman.workspace import Workspace
@@ -82,6 +88,27 @@ class Agent:
 Build: TypeAlias = Callable[..., Agent]
 
 
+class Commands:
+    """A session's terminals, with the objects behind them."""
+
+    def __init__(self, cwd: Path, **settings: Any) -> None:
+        self.terminals = Terminals(**settings)
+        self._cwd = cwd
+
+    async def start(self, command: str, *args: str, **more: Any) -> Terminal:
+        request = acp.CreateTerminalRequest(session_id="s", command=command, args=args, **more)
+        made = await self.terminals.create(request, dict(os.environ), self._cwd)
+        terminal = self.terminals.find(made.terminal_id)
+        assert terminal is not None
+        return terminal
+
+    async def release(self, terminal: Terminal) -> None:
+        await self.terminals.release(acp.ReleaseTerminalRequest(session_id="s", terminal_id=terminal.id))
+
+
+Make: TypeAlias = Callable[..., Commands]
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "repo").mkdir()
@@ -99,3 +126,22 @@ async def agent_with(workspace: Workspace) -> AsyncIterator[Callable[..., Agent]
     yield build
     for agent in agents:
         await agent.host.close()
+
+
+@pytest.fixture
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
+    made: list[Commands] = []
+
+    def build(**settings: Any) -> Commands:
+        made.append(Commands(tmp_path, **settings))
+        return made[-1]
+
+    yield build
+    async with asyncio.timeout(LIMIT):
+        for commands in made:
+            await commands.terminals.close()
+
+
+@pytest.fixture
+def commands(make: Make) -> Commands:
+    return make()

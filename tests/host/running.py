@@ -7,7 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from dragoman.host.terminal.output import Chunk
+from dragoman.host.terminal.terminal import Terminal
+
 from .conftest import LIMIT, Agent
+
+# In `_meta`: the command is to have no terminal.
+PIPES = {"dragoman": {"pty": False}}
 
 
 class Lifeline:
@@ -48,3 +54,18 @@ async def ran(agent: Agent, command: str, *args: str, **more: Any) -> dict[str, 
     terminal = await create(agent, command, *args, **more)
     await wait(agent, terminal)
     return await output(agent, terminal)
+
+
+async def until(terminal: Terminal, word: bytes) -> bytes:
+    seen = b""
+    async with asyncio.timeout(LIMIT):
+        async for chunk in terminal.follow():
+            seen += chunk.data
+            if word in seen:
+                return seen
+    raise AssertionError(f"ended after {seen!r}")
+
+
+async def everything(terminal: Terminal, after: int = 0) -> list[Chunk]:
+    async with asyncio.timeout(LIMIT):
+        return [chunk async for chunk in terminal.follow(after)]

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.config import Access
 from dragoman.errors import InputError
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.access import Access, judge, parse_access
+from dragoman.host.policy.access import parse_access
+from dragoman.host.policy.policy import build
 from dragoman.wire.vocabulary import Diff, ToolKind
 from dragoman.workspace import Workspace
 
@@ -29,9 +31,12 @@ def inside(workspace: Workspace) -> Path:
     return workspace.cwd / "file.txt"
 
 
-def verdicts(request: PermissionRequest, workspace: Workspace, **switches: bool) -> list[str]:
+def verdicts(
+    request: PermissionRequest, workspace: Workspace, *, network: bool | None = None, web_search: bool | None = None
+) -> list[str]:
     """By read-only, ask, edit-inside, full."""
-    return [judge(access, request, workspace, **switches).decision for access in ACCESSES]
+    policies = [build(access, network=network, web_search=web_search) for access in ACCESSES]
+    return [policy.judge(request, workspace).decision for policy in policies]
 
 
 def test_thinking_is_free(workspace: Workspace) -> None:
@@ -63,13 +68,13 @@ def test_writes_into_repositories_and_our_own_folder_are_asked(workspace: Worksp
 
 
 def test_a_file_that_only_looks_like_a_repository_is_a_file(workspace: Workspace) -> None:
-    assert judge("edit-inside", wants("edit", workspace.cwd / ".gitignore"), workspace).decision == "allow"
+    assert build("edit-inside").judge(wants("edit", workspace.cwd / ".gitignore"), workspace).decision == "allow"
 
 
 def test_a_link_into_the_repository_is_the_repository(workspace: Workspace) -> None:
     (workspace.cwd / ".git").mkdir()
     (workspace.cwd / "innocent").symlink_to(".git")
-    assert judge("edit-inside", wants("edit", workspace.cwd / "innocent/config"), workspace).decision == "ask"
+    assert build("edit-inside").judge(wants("edit", workspace.cwd / "innocent/config"), workspace).decision == "ask"
 
 
 def test_commands_are_asked_or_denied(workspace: Workspace, inside: Path) -> None:
@@ -105,17 +110,17 @@ def test_whatever_carries_a_diff_is_a_write(workspace: Workspace, inside: Path, 
 def test_a_path_in_the_input_counts_against_the_places_named(
     workspace: Workspace, inside: Path, raw_input: dict[str, Any]
 ) -> None:
-    assert judge("edit-inside", wants("edit", inside, raw_input=raw_input), workspace).decision == "ask"
+    assert build("edit-inside").judge(wants("edit", inside, raw_input=raw_input), workspace).decision == "ask"
 
 
 def test_a_path_in_the_input_alone_allows_nothing(workspace: Workspace, inside: Path) -> None:
     request = wants("edit", raw_input={"file_path": str(inside)})
-    assert judge("edit-inside", request, workspace).decision == "ask"
+    assert build("edit-inside").judge(request, workspace).decision == "ask"
 
 
 def test_text_in_the_input_is_no_path(workspace: Workspace, inside: Path) -> None:
     raw_input = {"file_path": "file.txt", "content": "/etc/passwd", "new_source": "/etc/passwd", "file": "/* a\n */"}
-    assert judge("edit-inside", wants("edit", inside, raw_input=raw_input), workspace).decision == "allow"
+    assert build("edit-inside").judge(wants("edit", inside, raw_input=raw_input), workspace).decision == "allow"
 
 
 @pytest.mark.parametrize("kind", ["other", "switch_mode", "unheard_of", ""])
@@ -141,8 +146,8 @@ def test_the_web_search_switch_decides_on_searches_without_a_local_path(workspac
 
 
 def test_the_reason_says_which_access_and_what_it_does(workspace: Workspace) -> None:
-    assert judge("read-only", wants("execute"), workspace).reason == "access is read-only: it runs a command"
-    reason = judge("edit-inside", wants("edit", "/etc/passwd"), workspace).reason
+    assert build("read-only").judge(wants("execute"), workspace).reason == "access is read-only: it runs a command"
+    reason = build("edit-inside").judge(wants("edit", "/etc/passwd"), workspace).reason
     assert reason.startswith("access is edit-inside: it writes, but /etc/passwd is outside the workspace")
 
 
@@ -168,9 +173,7 @@ def test_more_access_never_allows_less_and_less_never_writes_or_runs(
     paths = [str(workspace.cwd / place)] if place else []
     diffs = (Diff(path=paths[0], new_text=""),) if diff and paths else ()
     request = wants(kind, *paths, command=command, diffs=diffs)
-    strict, ask, medium, full = (
-        judge(access, request, workspace, network=network, web_search=web_search).decision for access in ACCESSES
-    )
+    strict, ask, medium, full = verdicts(request, workspace, network=network, web_search=web_search)
     order = ["deny", "ask", "allow"]
     assert order.index(strict) <= order.index(medium) <= order.index(full)
     assert order.index(ask) <= order.index(full)

@@ -77,6 +77,19 @@ async def test_a_write_whose_old_text_was_not_the_files_is_asked(
     assert person.asked == ["agent", "files"]
 
 
+@pytest.mark.parametrize("told", ["one\r\ntwo\r\n", "one\ntwo\n"])
+async def test_line_ends_of_the_old_text_make_no_difference(
+    agent: Agent, workspace: Workspace, person: Person, told: str
+) -> None:
+    (workspace.cwd / "a.txt").write_bytes(b"one\r\ntwo\r\n")
+    call = edit(workspace, "one\nthree\n")
+    call["content"][0]["oldText"] = told
+    await agent.permission(**call)
+    await write(agent, "one\nthree\n")
+    assert (workspace.cwd / "a.txt").read_bytes() == b"one\r\nthree\r\n"
+    assert person.asked == ["agent"]
+
+
 async def test_an_id_that_also_refuses_approves_nothing(agent_with: Build, workspace: Workspace) -> None:
     asked: list[str] = []
 
@@ -121,6 +134,16 @@ async def test_the_command_that_was_shown_is_asked_once(agent: Agent, person: Pe
     assert person.asked == ["agent"]
     await agent.ask("terminal/create", command="echo a && echo b")
     assert person.asked == ["agent", "terminals"]
+
+
+@pytest.mark.parametrize(("shell", "asked_again"), [("sh", False), ("/bin/bash", False), ("./sh", True)])
+async def test_a_line_that_is_handed_to_a_shell_is_the_same_line(
+    agent: Agent, workspace: Workspace, person: Person, shell: str, asked_again: bool
+) -> None:
+    (workspace.cwd / "sh").symlink_to("/bin/sh")
+    await agent.permission(kind="execute", rawInput={"command": "echo a | cat"})
+    await agent.ask("terminal/create", command=shell, args=["-c", "echo a | cat"])
+    assert person.asked == ["agent", *(["terminals"] if asked_again else [])]
 
 
 async def test_a_command_as_words_is_the_same_command(agent: Agent, person: Person) -> None:

@@ -134,7 +134,7 @@ def test_an_mcp_tool_is_known_by_its_name_alone(workspace: Workspace) -> None:
     ],
 )
 def test_a_host_is_known_only_where_every_reader_would_agree(workspace: Workspace, url: str, host: str | None) -> None:
-    (deed,) = survey(wants("fetch", raw_input={"url": url}), workspace)
+    deed = survey(wants("fetch", raw_input={"url": url}), workspace)[0]
     assert deed.host == host
 
 

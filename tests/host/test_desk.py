@@ -11,8 +11,9 @@ from dragoman.config import make_home
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import Answer, PermissionRequest, answer_later
 from dragoman.host.policy.remembered import REMEMBERED_FILE, Remembered
-from dragoman.host.policy.rulebook import Rulebook, Sources
+from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.sources import Sources
 from dragoman.host.policy.trust import trust
 from dragoman.record import notes
 from dragoman.workspace import Workspace
@@ -175,7 +176,9 @@ async def test_an_answer_for_good_answers_at_once_what_waits_in_every_session(
 ) -> None:
     here = agent_with(on_permission=answer_later, sources=Sources(home))
     there = agent_with(on_permission=answer_later, sources=Sources(home))
-    asking = [write(here, "a.txt"), write(here, "a.txt"), write(there, "a.txt")]
+    # A yes is about the folder, a no about the file; and of two writes to one file, one would find it changed.
+    first, second, third = ("a.txt", "b.txt", "c.txt") if allowed else ("a.txt",) * 3
+    asking = [write(here, first), write(here, second), write(there, third)]
     await waiting(here, 2)
     await waiting(there)
     assert here.host.answer(1, "allow-always" if allowed else "reject-always")
@@ -254,6 +257,17 @@ async def test_rules_that_cannot_be_read_any_more_allow_nothing(
         Rulebook(workspace, "full", Sources(home))
 
 
+async def test_a_run_begins_though_the_rules_cannot_be_read_any_more(agent_with: Build, home: Path) -> None:
+    agent = agent_with(sources=Sources(home))
+    make_home(home)
+    (home / REMEMBERED_FILE).write_text("{")
+    agent.host.begin_run((Rule("allow"),))
+    async with asyncio.timeout(LIMIT):
+        assert "nobody to ask" in (await agent.refused("terminal/create", command="make")).message
+        (home / REMEMBERED_FILE).unlink()
+        await write(agent)
+
+
 async def test_a_file_that_changed_while_it_was_asked_about_is_not_overwritten(
     agent_with: Build, workspace: Workspace
 ) -> None:
@@ -267,6 +281,15 @@ async def test_a_file_that_changed_while_it_was_asked_about_is_not_overwritten(
     async with asyncio.timeout(LIMIT):
         assert "was changed while it was being asked about" in (await writing).message
     assert (workspace.cwd / "a.txt").read_text() == "mine\n"
+
+
+async def test_the_text_of_a_file_that_may_not_be_touched_is_not_copied(
+    agent_with: Build, workspace: Workspace
+) -> None:
+    (workspace.cwd / ".env").write_text("KEY=1\n")
+    agent = agent_with(access="full", session=(Rule("deny", path="**/.env"),))
+    await agent.refused("fs/write_text_file", path=str(workspace.cwd / ".env"), content="x")
+    assert "KEY=1" not in repr(agent.notes)
 
 
 # -- reading through us

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dragoman.config import Access
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.access import Access
 from dragoman.host.policy.matching import match
 from dragoman.host.policy.policy import LAYERS, STRICTEST_FIRST, Policy, build
 from dragoman.host.policy.rules import Rule, Verdict

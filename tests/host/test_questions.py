@@ -72,6 +72,18 @@ async def test_a_plain_function_may_wait_for_a_person() -> None:
     assert agent.last == ("callback", "on_question declined it")
 
 
+async def test_a_persons_answer_is_told_as_theirs() -> None:
+    class Person:
+        answers_as = "person"
+
+        async def __call__(self, question: Question) -> bool:
+            return False
+
+    agent = Agent(Person())
+    assert await agent.ask() == {"action": "decline"}
+    assert agent.last == ("person", "a person declined it")
+
+
 async def test_nobody_to_ask_cancels_since_nobody_said_no() -> None:
     agent = Agent(None)
     assert await agent.ask() == {"action": "cancel"}
@@ -190,7 +202,7 @@ async def test_a_time_limit_cancels() -> None:
     held = Held()
     agent = Agent(held, time_limit=0.01)
     assert await agent.ask() == {"action": "cancel"}
-    assert agent.last == ("timeout", "nobody answered within 0.01 s")
+    assert agent.last == ("timeout", "nobody answered within 10ms")
     async with asyncio.timeout(LIMIT):
         await held.gave_up.wait()
 

@@ -44,14 +44,42 @@ def never(request: PermissionRequest, workspace: Workspace) -> list[str]:
 
 def test_always_to_a_file_inside_is_about_this_folder_of_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
     here, folder = workspace.cwd / "src/a.py", f"{workspace.cwd}/**"
-    assert always(wants("edit", here), workspace) == [f"allow kind write, path {folder}"]
+    assert always(wants("edit", here), workspace) == [f"allow kind edit, path {folder}"]
     assert always(wants("read", here), workspace) == [f"allow kind read, path {folder}"]
-    assert always(wants("edit", here, workspace.cwd / "b"), workspace) == [f"allow kind write, path {folder}"]
+    assert always(wants("edit", here, workspace.cwd / "b"), workspace) == [f"allow kind edit, path {folder}"]
     (tmp_path / "more").mkdir()
     wider = Workspace(workspace.cwd, [tmp_path / "more"])
     policy = build("ask", remembered=derive(wants("edit", here), workspace, "allow").rules)
     assert policy.judge(wants("edit", workspace.cwd / "other/b.py"), wider).decision == "allow"
     assert policy.judge(wants("edit", tmp_path / "more/b.py"), wider).decision == "ask"
+
+
+def test_always_to_an_edit_is_no_yes_to_deletions(workspace: Workspace) -> None:
+    here, other = workspace.cwd / "src/a.py", workspace.cwd / "src/b.py"
+    policy = build("ask", remembered=derive(wants("edit", here), workspace, "allow").rules)
+    assert policy.judge(wants("edit", other), workspace).decision == "allow"
+    assert policy.judge(wants("delete", here), workspace).decision == "ask"
+    assert policy.judge(wants("move", here, other), workspace).decision == "ask"
+
+
+def test_always_to_a_deletion_is_about_this_file(workspace: Workspace) -> None:
+    here, other = workspace.cwd / "src/a.py", workspace.cwd / "src/b.py"
+    assert always(wants("delete", here), workspace) == [f"allow kind delete, path {here}"]
+    policy = build("ask", remembered=derive(wants("delete", here), workspace, "allow").rules)
+    assert policy.judge(wants("delete", other), workspace).decision == "ask"
+    assert policy.judge(wants("edit", here), workspace).decision == "ask"
+
+
+def test_a_line_that_is_handed_to_a_shell_is_known_again_without_it(workspace: Workspace) -> None:
+    line = "npm test | tail -5"
+    handed = f"sh -c '{line}'"
+    assert always(runs(handed), workspace) == [f"allow line {line}"]
+    policy = build("ask", remembered=derive(runs(line), workspace, "allow").rules)
+    assert policy.judge(runs(handed), workspace).decision == "allow"
+    for another in (f"./sh -c '{line}'", f"sh -c '{line}' x", f"sh -x -c '{line}'", f'sh -c "{line}"', f"X=1 {handed}"):
+        assert policy.judge(runs(another), workspace).decision == "ask", another
+    refused = build("full", remembered=derive(runs(line), workspace, "deny").rules)
+    assert refused.judge(runs(handed), workspace).decision == "deny"
 
 
 def test_always_to_a_file_outside_is_about_this_file(workspace: Workspace) -> None:

@@ -285,7 +285,8 @@ async def test_no_command_is_left_when_we_are_killed(workspace: Workspace, lifel
     program = """
 import asyncio, sys
 from dragoman.host.host import Host
-from dragoman.host.policy.rulebook import Rulebook, Sources
+from dragoman.host.policy.rulebook import Rulebook
+from dragoman.host.policy.sources import Sources
 from dragoman.wire.messages import Request
 from dragoman.workspace import Workspace
 import msgspec

@@ -159,7 +159,7 @@ def test_what_is_under_way_is_all_that_is_held() -> None:
     tape = Tape()
     for turn in range(50):
         write(tape, "text", request_id=f"w{turn}")
-        tape.note(notes.Decision(f"w{turn}", "access", "full", "allow"))
+        tape.note(notes.Decision(f"w{turn}", "rule", "full", "allow"))
         tape.reply(f"w{turn}")
         tape.note(notes.Decision(f"w{turn}", "cancel", "late", "cancelled"))
     held = tape.fold._requests

@@ -68,7 +68,7 @@ def test_a_command_that_was_not_allowed_is_kept_as_denied() -> None:
 def test_a_command_that_did_not_start_is_kept_as_failed() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="nonesuch")
-    tape.note(notes.Decision("c", "access", "full", "allow"))
+    tape.note(notes.Decision("c", "rule", "full", "allow"))
     tape.deny("c", -32602, "no program 'nonesuch'")
     assert (only_terminal(tape).status, only_terminal(tape).error) == ("failed", "no program 'nonesuch'")
     tape.request("d", "terminal/create", command="ls")

@@ -81,13 +81,13 @@ def test_a_question_about_a_write_is_a_permission_request_with_its_origin() -> N
 def test_a_terminal_is_told_when_it_starts_and_when_it_ends() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="make", args=["all"], env=[{"name": "TOKEN", "value": "secret"}])
-    tape.note(notes.Decision("c", "access", "full", "allow"))
+    tape.note(notes.Decision("c", "rule", "full", "allow"))
     tape.reply("c", {"terminalId": "t"})
     tape.note(notes.TerminalExited("t", 2, None, "failed", 600, True))
     assert [event.type for event in told(tape)] == ["terminal.started", "terminal.exited"]
     started, exited = only(tape, events.TerminalStarted), only(tape, events.TerminalExited)
     assert (started.terminal_id, started.command, started.args, started.env) == ("t", "make", ("all",), ("TOKEN",))
-    assert (started.decision, started.decided_by) == ("allow", "access")
+    assert (started.decision, started.decided_by) == ("allow", "rule")
     assert (exited.terminal_id, exited.status, exited.exit_code, exited.signal) == ("t", "exited", 2, None)
     assert (exited.output, exited.output_bytes, exited.truncated) == ("failed", 600, True)
     assert all(b"secret" not in to_json(event) for event in told(tape))

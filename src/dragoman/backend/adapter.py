@@ -12,7 +12,7 @@ from dragoman.backend.session import BackendSession
 from dragoman.config import load
 from dragoman.errors import InputError
 from dragoman.host.handlers import FileHandler, TerminalHandler
-from dragoman.host.policy.rulebook import sources_of
+from dragoman.host.policy.sources import sources_of
 from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle

@@ -20,7 +20,7 @@ from dragoman.backend.stream import MessageStream
 from dragoman.backend.tap import Tap
 from dragoman.errors import DragomanError, SessionBusy, SessionClosed, SilentFailure
 from dragoman.host.permission import PermissionRequest, Reply
-from dragoman.host.policy.rulebook import Sources
+from dragoman.host.policy.sources import Sources
 from dragoman.host.requests import Requests
 from dragoman.proc.link import AgentLink
 from dragoman.session.diagnostics import Diagnostic

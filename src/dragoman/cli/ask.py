@@ -7,7 +7,6 @@ ended, Ctrl-C) stops listening at once.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,14 +17,21 @@ from dragoman.cli.diffs import lines_of, stat
 from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
-from dragoman.cli.text import exact, one_line
+from dragoman.cli.text import columns, exact, one_line
+from dragoman.cli.typed_line import chosen, forget_typed, read_line
 from dragoman.host.permission import Answer, Option, PermissionRequest
+from dragoman.host.policy.deeds import environment_of, folder_of, named_paths
 
 # What is shown at first of each diff, command and input. The rest is counted, never left out in silence.
 LINES = 16
+# Of one of them: less than a screen, so that blanks cannot push what was said first out of sight.
+CHARACTERS = 1_200
 INPUT_CHARACTERS = 600
 # What to type to see the rest.
 SHOW_ALL = "a"
+# Before what did not fit on the line above it.
+_SET_IN = "      "
+
 ALWAYS = "always"
 NEVER = "never"
 
@@ -38,6 +44,15 @@ _EFFECTS = {
     "reject_once": "refuses it once",
     "reject_always": "refuses it always",
 }
+# In this order, whatever the agent's: who has got used to 1 for once must not find "always" there with the next agent.
+_ORDER = (*_EFFECTS,)
+# In place of a name that is no more than the kind.
+_NAMES = {
+    "allow_once": "Allow once",
+    "allow_always": "Always allow",
+    "reject_once": "Reject once",
+    "reject_always": "Always reject",
+}
 # Names that say it themselves.
 _PLAIN_NAMES = {
     "allow": "allow_once",
@@ -48,6 +63,8 @@ _PLAIN_NAMES = {
     "reject once": "reject_once",
     "reject always": "reject_always",
     "always reject": "reject_always",
+    "always allow in this workspace": "allow_always",
+    "never allow it in this workspace": "reject_always",
 }
 
 
@@ -83,7 +100,7 @@ class Asker:
                 return request.reject()
             self._screen.answered()
             if (number := chosen(line, len(request.options))) is not None:
-                return answer_with(request, request.options[number])
+                return answer_with(request, offered(request)[number])
             if (word := line.strip().lower()) in for_good(request):
                 return request.allow(always=True) if word == ALWAYS else request.reject(always=True)
             if cut and line.strip().lower() == SHOW_ALL:
@@ -95,17 +112,14 @@ class Asker:
                 self._say(Span(f"  Please type {' or '.join(words)}{also}.", "dim"))
 
     def _put(self, request: PermissionRequest, told: Iterable[tuple[Span, ...]], *, cut: bool) -> None:
-        for spans in (headline(request, self.width), *told, *choices(request, self.width, cut=cut)):
-            self._say(*spans)
+        self._screen.part()
+        self._say(*headline(request, self.width))
+        for spans in (*told, *choices(request, self.width, cut=cut)):
+            for line in folded(spans, self.width):
+                self._say(*line)
 
     def _say(self, *spans: Span) -> None:
         self._screen.line(spans, block="question")
-
-
-def chosen(line: str, count: int) -> int | None:
-    """The index that a typed line names; None where it names none."""
-    text = line.strip().rstrip(".)")
-    return int(text) - 1 if text.isascii() and text.isdecimal() and 1 <= int(text) <= count else None
 
 
 def answer_with(request: PermissionRequest, option: Option) -> Answer:
@@ -115,6 +129,13 @@ def answer_with(request: PermissionRequest, option: Option) -> Answer:
     return request.select(option.id)
 
 
+def offered(request: PermissionRequest) -> list[Option]:
+    """The agent's options as they are numbered: by what they do, those that it calls its own way last."""
+    return sorted(
+        request.options, key=lambda option: _ORDER.index(option.kind) if option.kind in _ORDER else len(_ORDER)
+    )
+
+
 def for_good(request: PermissionRequest) -> list[str]:
     """What can be said where the agent offers no such answer itself. Whole words: a habit of typing `y` must not become
     a rule."""
@@ -122,6 +143,32 @@ def for_good(request: PermissionRequest) -> list[str]:
     always = [ALWAYS] if "allow_once" in kinds and "allow_always" not in kinds else []
     never = [NEVER] if "reject_once" in kinds and "reject_always" not in kinds else []
     return always + never
+
+
+def folded(spans: tuple[Span, ...], width: int) -> Iterable[tuple[Span, ...]]:
+    """The same in lines that fit, the later ones set in: at the margin of a terminal stands only what we say."""
+    line: list[Span] = []
+    room = width - 1
+    for span in spans:
+        text = span.text
+        while columns(text) > room:
+            fits = _fitting(text, room)
+            line.append(Span(text[:fits], span.style))
+            yield tuple(line)
+            line, text, room = [Span(_SET_IN)], text[fits:], width - 1 - len(_SET_IN)
+        line.append(Span(text, span.style))
+        room -= columns(text)
+    yield tuple(line)
+
+
+def _fitting(text: str, room: int) -> int:
+    """How many characters of it fit; at least one."""
+    used = 0
+    for count, character in enumerate(text):
+        used += columns(character)
+        if used > room:
+            return max(count, 1)
+    return len(text)
 
 
 def headline(request: PermissionRequest, width: int) -> tuple[Span, ...]:
@@ -140,19 +187,24 @@ def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable
         seen.add(diff.path)
         yield (Span(f"  {_shown(diff.path, cwd)}"), Span(f"  {stat([diff])}", "dim"))
         yield from _diff_lines(lines_of(diff, context=1), lines)
-    for path in dict.fromkeys(request.paths):
-        if path not in seen and os.path.realpath(path) not in seen:
-            yield (Span(f"  {_shown(path, cwd)}"),)
-    if request.command is None and not request.diffs and request.raw_input not in (None, {}, []):
+    # Beside a diff also those that only the tool's input names: without one it is shown itself.
+    named = named_paths(request.raw_input, cwd, nested=True) if request.diffs else ()
+    others = [path for path in dict.fromkeys((*request.paths, *named)) if path not in seen]
+    others = [path for path in others if os.path.realpath(path) not in seen]
+    for path in others[:lines]:
+        yield (Span(f"  {_shown(path, cwd)}"),)
+    if lines is not None and len(others) > lines:
+        yield (Span(f"  … {len(others) - lines:,} more files", "bad"),)
+    if request.command is None and not request.diffs and _tells_more(request):
         yield from _block("", _compact(request.raw_input, INPUT_CHARACTERS if limited else None), lines)
 
 
 def choices(request: PermissionRequest, width: int, *, cut: bool) -> Iterable[tuple[Span, ...]]:
     """The agent's options, by number; and our own answers for good, and our own way to see what was left out, by words
     and a letter, as none of them."""
-    for number, option in enumerate(request.options, start=1):
+    for number, option in enumerate(offered(request), start=1):
         effect = _effect(option)
-        name = one_line(option.name, max(8, width - 6 - len(effect)))
+        name = one_line(_NAMES[option.kind] if _is_kind(option) else option.name, max(8, width - 6 - len(effect)))
         yield (Span(f"  {number}", "question"), Span(f"  {name}"), Span(effect, "dim"))
     if words := for_good(request):
         said = ", ".join(words)
@@ -162,8 +214,12 @@ def choices(request: PermissionRequest, width: int, *, cut: bool) -> Iterable[tu
         yield (Span(f"  {SHOW_ALL}", "question"), Span("  Show all of it first", "dim"))
 
 
+def _is_kind(option: Option) -> bool:
+    return option.kind in _NAMES and option.name.lower().replace("-", "_") == option.kind
+
+
 def _effect(option: Option) -> str:
-    if _PLAIN_NAMES.get(option.name.lower()) == option.kind:
+    if _is_kind(option) or _PLAIN_NAMES.get(option.name.lower()) == option.kind:
         return ""
     return f"  ({_EFFECTS.get(option.kind, 'what it does is not known')})"
 
@@ -171,27 +227,42 @@ def _effect(option: Option) -> str:
 def _surroundings(raw_input: object, cwd: Path, limit: int | None) -> Iterable[tuple[Span, ...]]:
     """Where a command runs, and the variables set for it: with either, the same words do something else."""
     said = raw_input if isinstance(raw_input, dict) else {}
-    where, variables = said.get("cwd"), said.get("env")
-    if isinstance(where, str) and (place := os.path.join(cwd, where)) != str(cwd):
-        yield (Span(f"  in {_shown(place, cwd)}"),)
-    if isinstance(variables, dict) and variables:
-        given = "\n".join(_on_one_line(f"{name}={value}") for name, value in variables.items())
-        yield from _block("with ", given, limit)
+    where = folder_of(said, cwd)
+    if where is None:
+        yield (Span("  in a folder that is not clear from what it says", "bad"),)
+    elif where != str(cwd):
+        yield (Span(f"  in {_shown(where, cwd)}"),)
+    if variables := environment_of(said):
+        yield from _block("with ", "\n".join(map(_on_one_line, variables)), limit)
 
 
 def _block(mark: str, text: str, limit: int | None) -> Iterable[tuple[Span, ...]]:
-    lines = exact(text).split("\n")
-    for position, line in enumerate(lines[:limit]):
+    lines, rest = _within(exact(text).split("\n"), limit)
+    for position, line in enumerate(lines):
         yield (Span(f"  {mark if position == 0 else ' ' * len(mark)}{line}"),)
-    if limit is not None and len(lines) > limit:
-        yield (Span(f"  … {_more(len(lines) - limit)}", "bad"),)
+    if rest:
+        yield (Span(f"  … {rest}", "bad"),)
 
 
 def _diff_lines(lines: list[tuple[str, str]], limit: int | None) -> Iterable[tuple[Span, ...]]:
-    for mark, line in lines[:limit]:
-        yield (Span(f"    {mark} {exact(line)}", _MARKS.get(mark, "dim")),)
-    if limit is not None and len(lines) > limit:
-        yield (Span(f"    … {_more(len(lines) - limit)}", "dim"),)
+    texts, rest = _within([exact(line) for _, line in lines], limit)
+    for (mark, _), line in zip(lines, texts, strict=False):
+        yield (Span(f"    {mark} {line}", _MARKS.get(mark, "dim")),)
+    if rest:
+        yield (Span(f"    … {rest}", "dim"),)
+
+
+def _within(lines: list[str], limit: int | None) -> tuple[list[str], str]:
+    """As many of the lines as are shown, and what is to be said of the rest."""
+    room = CHARACTERS
+    for index, line in enumerate(lines[:limit] if limit is not None else ()):
+        if len(line) > room:
+            left, more = len(line) - room, len(lines) - index - 1
+            also = f" and {_more(more)}" if more else ""
+            return [*lines[:index], line[:room]], f"{left:,} more character{'s' * (left != 1)}{also}"
+        room -= len(line)
+    more = len(lines) - limit if limit is not None else 0
+    return lines[:limit], _more(more) if more > 0 else ""
 
 
 def _more(count: int) -> str:
@@ -207,38 +278,14 @@ def _on_one_line(text: str) -> str:
     return exact(text).replace("\n", "\\n")
 
 
+def _tells_more(request: PermissionRequest) -> bool:
+    """Whether the input has anything in it but the paths that stand there already."""
+    said = request.raw_input
+    return said not in (None, {}, []) and not (
+        isinstance(said, dict) and set(map(str, said.values())) <= {*request.paths}
+    )
+
+
 def _compact(raw_input: object, limit: int | None) -> str:
     text = msgspec.json.encode(raw_input).decode()
     return text if limit is None or len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
-
-
-async def read_line(fd: int) -> str | None:
-    """A line from a terminal, without holding up the loop; None at the end of input."""
-    loop = asyncio.get_running_loop()
-    typed = bytearray()
-    line: asyncio.Future[str | None] = loop.create_future()
-
-    def readable() -> None:
-        try:
-            data = os.read(fd, 4096)
-        except OSError:  # the terminal is gone
-            data = b""
-        typed.extend(data)
-        if not line.done() and (not data or b"\n" in data):
-            line.set_result(bytes(typed).partition(b"\n")[0].decode("utf-8", "replace") if typed else None)
-
-    loop.add_reader(fd, readable)
-    try:
-        return await line
-    finally:
-        loop.remove_reader(fd)
-
-
-def forget_typed(fd: int) -> None:
-    """What was typed before the question was seen must not answer it."""
-    import termios
-
-    try:
-        termios.tcflush(fd, termios.TCIFLUSH)
-    except termios.error:  # no terminal after all
-        pass

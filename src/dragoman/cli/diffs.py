@@ -33,7 +33,7 @@ def stat(diffs: Iterable[Diff]) -> str:
 
 def lines_of(diff: Diff, context: int) -> list[tuple[str, str]]:
     """The changed lines as ("+" or "-", line), with so many unchanged lines (" ") around each change."""
-    old, new = (diff.old_text or "").splitlines(), diff.new_text.splitlines()
+    old, new = _lines(diff.old_text or ""), _lines(diff.new_text)
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
@@ -45,6 +45,12 @@ def lines_of(diff: Diff, context: int) -> list[tuple[str, str]]:
     else:
         changed = list(_compared(middle_old, middle_new, context))
     return [*((" ", line) for line in before), *changed, *((" ", line) for line in after)]
+
+
+def _lines(text: str) -> list[str]:
+    """By line ends alone: what only looks like one (a form feed, U+2028) is a part of the line, and a change to see."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def _compared(old: Sequence[str], new: Sequence[str], context: int) -> Iterable[tuple[str, str]]:

@@ -26,9 +26,11 @@ from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen
 from dragoman.cli.signals import Interrupts
 from dragoman.cli.start import Started
-from dragoman.cli.status import Starting
+from dragoman.cli.status import Waiting
 from dragoman.cli.text import inert_json, plain
+from dragoman.cli.wrap import wrapped
 from dragoman.errors import DragomanError
+from dragoman.hub.hub import Hub
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.run import Run
 from dragoman.session.session import Session
@@ -88,9 +90,9 @@ class Drive:
             verbose=given.verbose,
             diffs=notes_tty,
         )
-        self._starting = Starting(
-            self._outbox, job.spec.name, width=width, shown=notes_tty and not given.verbose and not given.quiet
-        )
+        shown = notes_tty and not given.verbose and not given.quiet
+        self._starting = Waiting(self._outbox, f"starting {job.spec.name}", width=width, shown=shown)
+        self._thinking = Waiting(self._outbox, f"waiting for {job.spec.name}", width=width, shown=shown)
         self._follower = Follower(self._show)
         self._asker: Asker | None = None
         question_asker: QuestionAsker | None = None
@@ -142,6 +144,9 @@ class Drive:
         job = self._job
         async with AsyncExitStack() as stack:
             async with self._starting:
+                if job.settings.journal:
+                    hub = await stack.enter_async_context(Hub(config=job.settings))
+                    self._started.runtime.keep_in(hub.keeper)
                 await stack.enter_async_context(self._started.runtime)
                 config = job.session_config(self._asker, self._heard)
                 session = await self._started.open(config, job.handle, job.options)
@@ -149,13 +154,15 @@ class Drive:
                     self._between.clear()  # the history, told again
             self._phase = "open"
             if session.policy_notice is not None:
-                self._screen.line_soon((Span(f"dragoman: {plain(session.policy_notice)}", "dim"),))
+                told, width = f"dragoman: {plain(session.policy_notice)}", terminal_width()
+                for line in wrapped(told, width - 1) if width else [told]:
+                    self._screen.line_soon((Span(line, "dim"),))
             stack.callback(self._closing)
             self._save(session)
             stack.callback(self._save, session)
             self._run = session.run(job.parts, deadline=job.settings.deadline, idle_limit=job.settings.idle_limit)
             self._phase = "running"
-            async with self._run as run:
+            async with self._thinking, self._run as run:
                 await self._follower.follow(run)
                 result = await run
             return exits.code_of_result(result.status, self._denials)
@@ -173,6 +180,7 @@ class Drive:
     async def _floor(self) -> AsyncIterator[None]:
         """The terminal, for a question."""
         self._starting.halt()
+        self._thinking.halt()
         async with self._follower.floor():
             yield
 
@@ -188,7 +196,10 @@ class Drive:
                 self._outbox.put(STDOUT, b"\n".join(lines) + b"\n")
             await self._outbox.flush()
         else:
-            await self._screen.show(piece for event in batch for piece in self._renderer.show(event))
+            pieces = [piece for event in batch for piece in self._renderer.show(event)]
+            if pieces:
+                self._thinking.stop()
+            await self._screen.show(pieces)
 
     def _heard(self, event: Event) -> None:
         """Every event at the moment it happens; those of the run come again, by way of its queue."""

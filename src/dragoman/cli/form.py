@@ -14,13 +14,13 @@ import textwrap
 from collections.abc import Awaitable, Callable
 from typing import Literal, TypeAlias
 
-from dragoman.cli.ask import chosen, forget_typed, read_line
 from dragoman.cli.browser import has_desktop, open_page
 from dragoman.cli.fields import choice_rows, shown, suggestion, wanted
 from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
 from dragoman.cli.text import columns, exact, one_line, plain
+from dragoman.cli.typed_line import chosen, forget_typed, read_line
 from dragoman.host.question.fields import ChoicesField, Field, Problem, Value
 from dragoman.host.question.page import Page
 from dragoman.host.question.question import Question, QuestionAnswer
@@ -51,6 +51,7 @@ class QuestionAsker:
     """
 
     def __init__(self, screen: Screen, floor: Floor, *, fd: int, width: int, open_page: OpenPage | None = None) -> None:
+        self.answers_as = "person"
         self._screen = screen
         self._floor = floor
         self._fd = fd
@@ -172,7 +173,10 @@ class QuestionAsker:
                 gap = " " * (wide - columns(label) + 2)
                 style: Style = "dim" if given is None else "bold"
                 self._say(Span(f"  {number:>3}", "question"), Span(f"  {label}{gap}"), Span(told, style))
-            line = await self._line(question, f"Send (s), change (1-{len(fields)}), decline (d), cancel (c): ")
+            ways = f"Send (s), change (1-{len(fields)}), decline (d), cancel (c): "
+            if len(ways) >= self.width:
+                ways = f"Send (s), 1-{len(fields)}, d, c: "
+            line = await self._line(question, ways)
             match line.strip().lower():
                 case "s":
                     return
@@ -214,6 +218,7 @@ class QuestionAsker:
                 return line
 
     def _headline(self, question: Question, what: str) -> None:
+        self._screen.part()
         who = one_line(question.agent or "The agent", self.width // 2)
         first, *more = textwrap.wrap(f"{who} {what}", self.width - 3, break_on_hyphens=False)
         self._say(Span("? ", "question"), Span(first, "bold"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shlex
@@ -15,7 +16,7 @@ from dragoman.config import Access, Config, load
 from dragoman.errors import InputError
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
-from dragoman.host.policy.rulebook import Sources, sources_of
+from dragoman.host.policy.sources import Sources, sources_of
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.prompt import Part
@@ -47,6 +48,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     resume: str | None = None
     save: str | None = None
+    no_journal: bool = False
     json: bool = False
     quiet: bool = False
     verbose: bool = False
@@ -90,11 +92,12 @@ def prepare(given: Given, *, prompt: bool = True) -> Job:
     Without a `prompt`, none is looked for: a chat asks for many.
     """
     flags = {"access": given.access, "deadline": given.deadline, "idle_limit": given.idle_limit}
+    flags["journal"] = "off" if given.no_journal else None
     settings = load(flags={**flags, "agent": given.agent, "start_timeout": given.start_timeout})
     env = dict(_pair(text, "--env", "NAME=VALUE") for text in given.env)
     options = dict(_pair(text, "--option", "ID=VALUE") for text in given.option)
     save = save_path(given.save) if given.save else None
-    handle = _read_handle(given, env) if given.resume else None
+    handle = _read_handle(given, env, settings) if given.resume else None
     workspace = (
         Workspace(handle.cwd, handle.additional) if handle else Workspace(given.cwd or os.getcwd(), given.add_dir)
     )
@@ -144,7 +147,7 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _read_handle(given: Given, env: dict[str, str]) -> SessionHandle:
+def _read_handle(given: Given, env: dict[str, str], settings: Config) -> SessionHandle:
     for option, value in {
         "-a": given.agent,
         "--agent-command": given.agent_command,
@@ -154,18 +157,38 @@ def _read_handle(given: Given, env: dict[str, str]) -> SessionHandle:
     }.items():
         if value:
             raise InputError(f"{option} cannot be given with --resume: the session has its own already")
+    name = given.resume or ""
     try:
-        handle = read_handle(Path(given.resume or "").read_bytes())
+        handle = read_handle(Path(name).read_bytes() if Path(name).exists() else _kept_handle(name, settings))
     except OSError as problem:
         raise InputError(f"--resume: {given.resume} cannot be read: {problem.strerror}") from None
     except InputError as problem:
-        raise InputError(f"--resume: {given.resume}: {problem}", guidance="Name a file that --save wrote.") from None
+        raise InputError(
+            f"--resume: {given.resume}: {problem}",
+            guidance="Name a session (`dragoman sessions list`), or a file that --save wrote.",
+        ) from None
     missing = [secret for secret in handle.secrets if secret.removeprefix(VARIABLE) not in env]
     if missing:
         raise InputError(
             f"the session was opened with what a handle does not keep: {', '.join(missing)}",
             guidance="Give variables again with --env NAME=VALUE; MCP servers can be given in Python only.",
         )
+    return handle
+
+
+def _kept_handle(session_id: str, settings: Config) -> str:
+    """Of a session in the journal."""
+    from dragoman.hub.hub import Hub  # it loads a database
+
+    async def find() -> str | None:
+        async with Hub(config=settings) as hub:
+            return (await hub.find(session_id)).handle
+
+    if not settings.journal:
+        raise InputError(f"there is no file {session_id}, and the journal is off")
+    handle = asyncio.run(find())
+    if handle is None:
+        raise InputError(f"session {session_id} cannot be continued: what its agent needs for it was not kept")
     return handle
 
 

@@ -19,14 +19,14 @@ import msgspec
 
 from dragoman.agents.preset import load_preset
 from dragoman.cli import exits, job
-from dragoman.cli.ask import chosen, forget_typed, read_line
 from dragoman.cli.form import QuestionAsker, usual_browser
 from dragoman.cli.output import STDERR, STDIN, STDOUT, USUAL_WIDTH, Outbox, terminal_width
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
 from dragoman.cli.signals import Interrupts
-from dragoman.cli.status import Starting
+from dragoman.cli.status import Waiting
 from dragoman.cli.text import columns, exact, one_line, plain
+from dragoman.cli.typed_line import chosen, forget_typed, read_line
 from dragoman.errors import AuthenticationRequired, DragomanError, InputError, RequestFailed
 from dragoman.session.client import limits_of
 from dragoman.session.diagnostics import Diagnostic
@@ -110,7 +110,7 @@ class Dialog:
             on_question=asker if self._tty else None,
         )
         try:
-            async with Starting(self._outbox, self._name, width=self._width, shown=self._tty):
+            async with Waiting(self._outbox, f"starting {self._name}", width=self._width, shown=self._tty):
                 await self._unless_interrupted(login.__aenter__())
             self.started = True
             if self._given.list_only:

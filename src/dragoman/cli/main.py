@@ -14,10 +14,15 @@ import click
 from dragoman._version import __version__
 from dragoman.cli.agents import agents
 from dragoman.cli.chat.command import chat
+from dragoman.cli.import_ import import_
+from dragoman.cli.journal import journal
 from dragoman.cli.login import login
 from dragoman.cli.model_server import model_server
 from dragoman.cli.policy import policy
+from dragoman.cli.replay import replay
 from dragoman.cli.run import run as run_command
+from dragoman.cli.sessions import sessions
+from dragoman.cli.usage import usage
 
 # As a shell reports a program that a signal ended: 128 and the signal's number.
 INTERRUPTED = 130
@@ -29,6 +34,7 @@ Examples:
   dragoman agents                          which agents are installed here
   dragoman run -a claude "Fix the failing test"
   dragoman chat -a claude                  talk with it, prompt after prompt
+  dragoman sessions show                   what was said last, once more
   git diff | dragoman run -a codex "Review this" > review.md
   dragoman run -a gemini --json "Explain main.py" | jq -r .type
 
@@ -48,9 +54,14 @@ def dragoman(context: click.Context) -> None:
 dragoman.add_command(run_command)
 dragoman.add_command(chat)
 dragoman.add_command(agents)
+dragoman.add_command(sessions)
+dragoman.add_command(usage)
+dragoman.add_command(import_)
+dragoman.add_command(journal)
 dragoman.add_command(login)
 dragoman.add_command(policy)
 dragoman.add_command(model_server)
+dragoman.add_command(replay)
 
 
 def run(arguments: Sequence[str]) -> int:

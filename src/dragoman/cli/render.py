@@ -13,12 +13,16 @@ from dragoman.cli.diffs import stat
 from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.served import NO, UNSEEN, YES, Served, why
 from dragoman.cli.text import columns, one_line, plain
+from dragoman.cli.wrap import wrapped
 from dragoman.config import format_duration
 from dragoman.record import rows
 from dragoman.views import events
 from dragoman.wire.vocabulary import Content, Diff, TextContent
 
 BULLET = "●"
+
+# Of what was decided and why, at most.
+REASON_LINES = 4
 
 # What stands before a title that does not say it itself; kinds that are not here say nothing to people.
 _VERBS = {
@@ -175,6 +179,7 @@ class Renderer:
         if answer.decided_by not in UNSEEN:
             if asked is not None:
                 self._served.seen(item for item in asked.content if isinstance(item, Diff))
+            yield from self._for_good(answer)
             return
         allowed = answer.decision == "allow"
         # Of what the agent asked us to do, the file or the command itself tells.
@@ -182,8 +187,30 @@ class Renderer:
             return
         word = "allowed" if allowed else "not allowed"
         mark = Span(YES, "good") if allowed else Span(NO, "bad")
-        shown = one_line(f"{word}: {asked.title if asked else ''} ({why(answer)})", self.width - 2)
-        yield Line((mark, Span(f" {shown}", "dim" if allowed else "")))
+        title = one_line(asked.title if asked else "", self.width - len(word) - 4)
+        # Broken, not cut: which rule it was stands at the end.
+        said = one_line(f"{word}: {title} ({why(answer)})", REASON_LINES * self.width)
+        first, *more = self._broken(said)
+        style: Style = "dim" if allowed else ""
+        yield Line((mark, Span(f" {first}", style)))
+        yield from (Line((Span(f"{_INDENT}{line}", style),)) for line in more)
+
+    def _for_good(self, answer: events.PermissionResolved) -> Iterable[Piece]:
+        """What an "always" or a "never" became: how far it goes, and how it is taken back."""
+        _, _, told = (answer.reason or "").partition("; ")
+        if answer.decided_by != "person" or not told:
+            return
+        style: Style = "dim" if answer.remembered else "bad"
+        mark = "· "
+        for line in self._broken(plain(told)):
+            yield Line((Span(f"{mark}{line}", style),))
+            mark = _INDENT
+        if answer.remembered:
+            yield Line((Span(f"{_INDENT}To forget it: dragoman policy revoke {' '.join(answer.remembered)}", style),))
+
+    def _broken(self, text: str) -> list[str]:
+        """As lines with room for a mark before each."""
+        return [line.rstrip() for line in wrapped(text, self.width - 3)]
 
     # -- the rest
 

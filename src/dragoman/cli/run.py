@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from dragoman.cli.options import agent_options
+
 EPILOG = """\b
 Examples:
   dragoman run "hello"
@@ -36,24 +38,7 @@ _FILE = click.Path(exists=True, dir_okay=False, readable=True)
 
 @click.command(epilog=EPILOG, short_help="Send a prompt to an agent and watch it work.")
 @click.argument("prompt", nargs=-1)
-@click.option(
-    "-a",
-    "--agent",
-    metavar="AGENT",
-    help="A preset, as `dragoman agents` lists them, or an address: wss://… [default: demo]",
-)
-@click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, in place of a preset.")
-@click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
-@click.option("--add-dir", metavar="DIR", multiple=True, help="One more folder that the agent may use.")
-@click.option(
-    "--access",
-    metavar="LEVEL",
-    help="What it may do unasked: read-only, ask, edit-inside (write in the workspace) or full. [default: ask]",
-)
-@click.option("--model", metavar="MODEL", help="The agent's model.")
-@click.option("--mode", metavar="MODE", help="The agent's mode, such as plan.")
-@click.option("--effort", metavar="LEVEL", help="The agent's reasoning effort.")
-@click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent's own.")
+@agent_options
 @click.option("--file", metavar="PATH", multiple=True, type=_FILE, help="A text file that goes with the prompt.")
 @click.option("--image", metavar="PATH", multiple=True, type=_FILE, help="A picture that goes with the prompt.")
 @click.option("--system-prompt", metavar="TEXT", help="What the agent shall bear in mind.")
@@ -62,7 +47,8 @@ _FILE = click.Path(exists=True, dir_okay=False, readable=True)
 @click.option("--start-timeout", metavar="TIME", help="How long the agent may take to start. [default: 60s]")
 @click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the agent's environment.")
 @click.option("--save", metavar="FILE", help="Write a handle of the session, to go on with it later.")
-@click.option("--resume", metavar="FILE", help="Go on with the session of this handle.")
+@click.option("--resume", metavar="ID|FILE", help="Go on with a session: its id, or a file that --save wrote.")
+@click.option("--no-journal", is_flag=True, help="Keep nothing of it in the journal.")
 @click.option("--json", is_flag=True, help="One JSON event a line on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="The text alone: nothing on stderr but questions and errors.")
 @click.option("-v", "--verbose", is_flag=True, help="Also what the agent prints to its stderr, and other noise.")

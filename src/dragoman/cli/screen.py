@@ -184,6 +184,11 @@ class Screen:
         self.line(spans)
         self._outbox.flush_notes_soon()
 
+    def part(self) -> None:
+        """What comes next does not belong to what was last."""
+        if self._notes.last == "question":
+            self._outbox.put(STDERR, f"{self._notes.end_line()}\n")
+
     async def ask(self, spans: Iterable[Span]) -> None:
         """A line that is left open for the user to type on."""
         self._outbox.put(STDERR, self._notes.begin("question") + self._paint(spans))

@@ -14,6 +14,7 @@ from dragoman.cli.diffs import lines_of, stat
 from dragoman.cli.pieces import Ending, Line, Piece, Span, Style
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.requests import command_of
+from dragoman.host.shell.typed import typed
 from dragoman.views import events
 from dragoman.wire.vocabulary import Diff
 
@@ -26,7 +27,7 @@ DIFF_LINES = 16
 OUTPUT_LINES = 10
 
 # By whom things are decided without a word on the screen.
-UNSEEN = ("access", "rule", "default", "timeout")
+UNSEEN = ("rule", "default", "timeout")
 
 # Layers whose rules are what `--access` says, which the reason names.
 _SELF_EVIDENT = ("built in", "access")
@@ -75,7 +76,7 @@ class Served:
                 yield from self._read(event)
             case events.FileWritten():
                 yield from self._written(event)
-            case events.TerminalStarted() if self._is_announced("run", _command_line(event)):
+            case events.TerminalStarted() if self._is_announced("run", typed(_command_line(event))):
                 self._covered.add(event.terminal_id)
             case events.TerminalExited(terminal_id=terminal_id) if terminal_id in self._covered:
                 self._covered.discard(terminal_id)
@@ -99,7 +100,7 @@ class Served:
         if call.kind == "read":
             told.update(hash(("read", location.path)) for location in call.locations)
         if (command := command_of(call.input)) is not None:
-            told.add(hash(("run", command)))
+            told.add(hash(("run", typed(command))))
 
     def tool_ended(self, tool_call_id: str) -> None:
         self._announced.pop(tool_call_id, None)

@@ -1,4 +1,4 @@
-"""What a person sees while an agent starts: nothing at first, then that it takes its time, and what it says of it."""
+"""What a person sees while an agent starts, or thinks: nothing at first, then that it takes its time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_TIME = 0.125
 
 
-class Starting:
-    """A moving line on stderr, from one second after the start until the block is left. Only for terminals."""
+class Waiting:
+    """A moving line on stderr, from one second after the start until the block is left. Only for terminals.
 
-    def __init__(self, outbox: Outbox, name: str, *, width: int, shown: bool) -> None:
+    `doing` is what takes so long: "starting opencode". `last_line` is the last that was heard of it.
+    """
+
+    def __init__(self, outbox: Outbox, doing: str, *, width: int, shown: bool) -> None:
         self._outbox = outbox
-        self._name = name
+        self._doing = doing
         self._width = width
         self._shown = shown
         self._drawn = False
@@ -28,7 +31,7 @@ class Starting:
         self.last_line = ""
         self._halted = False
 
-    async def __aenter__(self) -> Starting:
+    async def __aenter__(self) -> Waiting:
         if self._shown:
             self._task = asyncio.get_running_loop().create_task(self._move(), name="dragoman starting")
         return self
@@ -36,8 +39,13 @@ class Starting:
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """There is something to see now."""
         if self._task is not None:
             self._task.cancel()
+            self._task = None
         self.wipe()
 
     def wipe(self) -> None:
@@ -59,7 +67,7 @@ class Starting:
             elapsed = loop.time() - began
             frame = FRAMES[int(elapsed / FRAME_TIME) % len(FRAMES)]
             said = f": {self.last_line}" if self.last_line else ""
-            line = one_line(f"{frame} starting {self._name} ({elapsed:.0f}s){said}", self._width - 1)
+            line = one_line(f"{frame} {self._doing} ({elapsed:.0f}s){said}", self._width - 1)
             if not self._halted:
                 self._drawn = True
                 self._outbox.put(STDERR, CLEAR_LINE + line)

@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterator
 
 from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.deeds import folder_of
+from dragoman.host.shell.typed import typed
 from dragoman.workspace import OutsideWorkspace, Workspace
 
 # Agents carry out at once what was allowed; those who do it by themselves leave theirs unused.
@@ -44,12 +46,16 @@ class Approvals:
 
     def _shown(self, request: PermissionRequest) -> Iterator[bytes]:
         if request.command is not None:
-            where = request.raw_input.get("cwd") if isinstance(request.raw_input, dict) else None
-            yield _key("run", self._real(where if isinstance(where, str) else ""), request.command)
+            given = request.raw_input if isinstance(request.raw_input, dict) else {}
+            where = folder_of(given, self._workspace.cwd)
+            if where is not None:
+                yield _key("run", self._real(where), typed(request.command))
             return
         for diff in request.diffs:
             # With the old text: what was shown is the difference, and of another old text it would be another one.
-            yield _key("write", self._real(diff.path), diff.old_text or "", diff.new_text)
+            # Not with its line ends: nobody sees them, and agents tell them as they are in the file, or as LF.
+            old_text = (diff.old_text or "").replace("\r\n", "\n")
+            yield _key("write", self._real(diff.path), old_text, diff.new_text)
 
     def _real(self, path: str) -> str:
         try:

@@ -25,6 +25,7 @@ from dragoman.host.permission import (
 )
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Verdict
+from dragoman.host.waiting import Waiting
 from dragoman.wire.messages import RequestId
 
 By: TypeAlias = Literal["rule", "person", "callback", "default", "timeout", "cancel"]
@@ -46,19 +47,7 @@ class Decision(msgspec.Struct, frozen=True):
     layer: str | None = None
 
 
-class Waiting:
-    """A request that waits for its answer; it can be answered from the moment it is made."""
-
-    def __init__(self, request: PermissionRequest) -> None:
-        self.request = request
-        self.decided: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-
-    def decide(self, decision: Decision) -> bool:
-        """Whether it counted: the first one does."""
-        if self.decided.done():
-            return False
-        self.decided.set_result(decision)
-        return True
+Asked: TypeAlias = Waiting[PermissionRequest, Decision]
 
 
 class Broker:
@@ -68,13 +57,12 @@ class Broker:
         self._callback = on_permission
         self._rules = rules
         self._time_limit = time_limit
-        self._waiting: list[Waiting] = []
+        self._waiting: list[Asked] = []
         self._considered = rules.version  # the rules that all that waits was judged by
-        self._consulting: set[asyncio.Task[None]] = set()  # held: the loop itself holds tasks only weakly
 
     @property
     def pending(self) -> int:
-        return sum(not waiting.decided.done() for waiting in self._waiting)
+        return sum(not waiting.decided for waiting in self._waiting)
 
     def cancel_pending(self) -> None:
         for waiting in self._waiting:
@@ -85,51 +73,41 @@ class Broker:
         """The rules have changed: what they now answer needs no person any more."""
         self._considered = self._rules.version
         for waiting in list(self._waiting):
-            verdict = self._rules.judge(waiting.request)
+            verdict = self._rules.judge(waiting.asked)
             if verdict.decision != "ask":
-                waiting.decide(by_rule(waiting.request, verdict))
+                waiting.decide(by_rule(waiting.asked, verdict))
 
     def answer(self, request_id: RequestId, reply: object) -> bool:
         """Answer a request that waits. False: it has been answered, or withdrawn. Raises where that is no answer."""
         for waiting in self._waiting:
-            if waiting.request.request_id == request_id and not waiting.decided.done():
-                return waiting.decide(_decision(answer_of(waiting.request, reply), "person"))
+            if waiting.asked.request_id == request_id and not waiting.decided:
+                return waiting.decide(_decision(answer_of(waiting.asked, reply), "person"))
         return False
 
-    def open(self, request: PermissionRequest) -> Waiting:
+    def open(self, request: PermissionRequest) -> Asked:
         """From now on it can be answered; `ask` is to follow."""
-        waiting = Waiting(request)
+        waiting: Asked = Waiting(request)
         if self._callback is None:
             waiting.decide(Decision(request.reject(), "default", NOBODY))
-        else:
-            self._waiting.append(waiting)
+        self._waiting.append(waiting)
         return waiting
 
-    async def ask(self, waiting: Waiting) -> Decision:
-        if self._callback is None or waiting.decided.done():
-            self._forget(waiting)
-            return waiting.decided.result()
-        loop = asyncio.get_running_loop()
-        request = waiting.request
-        consulting = loop.create_task(self._consult(self._callback, waiting), name="dragoman asks")
-        self._consulting.add(consulting)
-        consulting.add_done_callback(self._consulting.discard)
-        looking = loop.create_task(self._look_again(), name="dragoman looks at the rules")
-        try:
-            async with asyncio.timeout(self._time_limit):
-                return await waiting.decided
-        except TimeoutError:
-            limit = format_duration(self._time_limit or 0)
-            return Decision(request.reject(), "timeout", f"denied: nobody answered within {limit}")
-        finally:
-            waiting.decided.cancel()
-            self._forget(waiting)
-            consulting.cancel()
-            looking.cancel()
-
-    def _forget(self, waiting: Waiting) -> None:
+    def withdraw(self, waiting: Asked) -> None:
+        """Nobody will `ask` it."""
+        waiting.decide(Decision(CANCELLED, "cancel", "the agent withdrew its request"))
         if waiting in self._waiting:
             self._waiting.remove(waiting)
+
+    async def ask(self, waiting: Asked) -> Decision:
+        looking = asyncio.get_running_loop().create_task(self._look_again(), name="dragoman looks at the rules")
+        try:
+            decision = await waiting.outcome(self._consult(waiting), self._time_limit)
+        finally:
+            looking.cancel()
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+        limit = format_duration(self._time_limit or 0)
+        return decision or Decision(waiting.asked.reject(), "timeout", f"denied: nobody answered within {limit}")
 
     async def _look_again(self) -> None:
         while True:
@@ -141,11 +119,11 @@ class Broker:
             if self._rules.version != self._considered:
                 self.reconsider()
 
-    async def _consult(self, callback: OnPermission, waiting: Waiting) -> None:
-        request = waiting.request
+    async def _consult(self, waiting: Asked) -> None:
+        request, callback = waiting.asked, self._callback
+        if callback is None or callback is answer_later:
+            return
         try:
-            if callback is answer_later:
-                return
             answer = answer_of(request, await call(callback, request))
             waiting.decide(_decision(answer, getattr(callback, "answers_as", "callback")))
         except asyncio.CancelledError:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Final, cast
 
 import msgspec
 
 from dragoman.host.approvals import Approvals
-from dragoman.host.broker import Broker, Decision, Waiting, by_rule
+from dragoman.host.broker import Asked, Broker, Decision, by_rule
 from dragoman.host.permission import CANCELLED, OnPermission, PermissionRequest
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule, Verdict
@@ -22,6 +22,9 @@ from dragoman.record import notes
 from dragoman.wire.messages import Request, RequestId
 from dragoman.wire.vocabulary import PermissionOption, PermissionOptionKind
 from dragoman.workspace import Workspace
+
+# Heard and not served yet: as many as may come in one read. Those that were taken back meanwhile are never served.
+MOST_ANNOUNCED: Final = 1024
 
 
 class Desk:
@@ -38,7 +41,7 @@ class Desk:
         self._broker = Broker(on_permission, rules, time_limit)
         self._approvals = Approvals(workspace)
         self._cancelling: str | None = None  # why whatever is asked now is answered `cancelled`
-        self._announced: dict[RequestId, Waiting] = {}  # heard, and not served yet
+        self._announced: dict[RequestId, tuple[Request, Asked]] = {}  # heard, and not served yet
         self._closed = False
 
     @property
@@ -68,16 +71,35 @@ class Desk:
         return self._broker.answer(request_id, reply)
 
     def announce(self, request: Request, asked: PermissionRequest) -> None:
-        """The agent's question was heard, and is about to be told to others, who may answer it at once."""
+        """The agent's question was heard, and is about to be told to others, who may answer it at once.
+
+        From now on it is what it is: what the agent says of its tool call before `decide` was not shown to anyone.
+        """
         asked = msgspec.structs.replace(asked, request_id=request.id)
+        self._withdraw(request.id)
         if self._at_once(asked) is None:
-            self._announced[request.id] = self._broker.open(asked)
+            self._announced[request.id] = (request, self._broker.open(asked))
+        while len(self._announced) > MOST_ANNOUNCED:
+            self._withdraw(next(iter(self._announced)))
+
+    def refused(self, request: Request) -> None:
+        """It will not be decided, though it was announced."""
+        if self._announced.get(request.id, (None,))[0] is request:
+            self._withdraw(request.id)
+
+    def _withdraw(self, request_id: RequestId) -> None:
+        """What was announced under this id, where the agent took it back before it was served."""
+        if announced := self._announced.pop(request_id, None):
+            self._broker.withdraw(announced[1])
 
     async def decide(self, request: Request, asked: PermissionRequest) -> Decision:
         """What is to be answered to the agent, or done for it."""
-        asked = msgspec.structs.replace(asked, request_id=request.id)
+        announced = None
+        if self._announced.get(request.id, (None,))[0] is request:  # ids are used again, also by those who deceive
+            _, announced = self._announced.pop(request.id)
+        asked = msgspec.structs.replace(asked, request_id=request.id) if announced is None else announced.asked
         try:
-            decision = await self._decided(asked, self._announced.pop(request.id, None))
+            decision = await self._decided(asked, announced)
         except asyncio.CancelledError:
             gone = Decision(CANCELLED, "cancel", "the agent withdrew its request, or the connection ended")
             self._note(_note(asked, gone))
@@ -90,7 +112,13 @@ class Desk:
         self._note(_note(asked, decision, remembered))
         if remembered:
             self._broker.reconsider()
+        if asked.origin == "agent":
+            self._approve(asked, decision)
         return decision
+
+    def denies(self, asked: PermissionRequest) -> bool:
+        """Whether a rule denies it, whoever might be asked."""
+        return self._rules.judge(asked).decision == "deny"
 
     async def permit(self, request: Request, asked: PermissionRequest) -> Decision:
         """Return if this, which the agent wants us to do, is allowed; `RpcRefusal` where it is not."""
@@ -102,14 +130,14 @@ class Desk:
             raise denied(what, decision.reason)
         return decision
 
-    def approved(self, asked: PermissionRequest, decision: Decision) -> None:
+    def _approve(self, asked: PermissionRequest, decision: Decision) -> None:
         """A person allowed the agent this, with its content shown: it is not asked again when it is carried out."""
         # Every option of that id: where one of them refuses, nobody can tell which was meant.
         meant = [option.allows for option in asked.options if option.id == decision.answer.option_id]
         if decision.by in ("person", "callback") and decision.answer.allowed and all(meant):
             self._approvals.add(asked)
 
-    async def _decided(self, asked: PermissionRequest, announced: Waiting | None) -> Decision:
+    async def _decided(self, asked: PermissionRequest, announced: Asked | None) -> Decision:
         if announced is not None:
             return await self._broker.ask(announced)
         decision = self._at_once(asked)

@@ -87,11 +87,12 @@ class HandledTerminals:
         self._open: dict[str, str] = {}  # the terminal's id to the agent's id of the session
         self._closed = False
 
-    def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> None:
-        """Nothing: a handler knows by itself which programs there are."""
+    def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> bool:
+        """A handler knows by itself which programs there are; without arguments the command may be a line of shell."""
+        return not request.args
 
     async def create(
-        self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path
+        self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path, *, shell: bool | None = None
     ) -> acp.CreateTerminalResponse:
         with _in_our_words(request.command):
             made = await self._handler.create(request)

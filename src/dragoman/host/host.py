@@ -82,6 +82,7 @@ class Host:
         self._own_terminals = Terminals(on_exit=self._exited)
         self._terminals = self._own_terminals if terminal_handler is None else HandledTerminals(terminal_handler)
         self._closed = False
+        self._answering: set[RequestId] = set()  # by the agent's id: until they are answered
         self._serving: dict[str, Serve] = {"session/request_permission": self._request_permission}
         if on_question is not None:
             self._serving["elicitation/create"] = self._questions.create
@@ -105,13 +106,22 @@ class Host:
         serving = self._serving.get(request.method)
         if serving is None:
             raise not_offered(request.method)
+        if request.id in self._answering:
+            self._desk.refused(request)
+            # Answers are given by id: who says yes to one of them must not be heard for the other.
+            raise RpcRefusal(INVALID_REQUEST, f"{request.method}: another request with the id {request.id!r} waits")
+        self._answering.add(request.id)
         try:
             return await serving(request)
         except OutsideWorkspace as problem:  # a link that was changed between two looks
             raise invalid("path", str(problem)) from None
+        finally:
+            self._answering.discard(request.id)
 
     def announce(self, request: Request) -> None:
         """A request was heard that `serve` will be asked to serve: who is told of it meanwhile may answer it."""
+        if request.id in self._answering:
+            return  # `serve` refuses it
         if request.method == "session/request_permission" and not self._closed:
             try:
                 self._desk.announce(request, self._requests.of_tool_call(request.params, self._known))
@@ -168,7 +178,6 @@ class Host:
         except msgspec.MsgspecError as problem:
             raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
         decision = await self._desk.decide(request, asked)
-        self._desk.approved(asked, decision)
         option_id = decision.answer.option_id
         outcome: acp.RequestPermissionOutcome = (
             acp.CancelledPermissionOutcome()
@@ -197,8 +206,10 @@ class Host:
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
         target = await self._files.target(params)
-        self._note(notes.file(request.id, str(target.path), target.old_text, old_size=target.old_size))
         asked = self._requests.of_write(target.path, target.old_text, params.content)
+        # What may not be touched need not be copied into the record either.
+        old_text = None if self._desk.denies(asked) else target.old_text
+        self._note(notes.file(request.id, str(target.path), old_text, old_size=target.old_size))
         decision = await self._desk.permit(request, asked)
         if decision.by != "rule":
             now = await self._files.target(params)
@@ -214,9 +225,12 @@ class Host:
         cwd = self._folder(params.cwd)
         given = {variable.name: _checked_variable(variable) for variable in params.env}
         env = {**self._environ, **given}
-        self._terminals.check(params, env, cwd)
-        await self._desk.permit(request, self._requests.of_command(params.command, params.args, given, cwd))
-        return await self._terminals.create(params, env, cwd)
+        shell = self._terminals.check(params, env, cwd)
+        asked = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
+        await self._desk.permit(request, asked)
+        if self._folder(params.cwd) != cwd:
+            raise invalid("cwd", f"{params.cwd} leads elsewhere now than when it was allowed")
+        return await self._terminals.create(params, env, cwd, shell=shell)
 
     def _exited(self, terminal: Terminal) -> None:
         end = terminal.summary()

@@ -19,6 +19,10 @@ from dragoman.workspace import Workspace
 # What the session knows of a tool call, by the agent's id.
 Known: TypeAlias = Callable[[str], rows.ToolCall | None]
 
+# Keys of a tool's input that hold a command, and its arguments where they are given apart.
+_COMMAND_KEYS = ("command", "cmd")
+_ARGUMENT_KEYS = ("args", "arguments", "argv")
+
 # Ours, for what the agent asks of us without asking a person first.
 _OURS = (
     Option("allow", "Allow", "allow_once"),
@@ -62,7 +66,7 @@ class Requests(msgspec.Struct, frozen=True):
             # Added, never replaced: what it was said to touch before, it may still touch.
             content += (item for item in known.content if item not in content)
             locations += (item for item in known.locations if item not in locations)
-            raw_input = raw_input if raw_input not in (None, {}) else known.raw_input
+            raw_input = _added(raw_input, known.raw_input)
         diffs = tuple(item for item in content if isinstance(item, acp.Diff))
         paths = [*(location.path for location in locations), *(diff.path for diff in diffs)]
         return PermissionRequest(
@@ -74,7 +78,7 @@ class Requests(msgspec.Struct, frozen=True):
             name=call.name or (known.name if known else None),
             paths=_absolute(self.workspace, paths),
             diffs=diffs,
-            command=command_of(raw_input) or (command_of(known.raw_input) if known else None),
+            command=command_of(raw_input),
             raw_input=raw_input,
             options=tuple(
                 Option(option.option_id, option.name or option.option_id, option.kind) for option in asked.options
@@ -108,9 +112,14 @@ class Requests(msgspec.Struct, frozen=True):
             options=_OURS,
         )
 
-    def of_command(self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> PermissionRequest:
-        """`terminal/create`. The environment is part of the question: it can change what a command does."""
-        line = shlex.join([command, *args]) if args else command
+    def of_command(
+        self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path, *, shell: bool
+    ) -> PermissionRequest:
+        """`terminal/create`. The environment is part of the question: it can change what a command does.
+
+        `shell`: the command is a line of shell, else it is a program's name, whatever characters are in it.
+        """
+        line = command if shell else shlex.join([command, *args])
         return PermissionRequest(
             session_id=self.session_id,
             agent=self.agent,
@@ -125,20 +134,39 @@ class Requests(msgspec.Struct, frozen=True):
 
 
 def command_of(raw_input: Any) -> str | None:
-    """The command in a tool's input, as one would type it; None where there is none."""
+    """The command in a tool's input with its arguments, as one would type it; None where there is none."""
     if not isinstance(raw_input, dict):
         return None
-    for key in ("command", "cmd"):
-        match raw_input.get(key):
-            case None | "" | []:
-                continue
-            case str(line):
-                return line
-            case list(words) if all(isinstance(word, str) for word in words):
-                return shlex.join(words)
-            case other:  # not readable as a command, but there is one: it must not pass for something else
-                return msgspec.json.encode(other).decode()
-    return None
+    said = {key: raw_input[key] for key in _COMMAND_KEYS if raw_input.get(key) not in (None, "", [])}
+    if not said:
+        return None
+    first, *others = said.values()
+    apart = {key: raw_input[key] for key in _ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])}
+    match first, *(other for other in others if other != first), *apart.values():
+        case (str(line),):
+            return line
+        case (list(words),) if _are_texts(words):
+            return shlex.join(words)
+        case str(program), list(words) if apart and _are_texts(words):
+            return shlex.join((program, *words))
+        case list(words), list(more) if apart and _are_texts((*words, *more)):
+            return shlex.join((*words, *more))
+        case _:  # not readable as a command, but there is one: it must not pass for something else
+            whole = {**said, **apart}
+            return msgspec.json.encode(whole if len(whole) > 1 else first).decode()
+
+
+def _are_texts(words: Iterable[object]) -> bool:
+    return all(isinstance(word, str) for word in words)
+
+
+def _added(raw_input: Any, known: Any) -> Any:
+    """The input that a question is about: its own, and where it leaves the command out, what was known before."""
+    if raw_input in (None, {}):
+        return known
+    if isinstance(raw_input, dict) and isinstance(known, dict) and command_of(known) and not command_of(raw_input):
+        return {**known, **raw_input}
+    return raw_input
 
 
 def _absolute(workspace: Workspace, paths: Iterable[str]) -> tuple[str, ...]:

@@ -25,6 +25,10 @@ class Where(msgspec.Struct, frozen=True, gc=False):
     time: float
     run_id: str | None
 
+    def row_id(self, noun: str) -> str:
+        """Of the row that begins here: by its place, so that another fold of the same frames gives the same."""
+        return f"{noun}-{self.position}"
+
 
 def with_decision(row: Row, decision: notes.Decision | None) -> Row:
     if decision is None:

@@ -35,7 +35,7 @@ class FileCalls(dict[str, rows.FileCall]):
 
     def _read(self, where: Where, request_id: RequestId, read: acp.ReadTextFileRequest) -> Sequence[Fact]:
         row = rows.FileCall(
-            id=f"file-{where.position}",
+            id=where.row_id("file"),
             request_id=request_id,
             run_id=where.run_id,
             time=where.time,
@@ -49,7 +49,7 @@ class FileCalls(dict[str, rows.FileCall]):
     def _write(self, where: Where, request_id: RequestId, write: acp.WriteTextFileRequest) -> Sequence[Fact]:
         size = _size(write.content)
         row = rows.FileCall(
-            id=f"file-{where.position}",
+            id=where.row_id("file"),
             request_id=request_id,
             run_id=where.run_id,
             time=where.time,

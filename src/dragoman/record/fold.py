@@ -14,9 +14,7 @@ import msgspec
 from dragoman.record import notes, rows, settings
 from dragoman.record.decisions import Where, decoded
 from dragoman.record.facts import (
-    BlockAdded,
     Fact,
-    MessageEnded,
     OtherUpdate,
     PermissionResolved,
     PlanChanged,
@@ -26,14 +24,13 @@ from dragoman.record.facts import (
     TextAdded,
     UsageChanged,
 )
+from dragoman.record.messages import Messages
 from dragoman.record.requests import Requests
 from dragoman.record.runs import Runs
-from dragoman.record.text import GrowingText
 from dragoman.record.tool_calls import ToolCalls
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.dialect import RunEnd
 from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Unknown, Update
-from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
 Direction: TypeAlias = Literal["in", "out", "host"]
 
@@ -41,10 +38,11 @@ _NOTHING: tuple[Fact, ...] = ()
 
 
 class SessionFold:
-    """What is known of a session. Read its attributes freely; only `apply` and `update` change them."""
+    """What is known of a session. Read its attributes freely: `apply` and `update` change them, and `more_text` of its
+    messages, which stands in for `update` where it says so."""
 
     def __init__(self) -> None:
-        self.messages: list[rows.Message] = []
+        self.messages = Messages()
         self.tool_calls = ToolCalls()
         self.plans: dict[str | None, rows.Plan] = {}
         self.commands: tuple[rows.Command, ...] = ()
@@ -58,7 +56,6 @@ class SessionFold:
         self.files = self._requests.files
         self.terminals = self._requests.terminals
         self.questions = self._requests.questions
-        self._open: rows.Message | None = None
         self._asked: dict[RequestId, Request] = {}  # requests of ours whose answers change rows
         self._replaying = False
         self._update_handlers: dict[type, Callable[[int, float, Any], Sequence[Fact]]] = {
@@ -118,7 +115,7 @@ class SessionFold:
                 return _NOTHING
 
     def update(self, position: int, time: float, update: acp.SessionUpdate | Unknown) -> Sequence[Fact]:
-        said = self.more_text(update)
+        said = self.messages.more_text(update)
         if said is not None:
             return (TextAdded(*said),)
         handler = self._update_handlers.get(type(update))
@@ -126,21 +123,6 @@ class SessionFold:
             return handler(position, time, update)
         kind = update.kind if isinstance(update, Unknown) else _kind_of(update)
         return (OtherUpdate(kind),)
-
-    def more_text(self, update: acp.SessionUpdate | Unknown) -> tuple[rows.Message, str] | None:
-        """What nearly all frames are: more words of the message at hand. The message and the words, which
-        it now has; None when the update is anything else, and then nothing has changed."""
-        message = self._open
-        if (
-            type(update) is AgentMessageChunk
-            and message is not None
-            and message.kind == "assistant"
-            and (update.message_id is None or update.message_id == message.message_id)
-            and type(content := update.content) is TextContent
-        ):
-            message.body.add(content.text)
-            return message, content.text
-        return None
 
     # -- messages
 
@@ -154,50 +136,20 @@ class SessionFold:
         if not self.runs:
             # Nobody has asked anything here: the words are of a time before (OpenCode tells a fork its history).
             self._replaying = True
+        before = len(self.messages)
         facts = self._chunk(position, time, "user", update)
-        if self._replaying and self._open is not None and self._open.id == _row_id("message", position):
+        if self._replaying and len(self.messages) > before:
             # A replay has no prompts; the user's words are what separates its turns.
             self.tool_calls.next_turn()
         return facts
 
     def _chunk(self, position: int, time: float, kind: rows.MessageKind, update: acp.ContentChunk) -> Sequence[Fact]:
-        message = self._open
-        content = update.content
-        message_id = update.message_id
-        if message is not None and message.kind == kind and (message_id is None or message_id == message.message_id):
-            if type(content) is acp.TextContent:
-                message.body.add(content.text)
-                return (TextAdded(message, content.text),)
-            message.blocks.append(content)
-            return (BlockAdded(message),)
-        facts = self._end_message()
-        message = rows.Message(
-            id=_row_id("message", position),
-            kind=kind,
-            run_id=self.runs.current_id,
-            message_id=message_id,
-            time=time,
-            replayed=self._replaying,
-            body=GrowingText(),
-        )
-        self._open = message
-        self.messages.append(message)
+        added = self.messages.continued(kind, update)
+        if added is not None:
+            return (added,)
         if kind != "user":
             self.runs.heard()
-        if isinstance(content, acp.TextContent):
-            message.body.add(content.text)
-            facts.append(TextAdded(message, content.text))
-        else:
-            message.blocks.append(content)
-            facts.append(BlockAdded(message))
-        return facts
-
-    def _end_message(self) -> list[Fact]:
-        message, self._open = self._open, None
-        if message is None:
-            return []
-        message.ended = True
-        return [MessageEnded(message)]
+        return self.messages.begun(self._where(position, time), kind, update, replayed=self._replaying)
 
     # -- tool calls and plans
 
@@ -211,17 +163,19 @@ class SessionFold:
 
     def _tool_seen(self, before: bool) -> list[Fact]:
         self.runs.heard()
-        if before or self._open is None or self._open.message_id is not None:
+        message = self.messages.at_hand
+        if before or message is None or message.message_id is not None:
             return []
         # Words after a tool call are another message. An agent that gives ids says so itself.
-        return self._end_message()
+        return self.messages.ended()
 
     def _origin(self, position: int, time: float) -> rows.ToolCall:
+        where = self._where(position, time)
         return rows.ToolCall(
-            id=_row_id("tool", position),
+            id=where.row_id("tool"),
             tool_call_id="",
-            run_id=self.runs.current_id,
-            time=time,
+            run_id=where.run_id,
+            time=where.time,
             replayed=self._replaying,
         )
 
@@ -305,32 +259,13 @@ class SessionFold:
         return _NOTHING
 
     def _run_started(self, position: int, time: float, request: Request) -> Sequence[Fact]:
-        facts = self._end_message()
+        facts = self.messages.ended()
         run, prompt = self.runs.started(position, time, request)
         self._replaying = False
         self.tool_calls.next_turn()
-        self._add_prompt(position, time, run.id, prompt)
+        self.messages.prompted(self._where(position, time), prompt)
         facts.append(RunStarted(run))
         return facts
-
-    def _add_prompt(self, position: int, time: float, run_id: str, blocks: Sequence[acp.ContentBlock]) -> None:
-        body = GrowingText()
-        for block in blocks:
-            if isinstance(block, acp.TextContent):
-                body.add(block.text)
-        self.messages.append(
-            rows.Message(
-                id=_row_id("message", position),
-                kind="user",
-                run_id=run_id,
-                message_id=None,
-                time=time,
-                replayed=False,
-                body=body,
-                blocks=[block for block in blocks if not isinstance(block, acp.TextContent)],
-                ended=True,
-            )
-        )
 
     def _answered(self, time: float, reply: Reply) -> Sequence[Fact]:
         ended = self.runs.end_in(reply)
@@ -372,7 +307,7 @@ class SessionFold:
         return (SettingsChanged(request.method),)
 
     def _run_ended(self, time: float, run: rows.Run, end: RunEnd) -> Sequence[Fact]:
-        facts = self._end_message()
+        facts = self.messages.ended()
         if end.usage is not None:
             self.usage = msgspec.structs.replace(
                 self.usage,
@@ -399,11 +334,12 @@ class SessionFold:
         facts = self._tool_seen(self.tool_calls.knows(asked.tool_call.tool_call_id))
         tool_call, changes = self.tool_calls.asked_for(self._origin(position, time), asked.tool_call)
         facts.extend(changes)
+        where = self._where(position, time)
         permission = rows.Permission(
-            id=_row_id("permission", position),
+            id=where.row_id("permission"),
             request_id=request.id,
-            run_id=self.runs.current_id,
-            time=time,
+            run_id=where.run_id,
+            time=where.time,
             options=tuple(asked.options),
             tool_call_row=tool_call.id,
             tool_call_id=tool_call.tool_call_id,
@@ -433,16 +369,12 @@ class SessionFold:
                 self.runs.announced(prompt)
             case notes.RunCut() as cut:
                 run = self.runs.cut(cut, time, self.usage)
-                return [*self._end_message(), RunEnded(run)] if run is not None else _NOTHING
+                return [*self.messages.ended(), RunEnded(run)] if run is not None else _NOTHING
             case None:
                 pass
             case note:
                 return self._requests.noted(self._where(position, time), note)
         return _NOTHING
-
-
-def _row_id(noun: str, position: int) -> str:
-    return f"{noun}-{position}"
 
 
 def _kind_of(update: object) -> str:

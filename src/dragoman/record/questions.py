@@ -28,7 +28,7 @@ class Questions(dict[str, rows.Question]):
         if asked is None:
             return None
         blank = rows.Question(
-            id=f"question-{where.position}",
+            id=where.row_id("question"),
             request_id=request.id,
             run_id=where.run_id,
             time=where.time,

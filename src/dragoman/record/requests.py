@@ -104,7 +104,7 @@ class Requests:
         elif (terminal := self.terminals.waiting(asked.request_id)) is not None:
             raw_input = {"command": terminal.command, "args": terminal.args, "cwd": terminal.cwd, "env": terminal.env}
         return rows.Permission(
-            id=f"permission-{where.position}",
+            id=where.row_id("permission"),
             request_id=asked.request_id,
             run_id=where.run_id,
             time=where.time,

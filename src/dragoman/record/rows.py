@@ -99,7 +99,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided on something that the agent asked of us, by whom and why; each None where nobody noted it."""
 
     decision: str | None = None  # allow, deny or cancelled
-    decided_by: str | None = None  # rule, access, callback, person, default, timeout, cancel, …
+    decided_by: str | None = None  # rule, person, callback, default, timeout, cancel, agent
     reason: str | None = None
     rule: str | None = None  # the rule that answered, as it reads
     layer: str | None = None  # where that rule stands

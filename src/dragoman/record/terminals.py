@@ -64,7 +64,7 @@ class Terminals(dict[str, rows.Terminal]):
 
     def _create(self, where: Where, request_id: RequestId, create: acp.CreateTerminalRequest) -> Sequence[Fact]:
         row = rows.Terminal(
-            id=f"terminal-{where.position}",
+            id=where.row_id("terminal"),
             request_id=request_id,
             run_id=where.run_id,
             time=where.time,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,18 +18,22 @@ from dragoman.config import Config, load
 from dragoman.errors import InputError
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
-from dragoman.host.policy.rulebook import sources_of
 from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.sources import sources_of
 from dragoman.host.question.question import OnQuestion
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, read_handle, with_servers
+from dragoman.session.opening import config_of_handle
 from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
-from dragoman.session.runtime import AgentRuntime, config_of_handle
+from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, OnEvent, SessionConfig, spec_of_preset
+from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, OnEvent, SessionConfig, rules_of, spec_of_preset
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
+
+if TYPE_CHECKING:
+    from dragoman.session.keeping import Keeper
 
 Agent = str | AgentSpec | Sequence[str]
 
@@ -84,6 +88,7 @@ class LocalClient:
         env: Mapping[str, str | None] | None = None,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
+        keeper: Keeper | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
         if not isinstance(limits, Limits | None):
@@ -92,6 +97,7 @@ class LocalClient:
         self._env = dict(env or {})
         self._headers = dict(headers or {})
         self._limits = limits or limits_of(self._config)
+        self._keeper = keeper
         self._on_diagnostic = on_diagnostic
         self._sessions: list[Session] = []
 
@@ -177,6 +183,7 @@ class LocalClient:
             line_limit=self._config.line_limit,
             sources=sources_of(self._config),
             on_question=config.on_question,
+            keeper=self._keeper,
             session_type=OwnedSession,
         )
 
@@ -222,6 +229,7 @@ def open_session(
     env: Mapping[str, str | None] | None = None,
     headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    keeper: Keeper | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
     """A session with an agent, in a process of its own. Await it, or use it with `async with`.
@@ -235,11 +243,13 @@ def open_session(
 
     async def open_it() -> Session:
         settings = load()
-        client = LocalClient(config=settings, env=env, headers=headers, limits=limits, on_diagnostic=on_diagnostic)
+        client = LocalClient(
+            config=settings, env=env, headers=headers, limits=limits, keeper=keeper, on_diagnostic=on_diagnostic
+        )
         config = SessionConfig(
             workspace=Workspace(cwd, additional),
             access=parse_access(access or settings.access),
-            rules=tuple(rules),
+            rules=rules_of(rules),
             on_permission=on_permission,
             on_question=on_question,
             on_event=on_event,
@@ -268,6 +278,7 @@ def resume_session(
     env: Mapping[str, str | None] | None = None,
     headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    keeper: Keeper | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
     """The session of `Session.snapshot()`, in a new process. Await it, or use it with `async with`.
@@ -278,10 +289,10 @@ def resume_session(
 
     async def open_it() -> Session:
         known = with_servers(read_handle(handle), mcp_servers)
-        client = LocalClient(env=env, headers=headers, limits=limits, on_diagnostic=on_diagnostic)
+        client = LocalClient(env=env, headers=headers, limits=limits, keeper=keeper, on_diagnostic=on_diagnostic)
         config = replace(
             config_of_handle(known),
-            rules=tuple(rules),
+            rules=rules_of(rules),
             on_permission=on_permission,
             on_question=on_question,
             on_event=on_event,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from dragoman.errors import CommandNotFound
 from dragoman.proc.environment import agent_environment, resolve
@@ -18,14 +18,22 @@ async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], Non
         from dragoman.session.remote import connect  # the network is loaded when it is used
 
         return await connect(spec.url, headers=spec.headers)(spec, limits, on_stderr)
-    environment = agent_environment(os.environ, spec.env)
+    command, env = await find_command(spec, agent_environment(os.environ, spec.env))
+    return await spawn(command, cwd=spec.cwd, env=env, name=spec.name, on_stderr=on_stderr, install=spec.install)
+
+
+async def find_command(
+    spec: AgentSpec, environment: Mapping[str, str], args: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """The first of the spec's commands that is there, with these arguments after its own; the environment for it.
+
+    Where there is none, `CommandNotFound` names the one that it should be.
+    """
     missing: CommandNotFound | None = None
     for command in (spec.command, *spec.alternatives):
         try:
-            found, env = await resolve(command, environment, cwd=spec.cwd, install=spec.install)
+            return await resolve((*command, *args), environment, cwd=spec.cwd, install=spec.install)
         except CommandNotFound as problem:
             missing = missing or problem
-            continue
-        return await spawn(found, cwd=spec.cwd, env=env, name=spec.name, on_stderr=on_stderr, install=spec.install)
     assert missing is not None
     raise missing

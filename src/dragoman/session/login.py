@@ -16,12 +16,13 @@ from typing import Final
 
 import msgspec
 
-from dragoman.errors import AuthenticationRequired, CommandNotFound, InputError, InvalidFrame, StartError
+from dragoman.errors import AuthenticationRequired, InputError, InvalidFrame, StartError
 from dragoman.host.question.question import OnQuestion
 from dragoman.proc.environment import agent_environment, resolve
 from dragoman.session.client import Agent, LocalClient
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.foreground import run_in_foreground
+from dragoman.session.launch import find_command
 from dragoman.session.login_method import TERMINAL_AUTH, LoginMethod, choose, methods_of, missing_variables
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
@@ -103,14 +104,7 @@ class Login:
         env = self.environment(method.env)
         if method.program is not None:
             return await resolve((method.program, *method.args), env, cwd=self.spec.cwd)
-        missing: CommandNotFound | None = None
-        for command in (self.spec.command, *self.spec.alternatives):
-            try:
-                return await resolve((*command, *method.args), env, cwd=self.spec.cwd, install=self.spec.install)
-            except CommandNotFound as problem:
-                missing = missing or problem
-        assert missing is not None
-        raise missing
+        return await find_command(self.spec, env, method.args)
 
     async def verify(self) -> None:
         """Opens a session in a new process, and closes it. Raises `AuthenticationRequired` where a login is lacking."""

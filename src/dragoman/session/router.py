@@ -23,6 +23,8 @@ from dragoman.wire.envelope import session_in
 from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RequestId, Update
 
 if TYPE_CHECKING:
+    from dragoman.journal.entry import Origin
+    from dragoman.session.keeping import Kept
     from dragoman.session.run import Run
     from dragoman.session.session import Session
 
@@ -57,6 +59,8 @@ class Router:
         self._early_bytes = 0
         self._woken = asyncio.Event()
         self._weight = 0  # bytes of large messages since nothing waited to be iterated
+        self.kept: Kept | None = None  # where frames go before anyone is told of them
+        self._asked_for: Session | None = None  # the session that the next request will open
         self.held = False  # the agent is not read: what it says meanwhile is not heard
 
     @cached_property
@@ -66,8 +70,13 @@ class Router:
 
     # -- which session has which id
 
+    def about_to_open(self, session: Session) -> None:
+        """The request that is sent next opens this session: it is a part of it."""
+        self._asked_for = session
+
     def opening(self, request_id: RequestId, session: Session) -> None:
         """The answer to this request will tell the session's id; what comes for it before is kept."""
+        self._asked_for = None
         self._opening[request_id] = session
 
     def opened(self, request_id: RequestId) -> None:
@@ -75,6 +84,8 @@ class Router:
         if self._opening:
             return
         for session_id, updates in self._early.items():
+            for update, at in updates:
+                self._keep("agent", update, at)
             text = f"{len(updates)} updates for session {session_id!r}, which is not open here"
             self._diagnostics.add(time.time(), "stray", text)
         self._early.clear()
@@ -108,6 +119,8 @@ class Router:
                 self._received_other(message, at)
 
     def _received_other(self, message: Message, at: float) -> None:
+        if isinstance(message, Noise | Oversized):
+            self._keep("agent", message, at)
         if isinstance(message, Noise):
             self._diagnostics.add(at, "noise", f"{message.reason}: {message.line.decode('utf-8', 'replace')}")
             return
@@ -125,16 +138,25 @@ class Router:
         session = self.sessions.get(agent_session_id or "")
         if session is not None:
             session.record("in", message, at)
-        elif isinstance(message, Notification) and message.method == "elicitation/complete" and self._questions:
+            return
+        self._keep("agent", message, at)
+        if isinstance(message, Notification) and message.method == "elicitation/complete" and self._questions:
             self._questions.complete(message.params)
         elif isinstance(message, Notification):
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
     def sending(self, line: bytes, at: float) -> None:
         for heard in self._conversation.read("out", line):
-            session = self.sessions.get(heard.session_id or "")
+            session = self.sessions.get(heard.session_id or "") or self._asked_for
             if session is not None:
                 session.record("out", heard.message, at)
+            else:
+                self._keep("client", heard.message, at)
+
+    def _keep(self, origin: Origin, message: Message, at: float) -> None:
+        """What belongs to no session."""
+        if self.kept is not None:
+            self.kept.add(origin, message, at, None)
 
     async def serve(self, request: Request) -> object:
         agent_session_id = session_in(request.params) or self._conversation.session_of_request("in", request.id)
@@ -149,6 +171,8 @@ class Router:
 
     async def ended(self) -> DragomanError:
         failure = await self._on_end()
+        if self.kept is not None and self.kept.problem is not None:
+            failure = self.kept.problem
         for session in list(self.sessions.values()):
             session.link_lost(failure)
         return failure
@@ -158,6 +182,7 @@ class Router:
             self._early.setdefault(update.session_id, []).append((update, at))
             self._early_bytes += len(update.line)
         else:
+            self._keep("agent", update, at)
             text = f"an update for session {update.session_id!r}, which is not open here"
             self._diagnostics.add(at, "stray", text)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -28,8 +28,7 @@ from dragoman.errors import (
     StartError,
     StartTimeout,
 )
-from dragoman.host.policy.access import parse_access
-from dragoman.host.policy.rulebook import Sources
+from dragoman.host.policy.sources import Sources
 from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import Questions
 from dragoman.proc.link import AgentLink
@@ -40,6 +39,15 @@ from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.launch import launch
 from dragoman.session.login_method import TERMINAL_AUTH, login_line
 from dragoman.session.once import Once
+from dragoman.session.opening import (
+    OpeningKnown,
+    config_of_handle,
+    configure,
+    fall_silent,
+    request_known,
+    request_new,
+    restore,
+)
 from dragoman.session.router import Router
 from dragoman.session.session import Session, new_id
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
@@ -48,18 +56,15 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import Call, Connection, fresh
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT
-from dragoman.workspace import Workspace
+
+if TYPE_CHECKING:
+    from dragoman.session.keeping import Keeper, Kept  # with a journal: loaded by who has one
 
 _T = TypeVar("_T")
 
 # Pages of `session/list` without a session, one after the other, until there are no more. Some are what an agent makes
 # that looks at the folder only after it has made its pages.
 MOST_EMPTY_PAGES = 100
-
-# Gemini CLI's late replay begins within a millisecond of its answer and comes in one go; a history of any
-# length is through the pipe long before the looks are used up.
-QUIET_SECONDS = 0.1
-QUIET_LOOKS = 50
 
 Launch = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLink]]
 
@@ -68,7 +73,8 @@ class AgentRuntime:
     """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it.
 
     `sources` are the rules that its sessions have beside their own (`sources_of(config)`: the user's). `on_question`
-    answers the agent's questions; without one it is told that there is nobody to ask.
+    answers the agent's questions; without one it is told that there is nobody to ask. With a `keeper` everything is
+    kept in its journal before it is shown, or written to the agent.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class AgentRuntime:
         line_limit: int = DEFAULT_LINE_LIMIT,
         sources: Sources | None = None,
         on_question: OnQuestion | None = None,
+        keeper: Keeper | None = None,
         launch: Launch = launch,
         session_type: type[Session] = Session,
     ) -> None:
@@ -88,6 +95,8 @@ class AgentRuntime:
         self.diagnostics = Diagnostics(on_diagnostic)
         self.sources = sources or Sources()
         self.on_question = on_question
+        self.kept: Kept | None = None
+        self._keeper = keeper
         self._line_limit = line_limit
         self._launch = launch
         self._session_type = session_type
@@ -101,6 +110,10 @@ class AgentRuntime:
         self._closed = False
         self._close = Once(self._end, f"close {spec.name}")
 
+    def keep_in(self, keeper: Keeper) -> None:
+        """What is said is kept in its journal. To be called before the start."""
+        self._keeper = keeper
+
     # -- starting
 
     async def start(self) -> AgentRuntime:
@@ -110,8 +123,16 @@ class AgentRuntime:
         try:
             async with asyncio.timeout(self.limits.start):
                 self._link = await self._launch(self.spec, self.limits, self._said_on_stderr)
+                if self._keeper is not None:
+                    secrets = {name: value for name, value in self.spec.env.items() if value} | self.spec.headers
+                    self.kept = await self._keeper.connect(self.spec.preset or self.spec.name, secrets)
+                    self._router.kept = self.kept
                 self._connection = Connection(
-                    self._link, self._router, line_limit=self._line_limit, gone=self._link.wait
+                    self._link,
+                    self._router,
+                    line_limit=self._line_limit,
+                    gone=self._link.wait,
+                    kept=self.kept.flush if self.kept is not None else None,
                 )
                 self._router.connection, self._router.link = self._connection, self._link
                 await self._shake_hands(self._connection)
@@ -179,18 +200,12 @@ class AgentRuntime:
 
     async def open_session(self, config: SessionConfig) -> Session:
         """A new session. Its model, mode and options are set before it is handed out."""
-        self._check_servers(config.mcp_servers)
-        session = self._session_type(self, new_id(), config)
-        params = acp.NewSessionRequest(
-            cwd=str(config.workspace.cwd),
-            mcp_servers=config.mcp_servers,
-            additional_directories=self._additional(config),
-            system_prompt=self._system_prompt(config),
-        )
+        params = request_new(config, self.capabilities())
+        session = await self._session(new_id(), config)
         await self._open("session/new", params, session)
         if params.system_prompt is not None:
             session.system_prompt_told()
-        return await self._configured(session)
+        return await configure(session)
 
     async def resume_session(
         self, handle: SessionHandle | str | bytes | Mapping[str, object], config: SessionConfig | None = None
@@ -212,14 +227,8 @@ class AgentRuntime:
     async def fork_session(self, session: Session) -> Session:
         """A second session that begins with all that this one knows."""
         self.capabilities().require("fork", "fork a session")
-        fork = self._session_type(self, new_id(), session.config)
-        params = acp.ForkSessionRequest(
-            session_id=session.agent_session_id,
-            cwd=str(session.config.workspace.cwd),
-            mcp_servers=session.config.mcp_servers,
-            additional_directories=self._additional(session.config),
-            system_prompt=self._system_prompt(session.config),
-        )
+        fork = await self._session(new_id(), session.config)
+        params = request_known("session/fork", session.agent_session_id, session.config, self.capabilities())
         await self._open("session/fork", params, fork)
         if params.system_prompt is not None or session.snapshot().system_prompt_told:
             fork.system_prompt_told()
@@ -275,9 +284,17 @@ class AgentRuntime:
 
     # -- opening
 
+    async def _session(self, session_id: str, config: SessionConfig) -> Session:
+        """One that the agent does not know of yet."""
+        if self.kept is None:
+            return self._session_type(self, session_id, config)
+        record = await self.kept.record_of(session_id)
+        return self._session_type(self, session_id, config, record.fold)
+
     async def _open(self, method: str, params: object, session: Session) -> None:
         try:
             connection = self._living()
+            self._router.about_to_open(session)
             call = connection.call(method, params)
             self._router.opening(call.id, session)
             try:
@@ -286,82 +303,39 @@ class AgentRuntime:
                 self._router.opened(call.id)
         except BaseException:
             self._router.release(session)
+            if self.kept is not None:
+                await self.kept.leave(session)
             raise
+        if self.kept is not None:
+            self.kept.opened(session)
+            await self.kept.flush()
         if not session.agent_session_id:
             raise InvalidFrame(f"the agent's answer to {method} has no sessionId that is new: {bytes(raw)[:200]!r}")
 
-    async def _reopen(self, handle: SessionHandle, config: SessionConfig | None, method: str) -> Session:
+    async def _reopen(self, handle: SessionHandle, config: SessionConfig | None, method: OpeningKnown) -> Session:
         config = config or config_of_handle(handle)
-        self._check_servers(config.mcp_servers)
+        params = request_known(method, handle.agent_session_id, config, self.capabilities())
         if handle.agent_session_id in self._router.sessions:
             raise InputError(
                 f"session {handle.agent_session_id!r} is open on this runtime already",
                 guidance="Use the session that is open, or close it first.",
             )
-        session = self._session_type(self, handle.session_id, config)
-        request = acp.LoadSessionRequest if method == "session/load" else acp.ResumeSessionRequest
-        params = request(
-            session_id=handle.agent_session_id,
-            cwd=str(config.workspace.cwd),
-            mcp_servers=config.mcp_servers,
-            additional_directories=self._additional(config),
-            system_prompt=self._system_prompt(config),
-        )
+        session = await self._session(handle.session_id, config)
+        if method == "session/load":
+            session.replays()
         self._router.bind(session, handle.agent_session_id)  # before it is asked for: what it replays is its own
         await self._open(method, params, session)
         if params.system_prompt is not None or handle.system_prompt_told:
             session.system_prompt_told()
         try:
             if method == "session/load" and self.spec.late_replay:
-                await _quiet(session)
-            await self._restore(session, handle)
+                await fall_silent(session)
+            for problem in await restore(session, handle):
+                self.diagnostics.add(time.time(), "stray", problem)
         except BaseException:
             await session.close()  # else it could not be opened again
             raise
-        return await self._configured(session)
-
-    async def _restore(self, session: Session, handle: SessionHandle) -> None:
-        """Sets what the agent itself did not remember. What it no longer offers cannot be had, and is said."""
-        for option_id, value in handle.options.items():
-            now = session.fold.settings.get(option_id)
-            if now is not None and now.current != value:
-                try:
-                    await session.set_option(option_id, value)
-                except (InputError, RequestFailed) as problem:
-                    self.diagnostics.add(time.time(), "stray", f"{option_id} cannot be set as it was: {problem}")
-
-    async def _configured(self, session: Session) -> Session:
-        """Applies what the config asks for; a session that cannot have it is not handed out."""
-        config = session.config
-        try:
-            if config.mode is not None:
-                await session.set_mode(config.mode)
-            if config.model is not None:
-                await session.set_model(config.model)
-            if config.reasoning_effort is not None:
-                await session.set_reasoning_effort(config.reasoning_effort)
-            for option_id, value in config.options.items():
-                await session.set_option(option_id, value)
-        except BaseException:
-            await session.close()
-            raise
-        return session
-
-    def _additional(self, config: SessionConfig) -> tuple[str, ...]:
-        folders = config.workspace.additional
-        if folders:
-            self.capabilities().require("additional_directories", "work in additional folders")
-        return tuple(str(folder) for folder in folders)
-
-    def _system_prompt(self, config: SessionConfig) -> acp.SystemPrompt | None:
-        if config.system_prompt is None or not self.capabilities().system_prompt:
-            return None
-        return acp.SystemPrompt(mode="append", content=(acp.TextContent(text=config.system_prompt),))
-
-    def _check_servers(self, servers: Sequence[acp.McpServer]) -> None:
-        for server in servers:
-            if server.type in ("http", "sse"):
-                self.capabilities().require(f"mcp_{server.type}", f"use the MCP server {server.name!r}")
+        return await configure(session)
 
     # -- asking
 
@@ -488,31 +462,6 @@ def client_capabilities(spec: AgentSpec, *, questions: bool = False) -> acp.Clie
         ),
         meta=spec.meta or None,
     )
-
-
-def config_of_handle(handle: SessionHandle) -> SessionConfig:
-    if secret := handle.secret_servers():
-        raise InputError(
-            f"this session was opened with MCP servers that a snapshot does not keep: {', '.join(secret)}",
-            guidance="Pass them again, in the config.",
-        )
-    return SessionConfig(
-        workspace=Workspace(handle.cwd, handle.additional),
-        access=parse_access(handle.access),
-        network=handle.network,
-        web_search=handle.web_search,
-        mcp_servers=handle.mcp_servers,
-        system_prompt=handle.system_prompt,
-    )
-
-
-async def _quiet(session: Session) -> None:
-    """Waits until an agent that replays late has fallen silent: nothing in the protocol tells that it is done."""
-    for _ in range(QUIET_LOOKS):
-        frames = session.frames
-        await asyncio.sleep(QUIET_SECONDS)
-        if session.frames == frames:
-            return
 
 
 def _crash(name: str, how: str, code: int, stderr: str) -> AgentCrashed:

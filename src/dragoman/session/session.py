@@ -14,11 +14,11 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
-from dragoman.host.permission import Reply
+from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
 from dragoman.host.terminal.terminal import Terminal
@@ -38,10 +38,14 @@ from dragoman.views.events import AssistantDelta, Event
 from dragoman.views.told import event_of
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import fresh
-from dragoman.wire.messages import Message, Notification, Request, Update
+from dragoman.wire.messages import Message, Notification, Reply, Request, Update
 
 if TYPE_CHECKING:
+    from dragoman.journal.entry import Origin
     from dragoman.session.runtime import AgentRuntime
+
+# Where a frame comes from, as the journal says it.
+_ORIGINS: Final[dict[Direction, Origin]] = {"in": "agent", "out": "client", "host": "host"}
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +53,14 @@ logger = logging.getLogger(__name__)
 class Session:
     """Made by `AgentRuntime.open_session` and `resume_session`."""
 
-    def __init__(self, runtime: AgentRuntime, session_id: str, config: SessionConfig) -> None:
+    def __init__(
+        self, runtime: AgentRuntime, session_id: str, config: SessionConfig, fold: SessionFold | None = None
+    ) -> None:
+        """`fold` is what is known of it from before."""
         self.id = session_id
         self.agent_session_id = ""
         self.config = config
-        self.fold = SessionFold()
+        self.fold = fold or SessionFold()
         self._runtime = runtime
         self._on_event = config.on_event
         self._rules = Rulebook(
@@ -81,6 +88,11 @@ class Session:
             file_handler=config.file_handler,
             terminal_handler=config.terminal_handler,
         )
+        self._kept = runtime.kept
+        self._said_in: deque[Run | None] = deque()  # of frames that are not told yet: the run they were said in
+        self._replaying = False  # what the agent says now, it said before
+        if self._kept is not None:
+            self._kept.join(self)
         self._position = 0
         self._serving = 0  # requests of the agent that we have not answered
         self._active: Run | None = None
@@ -181,7 +193,7 @@ class Session:
         self._check_open()
         await settings.set_option(self._runtime, self, option_id, value)
 
-    def answer_permission(self, permission_id: str, reply: Reply) -> bool:
+    def answer_permission(self, permission_id: str, reply: PermissionReply) -> bool:
         """Answers a `permission.requested` event by its id, as `on_permission` would; the first answer counts.
 
         False: it has its answer already, or was withdrawn, and this one gains nothing.
@@ -211,6 +223,9 @@ class Session:
         finally:
             await self._host.close()
             await self._runtime.forget(self)
+            if self._kept is not None:
+                self._kept.opened(self)  # as it is now: that is how it can be continued
+                await self._kept.leave(self)
 
     async def __aenter__(self) -> Session:
         return self
@@ -233,6 +248,7 @@ class Session:
         if self._unsaid_system_prompt is not None:
             blocks = (acp.TextContent(text=self._unsaid_system_prompt), *blocks)
         self._active = run
+        self._replaying = False
         self._host.begin_run(run.rules)
         run.began()
         try:
@@ -288,12 +304,15 @@ class Session:
 
     def heard(self, update: Update, at: float) -> None:
         """One update: the path that is taken a hundred thousand times, and written for it."""
+        if self._kept is not None:
+            self._keep("replay" if self._replaying else "agent", update, at)
+            return
         self._position = position = self._position + 1
         run = self._active
         if run is not None:
             if run.heartbeat is not None:
                 self._call(run.heartbeat)
-            said = self.fold.more_text(update.update)
+            said = self.fold.messages.more_text(update.update)
             if said is not None:
                 # `emit`, written out: a call less for each of a hundred thousand.
                 if run.wants_events:
@@ -301,7 +320,11 @@ class Session:
                 if self._on_event is not None:
                     self._call(self._on_event, AssistantDelta(at, self.id, run.id, update.line, said[1], said[0].id))
                 return
-        self._tell(self.fold.update(position, at, update.update), at, update.line)
+        self._tell(self.fold.update(position, at, update.update), at, update.line, run)
+
+    def replays(self) -> None:
+        """The agent is about to tell its history again, and may go on with that until the next prompt."""
+        self._replaying = True
 
     def system_prompt_told(self) -> None:
         """The agent has it already, by a request of its own or from an earlier run."""
@@ -309,20 +332,45 @@ class Session:
 
     def record(self, direction: Direction, message: Message, at: float) -> None:
         """Any other frame of this session, sent, received, or noted by us."""
+        if self._kept is not None:
+            replayed = self._replaying and direction == "in" and not isinstance(message, Reply)
+            self._keep("replay" if replayed else _ORIGINS[direction], message, at)
+            return
         self._position += 1
+        self._changed(direction, message, at, self.fold.apply(self._position, at, direction, message), self._active)
+
+    def _keep(self, origin: Origin, message: Message, at: float) -> None:
+        """Whoever is to be told of it is told by `told`, once it is kept for good."""
+        assert self._kept is not None
+        self._position += 1
+        self._said_in.append(self._active)
+        self._kept.add(origin, message, at, self.id)
+
+    def told(self, origin: Origin, message: Message, at: float, changed: Sequence[facts.Fact]) -> None:
+        """A frame is kept, and this is what it changed."""
+        run = self._said_in.popleft()
+        if run is not None and run.done:
+            run = None  # it ended in the same breath
+        if run is not None and run.heartbeat is not None and type(message) is Update:
+            self._call(run.heartbeat)
+        direction: Direction = "host" if origin == "host" else "out" if origin == "client" else "in"
+        self._changed(direction, message, at, changed, run)
+
+    def _changed(
+        self, direction: Direction, message: Message, at: float, changed: Sequence[facts.Fact], run: Run | None
+    ) -> None:
         if direction == "in" and isinstance(message, Notification) and message.method == "elicitation/complete":
             self._host.completed(message.params)
-        changed = self.fold.apply(self._position, at, direction, message)
         if direction == "in" and isinstance(message, Request):
             self._host.announce(message)
-        self._tell(changed, at, getattr(message, "line", None))
+        self._tell(changed, at, getattr(message, "line", None), run)
 
-    def _tell(self, changed: Sequence[facts.Fact], at: float, line: bytes | None) -> None:
+    def _tell(self, changed: Sequence[facts.Fact], at: float, line: bytes | None, run: Run | None) -> None:
         for fact in changed:
             if isinstance(fact, facts.RunEnded):
                 self._run_ended(fact.run)
+                run = None
             else:
-                run = self._active
                 event = event_of(fact, at, self.id, run.id if run else None, line)
                 if event is not None:
                     self.emit(run, event)
@@ -364,7 +412,10 @@ class Session:
         self._failure = failure
         now = time.time()
         run = self._active
-        if run is not None:
+        if run is not None and self._kept is not None and self._kept.problem is not None:
+            self._active = None
+            run.lost(fresh(failure), now)  # what happened to it cannot be kept, and whoever waits must learn of it
+        elif run is not None:
             status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
             self.record("host", notes.write(notes.RunCut(run.id, status, str(failure))), now)
         else:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from dragoman.config import Access
 from dragoman.errors import InputError
 from dragoman.host.files.files import Buffers
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
-from dragoman.host.policy.access import Access, parse_access
+from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import OnQuestion
 from dragoman.session.servers import exact

@@ -5,6 +5,8 @@ scripted     an agent whose behaviour a test writes as one async function; in me
 stage        a session on a scripted agent, in one line
 demo         the demo agent, in memory or as a process
 tee          recordings of real conversations, made between a client and an agent or around a runtime's link
+recordings   an agent that is recorded once and played from then on
+scrub        recordings without what is nobody's business
 leaks        proof that a test left no task, descriptor or process
 conformance  what every runtime, session and run must do, as checks that any implementation can be run through
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from dragoman.testing.memory import MemoryLink as MemoryLink
     from dragoman.testing.memory import in_memory as in_memory
     from dragoman.testing.memory import memory_runtime as memory_runtime
+    from dragoman.testing.recordings import recorded as recorded
     from dragoman.testing.scripted import ScriptedAgent as ScriptedAgent
     from dragoman.testing.scripted import Turn as Turn
     from dragoman.testing.scripted import command_of as command_of
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     from dragoman.testing.stage import play as play
     from dragoman.testing.stage import runtime_of as runtime_of
     from dragoman.testing.stage import session_of as session_of
-    from dragoman.testing.tee import recorded as recorded
 
 # Loaded when first used: a scripted agent that runs as a process needs the least of it, and starts sooner.
 _HOMES = {
@@ -53,7 +55,7 @@ _HOMES = {
     "memory_runtime": "memory",
     "nothing_left": "leaks",
     "play": "stage",
-    "recorded": "tee",
+    "recorded": "recordings",
     "runtime_of": "stage",
     "session_of": "stage",
 }

@@ -146,7 +146,7 @@ class UsageUpdated(EventBase, frozen=True, gc=False):
 
 class _Decided(EventBase, frozen=True, gc=False, kw_only=True):
     decision: str | None = None  # allow, deny or cancelled
-    decided_by: str | None = None  # rule, access, callback, person, default, timeout, cancel, …
+    decided_by: str | None = None  # rule, person, callback, default, timeout, cancel, agent
     reason: str | None = None
     rule: str | None = None  # the rule that answered, as it reads
     layer: str | None = None  # where that rule stands

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -107,20 +107,29 @@ class Connection:
         line_limit: int = DEFAULT_LINE_LIMIT,
         clock: Callable[[], float] = time.time,
         gone: Callable[[], Coroutine[Any, Any, object]] | None = None,
+        kept: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`gone()` returns when the other side has ended, for transports that know before all of it was read."""
+        """`gone()` returns when the other side has ended, for transports that know before all of it was read.
+
+        `kept()` returns when all that the handler has heard and said so far is kept for good. With it nothing is
+        written before it is kept, and no answer or request is passed on before.
+        """
         self._transport = transport
         self._handler = handler
         self._clock = clock
         self._peer = Peer(line_limit=line_limit)
         self._calls: dict[RequestId, Call] = {}
         self._gone = gone
+        self._kept = kept
+        self._unwritten: list[bytes] = []  # said, and not kept yet
+        self._writing: asyncio.Task[None] | None = None
         self._unanswered: dict[RequestId, _Serving] = {}  # their requests: these they may still take back
         self._served: set[asyncio.Task[None]] = set()  # the same, until their answers have left
         self._room = asyncio.Event()  # set while fewer than MAX_SERVED requests are being served
         self._room.set()
         self._finishing = False
         self._end: DragomanError | None = None
+        self._broken: DragomanError | None = None  # what was said or heard could not be kept
         self._reader = asyncio.get_running_loop().create_task(self._read(), name="dragoman reader")
 
     # -- asking
@@ -144,7 +153,7 @@ class Connection:
         """The call's result. A caller that gives up, by time or by cancellation, cancels the request."""
         try:
             async with asyncio.timeout(timeout):
-                await self._transport.drain()
+                await self.drain()
                 reply = await asyncio.shield(call.answer)
         except TimeoutError:
             self._abandon(call)
@@ -166,6 +175,8 @@ class Connection:
             self._send(self._peer.notify(method, params))
 
     async def drain(self) -> None:
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
         await self._transport.drain()
 
     def _abandon(self, call: Call) -> None:
@@ -177,30 +188,61 @@ class Connection:
 
     def _send(self, line: bytes) -> None:
         self._handler.sending(line, self._clock())
-        self._transport.write(line)
+        if self._kept is None:
+            self._transport.write(line)
+            return
+        self._unwritten.append(line)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write_kept(), name="dragoman writer")
+
+    async def _write_kept(self) -> None:
+        assert self._kept is not None
+        try:
+            while self._unwritten:
+                lines, self._unwritten = self._unwritten, []
+                await self._kept()
+                for line in lines:
+                    self._transport.write(line)
+        except DragomanError as problem:
+            # What could not be kept is not said. Whoever waits for an answer learns why.
+            self._unwritten.clear()
+            self._broken = problem
+            self._reader.cancel()
+        finally:
+            self._writing = None
 
     # -- hearing
 
     async def _read(self) -> None:
         try:
             while data := await self._transport.read():
-                self._dispatch(self._peer.feed(data))
+                await self._hear(self._peer.feed(data))
                 await self._handler.ready()
                 if not self._room.is_set():
                     await self._wait_for_room()
-            self._dispatch(self._peer.finish())
+            await self._hear(self._peer.finish())
+        except DragomanError as problem:
+            self._broken = problem  # it could not be kept: nobody is told of what was read, and no more is read
+        except asyncio.CancelledError:
+            if self._broken is None:
+                raise
         finally:
             await self._finish()
+
+    async def _hear(self, messages: list[Message]) -> None:
+        if not messages:
+            return
+        self._handler.received(messages, self._clock())
+        if self._kept is not None:
+            await self._kept()
+        self._pass_on(messages)
 
     async def _wait_for_room(self) -> None:
         """Also over when the other side has ended: what it still wrote is little, and its end must be heard of."""
         await first_of(self._room.wait(), *([self._gone()] if self._gone is not None else []))
 
-    def _dispatch(self, messages: list[Message]) -> None:
-        if not messages:
-            return
-        self._handler.received(messages, self._clock())
-        # Answers and requests only wake tasks, which run after this: the handler has then heard all of it.
+    def _pass_on(self, messages: Sequence[Message]) -> None:
+        """Answers and requests only wake tasks, which run after this: the handler has then heard all of it."""
         for message in messages:
             if type(message) is Update:
                 continue
@@ -229,7 +271,9 @@ class Connection:
         elif (call := self._calls.get(told.id)) is not None:
             self._peer.forget(call.id)
             reason = f"the answer has {oversized.length} bytes, over the line limit"
-            self._dispatch([Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")])
+            stand_in = [Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")]
+            self._handler.received(stand_in, self._clock())
+            self._pass_on(stand_in)
 
     def _serve(self, request: Request) -> None:
         serving = _Serving()
@@ -249,11 +293,11 @@ class Connection:
     async def _answer(self, request: Request, serving: _Serving) -> None:
         serving.begun = True
         line = self._peer.refuse(request.id, _CANCELLED) if serving.withdrawn else await self._answer_of(request)
-        del self._unanswered[request.id]
+        self._unanswered.pop(request.id, None)  # gone, where the other side used an id twice
         if line is not None and self._end is None:
             self._send(line)
             # It keeps its place until the answer has left: who asks and does not read the answers is not read either.
-            await self._transport.drain()
+            await self.drain()
 
     async def _answer_of(self, request: Request) -> bytes | None:
         try:
@@ -284,7 +328,8 @@ class Connection:
 
     async def _finish(self) -> None:
         self._finishing = True
-        self._end = await self._handler.ended()
+        failure = await self._handler.ended()
+        self._end = self._broken or failure
         for task in list(self._served):
             task.cancel()
         calls, self._calls = list(self._calls.values()), {}
@@ -299,6 +344,8 @@ class Connection:
 
     async def close(self) -> None:
         """Stops reading, for good. The transport's other end is the caller's to deal with."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])
         self._transport.close()
         if not self._finishing:  # else it is telling those who wait, and must come to its end
             self._reader.cancel()

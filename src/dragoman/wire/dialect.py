@@ -69,7 +69,7 @@ class Version1:
         if not isinstance(message, Reply) or message.method != "session/prompt":
             return None
         if message.error is not None:
-            return RunEnd(stop_reason=None, error=message.error)
+            return RunEnd(stop_reason=None, error=message.error, usage=_usage_of(message.error))
         try:
             response = lenient.decode(message.result, PromptResponse)
         except msgspec.MsgspecError:
@@ -82,6 +82,17 @@ class Version1:
                 )
             return RunEnd(stop_reason=stop_reason)
         return RunEnd(stop_reason=response.stop_reason, usage=response.usage)
+
+
+def _usage_of(error: RpcError) -> Usage | None:
+    """What a run that failed had used by then, where the error tells."""
+    data = error.data
+    if not isinstance(data, dict) or not isinstance(data.get("usage"), dict):
+        return None
+    try:
+        return msgspec.convert(data["usage"], Usage)
+    except msgspec.ValidationError:
+        return None
 
 
 _DIALECTS: dict[int, Dialect] = {}

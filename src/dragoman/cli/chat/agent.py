@@ -13,6 +13,8 @@ from dragoman.errors import DragomanError
 from dragoman.host.question.question import OnQuestion
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
+from dragoman.session.keeping import Keeper
+from dragoman.session.opening import restore
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
 from dragoman.views.events import Event
@@ -35,6 +37,7 @@ class ChatAgent:
         self._heard = heard
         self._diagnosed = diagnosed
         self._on_question = on_question
+        self._keeper: Keeper | None = None
         self._started = self._process()
         self._session: Session | None = None
         self._opening = True
@@ -59,7 +62,15 @@ class ChatAgent:
         return self.session.failure is not None or self.session.closed
 
     def _process(self) -> Started:
-        return Started(self._job, on_diagnostic=self._diagnosed, on_question=self._on_question)
+        started = Started(self._job, on_diagnostic=self._diagnosed, on_question=self._on_question)
+        if self._keeper is not None:
+            started.runtime.keep_in(self._keeper)
+        return started
+
+    def keep_in(self, keeper: Keeper) -> None:
+        """What is said is kept in its journal. To be called before the start."""
+        self._keeper = keeper
+        self._started.runtime.keep_in(keeper)
 
     async def start(self) -> None:
         await self._started.runtime.start()
@@ -82,11 +93,7 @@ class ChatAgent:
         except DragomanError as problem:
             lost = problem
             self._session = await self._started.open(config, None)
-            for option_id, value in handle.options.items():
-                try:
-                    await self._session.set_option(option_id, value)
-                except DragomanError:
-                    continue  # no longer offered, which the status line shows
+            await restore(self._session, handle)  # what is no longer offered, the status line shows
         self._opening = False
         self.keep_handle()
         return lost

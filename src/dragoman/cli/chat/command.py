@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from dragoman.cli.options import agent_options
+
 EPILOG = """\b
 Examples:
   dragoman chat
@@ -26,29 +28,13 @@ What you type while the agent works is queued, and sent when it has finished."""
 
 
 @click.command(epilog=EPILOG, short_help="Talk with an agent, prompt after prompt.")
-@click.option(
-    "-a",
-    "--agent",
-    metavar="AGENT",
-    help="A preset, as `dragoman agents` lists them, or an address: wss://… [default: demo]",
-)
-@click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, in place of a preset.")
-@click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
-@click.option("--add-dir", metavar="DIR", multiple=True, help="One more folder that the agent may use.")
-@click.option(
-    "--access",
-    metavar="LEVEL",
-    help="What it may do unasked: read-only, ask, edit-inside (write in the workspace) or full. [default: ask]",
-)
-@click.option("--model", metavar="MODEL", help="The agent's model.")
-@click.option("--mode", metavar="MODE", help="The agent's mode, such as plan.")
-@click.option("--effort", metavar="LEVEL", help="The agent's reasoning effort.")
-@click.option("--option", metavar="ID=VALUE", multiple=True, help="Any other option of the agent's own.")
+@agent_options
 @click.option("--system-prompt", metavar="TEXT", help="What the agent shall bear in mind.")
 @click.option("--start-timeout", metavar="TIME", help="How long the agent may take to start. [default: 60s]")
 @click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the agent's environment.")
 @click.option("--save", metavar="FILE", help="Keep a handle of the session there, to go on with it later.")
-@click.option("--resume", metavar="FILE", help="Go on with the session of this handle.")
+@click.option("--resume", metavar="ID|FILE", help="Go on with a session: its id, or a file that --save wrote.")
+@click.option("--no-journal", is_flag=True, help="Keep nothing of it in the journal.")
 @click.option("-v", "--verbose", is_flag=True, help="Also what the agent prints to its stderr, and other noise.")
 @click.option("--thoughts/--no-thoughts", default=True, help="Show its thoughts. [default: yes]")
 def chat(**given: Any) -> int:

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Literal
 
 import msgspec
@@ -32,9 +32,10 @@ from dragoman.cli.form import QuestionAsker, usual_browser
 from dragoman.cli.job import Given, Job, prepare, save_path
 from dragoman.cli.output import STDIN, STDOUT, OutputLost, terminal_width
 from dragoman.cli.pieces import Span
-from dragoman.cli.status import FRAME_TIME, Starting
+from dragoman.cli.status import FRAME_TIME, Waiting
 from dragoman.cli.text import one_line, plain
 from dragoman.errors import DragomanError, InputError
+from dragoman.hub.hub import Hub
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.run import Run
@@ -93,8 +94,8 @@ class ChatDrive:
         self._screen = ChatScreen(
             self._line.outbox, self._line.mark, cwd=cwd, dumb=dumb, thoughts=thoughts, verbose=given.verbose
         )
-        self._starting = Starting(
-            self._line.outbox, job.spec.name, width=self.width, shown=not dumb and not given.verbose
+        self._starting = Waiting(
+            self._line.outbox, f"starting {job.spec.name}", width=self.width, shown=not dumb and not given.verbose
         )
         self._follower = Follower(self._screen.show)
         self._asker = Asker(self._screen.screen, self._floor, fd=STDIN, cwd=cwd, width=self.width)
@@ -140,6 +141,13 @@ class ChatDrive:
         return self._signals.code or code
 
     async def _from_start_to_end(self) -> None:
+        async with AsyncExitStack() as stack:
+            if self._job.settings.journal:
+                hub = await stack.enter_async_context(Hub(config=self._job.settings))
+                self._agent.keep_in(hub.keeper)
+            await self._with_the_agent()
+
+    async def _with_the_agent(self) -> None:
         try:
             async with self._starting:
                 await self._agent.start()
@@ -147,9 +155,9 @@ class ChatDrive:
             self._greet()
             await self._talk()
             self._keep_handle()
-            if self._agent.save is not None:
-                path = plain(str(self._agent.save))
-                self.say(Span(f"Go on with it: dragoman chat --resume {shlex.quote(path)}", "dim"))
+            if self._agent.save is not None or self._job.settings.journal:
+                name = shlex.quote(plain(str(self._agent.save))) if self._agent.save else self.session.id
+                self.say(Span(f"Go on with it: dragoman chat --resume {name}", "dim"))
         finally:
             self._phase = "closing"
             await self._agent.close()
@@ -158,6 +166,8 @@ class ChatDrive:
     def _greet(self) -> None:
         where = one_line(_at_home(str(self._job.workspace.cwd)), self.width - 8)
         self.say(Span(one_line(self._job.spec.name, 40), "bold"), Span(f" in {where}", "dim"))
+        if self._job.handle is not None:
+            self._screen.explain("The session goes on where it was left.")
         self._screen.explain("What shall it do? :help tells what you can type, Ctrl-D leaves.")
         if self.session.policy_notice is not None:
             self._screen.explain(plain(self.session.policy_notice))

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
 
-from dragoman.cli.ask import read_line
 from dragoman.cli.output import STDIN, STDOUT, Outbox
+from dragoman.cli.typed_line import read_line
 
 MARK = "> "
 

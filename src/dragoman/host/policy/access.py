@@ -25,11 +25,7 @@ from typing import Final
 
 from dragoman.config import ACCESS, ACCESS_ALIASES, Access, read_access
 from dragoman.errors import InputError
-from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.rules import Rule, Verdict
-from dragoman.workspace import Workspace
-
-__all__ = ["BUILT_IN", "PRESETS", "Access", "Verdict", "judge", "parse_access"]
+from dragoman.host.policy.rules import Rule
 
 # The source of rules that nobody wrote down: they follow from what was chosen, which is their reason.
 BUILT_IN: Final = "built in"
@@ -60,17 +56,3 @@ def parse_access(text: str) -> Access:
         alias = {name: f"{name} (or {short})" for short, name in ACCESS_ALIASES.items()}
         choices = ", ".join(alias.get(name, name) for name in ACCESS)
         raise InputError(f"access is {text!r}; expected one of: {choices}") from None
-
-
-def judge(
-    access: Access,
-    request: PermissionRequest,
-    workspace: Workspace,
-    *,
-    network: bool | None = None,
-    web_search: bool | None = None,
-) -> Verdict:
-    """What the access alone answers, without any rule of the user's."""
-    from dragoman.host.policy.policy import build  # it is built of the rules above
-
-    return build(access, network=network, web_search=web_search).judge(request, workspace)

@@ -11,7 +11,10 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -19,12 +22,26 @@ from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.globs import Spot, fold, host_of, mcp_of
 from dragoman.host.policy.rules import Doing
 from dragoman.workspace import OutsideWorkspace, Workspace
+from dragoman.workspace.paths import PATH_LIMIT
 
 if TYPE_CHECKING:
     from dragoman.host.shell.reader import Part, Script
 
 # Keys of a tool's input whose values are paths, without case and underscores: by how they end, or whole.
-_PATH_ENDINGS: Final = ("path", "paths", "file", "files", "dir", "directory", "folder")
+_PATH_ENDINGS: Final = (
+    "path",
+    "paths",
+    "file",
+    "files",
+    "filename",
+    "filenames",
+    "dir",
+    "dirs",
+    "directory",
+    "directories",
+    "folder",
+    "folders",
+)
 _PATH_KEYS: Final = frozenset({"source", "src", "destination", "dest", "dst", "target"})
 # Those that say where a command runs.
 _FOLDER_KEYS: Final = frozenset({"cwd", "workdir", "workingdir", "workingdirectory", "dir", "directory", "dirpath"})
@@ -32,10 +49,19 @@ _ENVIRONMENT_KEYS: Final = frozenset({"env", "environment", "envvars"})
 _COMMAND_KEYS: Final = ("command", "cmd")
 _ARGUMENT_KEYS: Final = ("args", "arguments", "argv")
 
+# Paths of one request that are looked up: each costs calls to the system while other sessions wait, and nobody reads
+# more of them before saying yes. Of the rest it is known only that there are some.
+MOST_PATHS: Final = 256
+
+# Those whose input may name files deeper inside of it: `{"edits": [{"path": …}]}`.
+_FILE_KINDS: Final = frozenset({"read", "edit", "delete", "move", "search"})
+
 # Commands after which a relative path is one from another folder.
 _MOVING: Final = frozenset({"cd", "pushd", "popd", "chdir"})
 # A target with one of these is known only when the shell has put something in its place.
 _EXPANSION: Final = re.compile(r"[$`*?\[{~<>\n]")
+
+_FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(/[^?#]*)", re.IGNORECASE)
 
 _DOES: Final[dict[Doing, str]] = {
     "think": "it thinks",
@@ -54,8 +80,8 @@ class Deed(msgspec.Struct, frozen=True):
 
     `spot` is what is read or written, `part` what is run, of the command line `line`; None where the request does not
     say. `unclear` says why nobody can know what is run. `env` is set for the whole line, `elsewhere` says that it runs
-    outside the workspace. `beside` are paths that the request names and that this deed may touch: they count only
-    against it.
+    outside the workspace, `below` in another folder of it than its own, `moved` that the line itself may go outside
+    (`cd`). `beside` are paths that the request names and that this deed may touch: they count only against it.
     """
 
     does: Doing
@@ -65,6 +91,8 @@ class Deed(msgspec.Struct, frozen=True):
     unclear: str | None = None
     env: tuple[str, ...] = ()
     elsewhere: bool = False
+    below: bool = False
+    moved: bool = False
     host: str | None = None
     mcp: tuple[str, str] | None = None
     beside: tuple[Spot, ...] = ()
@@ -85,7 +113,9 @@ class Deed(msgspec.Struct, frozen=True):
                 if self.part is None:
                     return f"run {self.line}" if self.line else "run a command that it does not name"
                 via = f" (in {', '.join(self.part.via)})" if self.part.via else ""
-                words = (*self.part.assignments, *self.part.words)
+                # Values of the environment are nobody's to tell: they may be keys.
+                env = (f"{name.partition('=')[0]}=…" for name in self.env)
+                words = (*env, *self.part.assignments[len(self.env) :], *self.part.words)
                 return f"run {' '.join(words) if self.part.dynamic else shlex.join(words)}{via}"
             case "fetch":
                 return f"fetch from {self.host or 'a host that it does not name'}"
@@ -101,27 +131,38 @@ class Deed(msgspec.Struct, frozen=True):
 
 def survey(request: PermissionRequest, workspace: Workspace) -> tuple[Deed, ...]:
     """All that the request does, never empty."""
-    spots = [locate(path, workspace) for path in request.paths]
-    named = [locate(path, workspace) for path in _named_paths(request.raw_input, workspace)]
+    paths = request.paths[:MOST_PATHS]
+    spots = [locate(path, workspace) for path in paths]
+    inner = named_paths(request.raw_input, workspace.cwd, nested=request.kind in _FILE_KINDS)
+    others = list(islice(inner, MOST_PATHS + 1))
+    named = [locate(path, workspace) for path in dict.fromkeys(others[:MOST_PATHS]) if path not in paths]
     named = [spot for spot in named if spot not in spots]
     beside = (*spots, *named)
     deeds: list[Deed] = []
+    if len(request.paths) > MOST_PATHS or len(others) > MOST_PATHS:
+        deeds += (Deed("read"), Deed("write"))
     if request.command is not None or request.kind == "execute":
         deeds += _commands(request, workspace, beside)
     if request.diffs or request.kind in ("edit", "delete", "move"):
         deeds += _touching("write", spots, named)
     if request.kind == "fetch" or _urls(request.raw_input):
-        hosts = dict.fromkeys(host_of(url) for url in _urls(request.raw_input)) or {None: None}
+        urls = _urls(request.raw_input)
+        hosts = dict.fromkeys(host_of(url) for url in urls) or {None: None}
         deeds += (Deed("fetch", host=host, beside=beside) for host in hosts)
+        # A page on this machine is a file, whatever it is fetched with.
+        deeds += (Deed("read", spot=_file_of(url, workspace)) for url in urls[:MOST_PATHS] if _is_file(url))
     if tool := mcp_of(request.name):
         deeds.append(Deed("mcp", mcp=tool, beside=beside))
     match request.kind:
         case "read":
             deeds += _touching("read", spots, named)
         case "search":
-            deeds += _touching("read", spots, named) if spots else [Deed("search", beside=beside)]
+            deeds += _touching("read", spots, named) if beside else [Deed("search", beside=beside)]
+        case "think" | "fetch" if beside:
+            # It does more than that, with files: nobody knows what.
+            deeds.append(Deed("other", beside=beside))
         case "think":
-            deeds.append(Deed("think", beside=beside))
+            deeds.append(Deed("think"))
         case "execute" | "edit" | "delete" | "move" | "fetch":
             pass
         case _:  # `other`, `switch_mode`, none at all; where a command or a diff is known, that is what it is
@@ -141,6 +182,8 @@ def _touching(does: Doing, spots: Sequence[Spot], named: Sequence[Spot]) -> list
 
 def locate(path: str, workspace: Workspace) -> Spot:
     """Where an absolute path leads."""
+    if len(path) > PATH_LIMIT:
+        return Spot(path[:80], problem=f"the path {path[:80]}… cannot be a file's: it is too long")
     try:
         real = str(workspace.resolve(path))
     except OutsideWorkspace as problem:
@@ -183,18 +226,26 @@ def _real(path: str) -> str | None:
         return None
 
 
-def _named_paths(raw_input: object, workspace: Workspace) -> Iterator[str]:
+def named_paths(raw_input: object, cwd: Path, *, nested: bool = False) -> Iterator[str]:
     """Paths that the tool's input names under a telling key, as the agent would read them: from `cwd`."""
-    if not isinstance(raw_input, dict):
-        return
-    for key, value in raw_input.items():
-        word = _word(key)
-        if not (word.endswith(_PATH_ENDINGS) or word in _PATH_KEYS):
+    waiting = [raw_input]
+    while waiting:
+        item = waiting.pop()
+        if nested and isinstance(item, list):
+            waiting += (each for each in item if isinstance(each, dict | list))
+        if not isinstance(item, dict):
             continue
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, str) and path and "\n" not in path:
-                # What a tool would make of `~` is not ours to guess: as it stands it is nowhere inside.
-                yield path if path.startswith("~") else os.path.join(workspace.cwd, path)
+        for key, value in item.items():
+            if nested and isinstance(value, dict | list):
+                waiting.append(value)
+            word = _word(key)
+            if not (word.endswith(_PATH_ENDINGS) or word in _PATH_KEYS):
+                continue
+            for path in value if isinstance(value, list) else [value]:
+                path = path.strip("\r\n") if isinstance(path, str) else ""  # as many tools do
+                if path and "\n" not in path:
+                    # What a tool would make of `~` is not ours to guess: as it stands it is nowhere inside.
+                    yield path if path.startswith("~") else os.path.join(cwd, path)
 
 
 def _word(key: object) -> str:
@@ -204,8 +255,22 @@ def _word(key: object) -> str:
 def _urls(raw_input: object) -> list[str]:
     if not isinstance(raw_input, dict):
         return []
-    found = [raw_input.get("url"), *(urls if isinstance(urls := raw_input.get("urls"), list) else ())]
+    given = {_word(key): value for key, value in raw_input.items()}
+    found = [given.get("url"), *(urls if isinstance(urls := given.get("urls"), list) else ())]
+    # What names a resource may be anything (`memo://…`); only a file is a thing of ours.
+    uris = [given.get("uri"), *(uris if isinstance(uris := given.get("uris"), list) else ())]
+    found += (uri for uri in uris if isinstance(uri, str) and _is_file(uri))
     return [url for url in found if isinstance(url, str)]
+
+
+def _is_file(url: str) -> bool:
+    return url.strip().lower().startswith("file:")
+
+
+def _file_of(url: str, workspace: Workspace) -> Spot | None:
+    """The file of a `file:` address; None where it is not clear which one that is."""
+    found = _FILE_URL.fullmatch(url.strip())
+    return locate(unquote(found[1]), workspace) if found else None
 
 
 # Commands
@@ -214,16 +279,20 @@ def _urls(raw_input: object) -> list[str]:
 def _commands(request: PermissionRequest, workspace: Workspace, beside: tuple[Spot, ...]) -> Iterator[Deed]:
     given = request.raw_input if isinstance(request.raw_input, dict) else {}
     line = _line(request.command, given)
-    folder = _folder(given, workspace)
-    env = _environment(given)
-    whole = Deed("run", line=line, env=env, elsewhere=folder is None or not workspace.contains(folder), beside=beside)
+    folder = folder_of(given, workspace.cwd)
+    env = environment_of(given)
+    away = folder is None or not workspace.contains(folder)
+    below = folder is not None and os.path.normpath(folder) != str(workspace.cwd)
+    whole = Deed("run", line=line, env=env, elsewhere=away, below=below, beside=beside)
     if line is None:
         yield msgspec.structs.replace(whole, unclear="it does not say which command")
         return
     script = _read(line)
     if script.unclear is not None or not script.parts:
         yield msgspec.structs.replace(whole, unclear=script.unclear or "there is no command in it")
-    moves = any(part.words[:1] and os.path.basename(part.words[0]) in _MOVING for part in script.parts)
+    moves = [part for part in script.parts if part.words and os.path.basename(part.words[0]) in _MOVING]
+    if moves and (len(moves) > 1 or not _stays(moves[0], folder, workspace)):
+        whole = msgspec.structs.replace(whole, moved=True)
     for part in script.parts:
         if env:
             part = msgspec.structs.replace(part, assignments=(*env, *part.assignments))
@@ -245,6 +314,8 @@ def _read(line: str) -> Script:
 def _line(command: str | None, given: dict[str, Any]) -> str | None:
     """The command line, with its arguments where the agent gives them apart; None where it cannot be put together."""
     apart = [given[key] for key in _ARGUMENT_KEYS if given.get(key) not in (None, "", [])]
+    if len(_distinct(given)) > 1:
+        return None
     if command is None or not apart:
         return command
     program = next((given[key] for key in _COMMAND_KEYS if given.get(key)), command)
@@ -255,19 +326,35 @@ def _line(command: str | None, given: dict[str, Any]) -> str | None:
             return None
 
 
-def _folder(given: dict[str, Any], workspace: Workspace) -> str | None:
-    """Where it runs; None where that is not clear."""
+def _distinct(given: dict[str, Any]) -> list[object]:
+    """The commands that it names; of two that differ nobody can tell which one is run."""
+    found: list[object] = []
+    for key in _COMMAND_KEYS:
+        if given.get(key) not in (None, "", [], *found):
+            found.append(given[key])
+    return found
+
+
+def _stays(part: Part, folder: str | None, workspace: Workspace) -> bool:
+    """Whether a `cd` ends inside the workspace for sure."""
+    if folder is None or part.dynamic or part.assignments or len(part.words) != 2 or part.words[1][:1] in "-+~":
+        return False
+    return workspace.contains(os.path.normpath(os.path.join(folder, part.words[1])))
+
+
+def folder_of(given: dict[str, Any], cwd: Path) -> str | None:
+    """Where a command with this input runs; None where that is not clear."""
     folders = [value for key, value in given.items() if _word(key) in _FOLDER_KEYS and value not in (None, "")]
     match folders:
         case []:
-            return str(workspace.cwd)
+            return str(cwd)
         case [str(folder), *others] if not folder.startswith("~") and all(other == folder for other in others):
-            return os.path.join(workspace.cwd, folder)
+            return os.path.join(cwd, folder)
         case _:
             return None
 
 
-def _environment(given: dict[str, Any]) -> tuple[str, ...]:
+def environment_of(given: dict[str, Any]) -> tuple[str, ...]:
     """What is set for the whole command, in whatever form: no form of it is nothing."""
     found: list[str] = []
     for key, value in given.items():

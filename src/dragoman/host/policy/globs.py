@@ -57,23 +57,29 @@ def _name(pattern: str) -> Callable[[str], object]:
 
 
 def _translated(pattern: str, any_: str) -> str:
-    """A glob as a regular expression; `any_` is what its wildcards may stand for."""
-    parts: list[str] = []
+    """A glob as a regular expression; `any_` is what its wildcards may stand for.
+
+    What stands between two `*` is looked for once, from the left, and stays where it was found: the agent chooses the
+    texts, and to try every way to share a long one would take for ever.
+    """
+    pieces: list[list[str]] = [[]]  # what stands before, between and after the `*`
     at = 0
     while at < len(pattern):
         step = 1
         if pattern[at] == "*":
-            if parts[-1:] != [f"{any_}*"]:  # two in a row would try every way to share a text
-                parts.append(f"{any_}*")
+            pieces.append([])
         elif pattern[at] == "?":
-            parts.append(any_)
+            pieces[-1].append(any_)
         elif (found := _CLASS.match(pattern, at)) and (members := _members(found)):
-            parts.append(members)
+            pieces[-1].append(members)
             step = len(found[0])
         else:
-            parts.append(re.escape(pattern[at]))
+            pieces[-1].append(re.escape(pattern[at]))
         at += step
-    return "".join(parts)
+    first, *others = ("".join(piece) for piece in pieces)
+    if not others:
+        return first
+    return f"{first}{''.join(f'(?>{any_}*?{piece})' for piece in others[:-1] if piece)}{any_}*{others[-1]}"
 
 
 def _members(found: re.Match[str]) -> str | None:

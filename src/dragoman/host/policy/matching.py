@@ -24,6 +24,7 @@ from dragoman.host.policy.globs import (
     path_matches,
 )
 from dragoman.host.policy.rules import SAID, Rule
+from dragoman.host.shell.typed import typed
 
 Look: TypeAlias = Callable[[Rule, Deed, PermissionRequest, bool], Match]
 
@@ -106,7 +107,7 @@ def _command(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> 
     if part is None:
         return "maybe"
     if not wide:
-        return _yes(not deed.elsewhere and command_allowed(pattern, part) for pattern in rule.command)
+        return _yes(not (deed.elsewhere or deed.moved) and command_allowed(pattern, part) for pattern in rule.command)
     found = {command_found(pattern, part) for pattern in rule.command}
     return next((each for each in ("yes", "maybe") if each in found), "no")
 
@@ -115,8 +116,12 @@ def _line(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Mat
     if deed.line is None:
         return "maybe" if deed.does == "run" else "no"
     if not wide:  # also what the line is redirected from and to: it was named with it
-        return _yes(deed.line == line and not deed.elsewhere and not deed.env for line in rule.line)
-    return _yes(deed.line.split() == line.split() for line in rule.line)
+        return _yes(
+            typed(deed.line) == typed(line) and not deed.elsewhere and not deed.below and not deed.env
+            for line in rule.line
+        )
+    said = (deed.line.split(), typed(deed.line).split())
+    return _yes(line.split() in said or typed(line).split() in said for line in rule.line)
 
 
 def _mcp(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:

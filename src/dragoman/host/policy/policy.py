@@ -12,13 +12,17 @@ For a deed the highest layer with a matching rule answers, and in it deny goes b
     run         the caller's own rules for this run
 
 Floors: what the user denies, workspace and remembered cannot lift; what the workspace denies, remembered cannot.
-Guards: a write under `.git/` or `.dragoman/`, or into our home folder, is asked whatever rule allows it, but with
-access `full`. Doubt: where a rule that denies or asks may be meant, and nobody can know, an allow becomes an ask.
+Guards: a write under `.git/` or `.dragoman/`, and whatever touches our home folder, where keys are kept, is asked
+whatever rule allows it, but with access `full`. Doubt: where a rule that denies or asks may be meant, and nobody can
+know, an allow becomes an ask.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -38,6 +42,7 @@ STRICTEST_FIRST: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
 # Repositories run what is written there (hooks), and our own folder holds the rules that hold the agent.
 PROTECTED: Final = frozenset({".git", ".dragoman"})
+_SHORT_NAME: Final = re.compile(r"(git|dragom)~[0-9]+", re.IGNORECASE)
 
 # Whose allows and asks a layer's deny outlasts.
 _HELD: Final[Mapping[Layer, tuple[Layer, ...]]] = {"user": ("workspace", "remembered"), "workspace": ("remembered",)}
@@ -89,8 +94,10 @@ class Policy(msgspec.Struct, frozen=True):
             doubted = _highest(possible)
             if doubted is not None and doubted[1].answer != "allow":
                 verdict = self._doubt(deed, *doubted)
-            elif self.access != "full" and (guard := self._guard(deed, workspace)):
-                verdict = Verdict("ask", guard, layer="guard")
+        # Also where it is asked anyway: not everybody asks about what no rule of the user's is about.
+        guarded = verdict.decision == "allow" or (verdict.decision == "ask" and deed.does == "read")
+        if guarded and self.access != "full" and (guard := self._guard(deed, workspace)):
+            verdict = Verdict("ask", guard, layer="guard")
         return Finding(deed, verdict, tuple(reversed(matched)))
 
     def _by_rule(self, deed: Deed, layer: Layer, rule: Rule) -> Verdict:
@@ -112,14 +119,19 @@ class Policy(msgspec.Struct, frozen=True):
         return Verdict("ask", f"{deed.phrase}, but {what}: it may be what {name} is about", name, layer)
 
     def _guard(self, deed: Deed, workspace: Workspace) -> str | None:
-        spots = [deed.spot] if deed.does == "write" else deed.beside if deed.does in ("mcp", "other") else ()
+        spots = deed.beside if deed.does in ("mcp", "other") else [deed.spot] if deed.does in ("read", "write") else ()
         for spot in spots:
             if spot is None:
                 continue
-            if folder := _protected(spot):
-                return f"{deed.phrase} under {folder}/, which is always asked: {spot.given}"
             if self._is_home(spot, workspace):
                 return f"{deed.phrase} in {self.home}, which is always asked: {spot.given}"
+            if deed.does == "read":
+                continue
+            if spot.inside == ".":
+                # With it would go all that is in it, these two as well.
+                return f"{deed.phrase} to the workspace's folder itself, which is always asked: {spot.given}"
+            if folder := _protected(spot):
+                return f"{deed.phrase} under {folder}/, which is always asked: {spot.given}"
         return None
 
     def _is_home(self, spot: Spot, workspace: Workspace) -> bool:
@@ -128,8 +140,9 @@ class Policy(msgspec.Struct, frozen=True):
         home = Path(fold(str(self.home)))
         real = Path(fold(spot.real))
         # A workspace may itself lie in our home folder; then what is in it is the workspace's.
-        ours = any(Path(fold(str(folder))).is_relative_to(home) for folder in workspace.folders)
-        return real.is_relative_to(home) and not (spot.inside is not None and ours)
+        folders = (Path(fold(str(folder))) for folder in workspace.folders)
+        ours = any(folder.is_relative_to(home) and real.is_relative_to(folder) for folder in folders)
+        return real.is_relative_to(home) and not ours
 
 
 def build(
@@ -209,4 +222,12 @@ def _unknown(deed: Deed) -> str:
 def _protected(spot: Spot) -> str | None:
     # Without case: on macOS `.GIT` is the same folder. Inside, the folders above the workspace are the person's choice.
     parts = PurePath(spot.inside if spot.inside is not None else spot.real or spot.given).parts
-    return next((part for part in parts if fold(part) in PROTECTED), None)
+    return next((part for part in parts if _is_protected(part)), None)
+
+
+@lru_cache(maxsize=4096)
+def _is_protected(name: str) -> bool:
+    """Also by the other names that some file systems know it by: macOS passes over characters that nobody sees, Windows
+    over dots and blanks at the end and what follows a colon, and has short names."""
+    seen = "".join(each for each in name if unicodedata.category(each) != "Cf").partition(":")[0].rstrip(". ")
+    return fold(seen) in PROTECTED or _SHORT_NAME.fullmatch(seen) is not None

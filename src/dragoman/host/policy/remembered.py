@@ -1,8 +1,9 @@
 """What a person answered for good: "always" and "never", as rules, per workspace and for all agents.
 
 `derive` makes rules of an answer: what the person can have meant by it, and no more. An "always" to an edit is about
-files in this folder of the workspace, to a command about exactly this command, to a file outside about exactly this
-file. A "never" is about exactly what was asked. Where nothing can be named the answer holds once.
+edits of files in this folder of the workspace, to a deletion about exactly this file, to a command about exactly this
+command, to a file outside about exactly this file. A "never" is about exactly what was asked. Where nothing can be
+named the answer holds once.
 
 `Remembered` keeps them in the home folder. An answer takes the place of an earlier one about the same thing.
 """
@@ -25,6 +26,7 @@ from dragoman.host.policy.globs import escaped
 from dragoman.host.policy.kept import KeptFile, folder_key
 from dragoman.host.policy.policy import build
 from dragoman.host.policy.rules import Rule
+from dragoman.host.shell.typed import typed
 from dragoman.workspace import Workspace
 
 REMEMBERED_FILE: Final = "remembered.json"
@@ -33,6 +35,8 @@ ID_LENGTH: Final = 6
 
 # Of several deeds, the one that says best what a "never" is about.
 _TELLING: Final = ("mcp", "run", "write", "read", "fetch", "other", "search", "think")
+# What agents call a change of a file.
+_CHANGES: Final = ("edit", "delete", "move")
 
 
 class Derived(msgspec.Struct, frozen=True):
@@ -53,7 +57,7 @@ def derive(
     for deed in deeds:
         rule = _rule(deed, deeds, request, workspace, answer)
         if rule is None:
-            return Derived(problem=f"cannot be remembered: to {deed} is too little to know it again by")
+            return Derived(problem=f"cannot be remembered: to {deed} says too little to know it again by")
         rules[rule] = None
     made = tuple(rules)
     if answer == "allow":
@@ -76,16 +80,19 @@ def _rule(
     match deed:
         case Deed(does="read" | "write" as does, spot=spot) if spot is not None and spot.real and _is_text(spot.real):
             folders = [str(folder) for folder in workspace.folders if Path(spot.real).is_relative_to(folder)]
-            if answer == "allow" and folders:
+            # A yes to a deletion is about this file, and a yes to edits is no yes to deletions.
+            kind = request.kind if does == "write" and request.kind in _CHANGES and answer == "allow" else does
+            if answer == "allow" and folders and kind in ("read", "edit"):
                 # By its name, not as "inside": the next session here may have more folders.
-                return Rule(answer, kind=does, path=f"{escaped(min(folders, key=len)).rstrip('/')}/**")
-            return Rule(answer, kind=does, path=escaped(spot.real))
+                return Rule(answer, kind=kind, path=f"{escaped(min(folders, key=len)).rstrip('/')}/**")
+            return Rule(answer, kind=kind, path=escaped(spot.real))
         case Deed(does="mcp", mcp=(server, tool)):
             return Rule(answer, mcp=f"{escaped(server)}/{escaped(tool)}")
         case Deed(does="fetch", host=str(host)):
             return Rule(answer, host=escaped(host))
         case Deed(does="search" | "think" as does):
-            return Rule(answer, kind=does)
+            # By the tool, where it has a name: a yes to a search of these files is none to one of the web.
+            return Rule(answer, kind=does, tool=escaped(request.name) if request.name else ())
         case Deed(does="other") if request.name and _is_text(request.name):
             return Rule(answer, kind="other", tool=escaped(request.name))
         case _:
@@ -100,11 +107,13 @@ def _command_rule(deed: Deed, deeds: Sequence[Deed], answer: Literal["allow", "d
     part = deed.part
     if deed.elsewhere or deed.env or deed.line is None:
         return None
+    if answer == "allow" and deed.below:
+        return None  # rules do not name folders: `rm -rf *` in one of them would be allowed in all
     of_line = [each for each in deeds if each.line == deed.line]
     plain = part is not None and part.unclear is None and not part.dynamic and not part.assignments
     if part is not None and plain and part.words and len(of_line) == 1:
         return Rule(answer, command=shlex.join(map(escaped, part.words)))
-    return Rule(answer, line=deed.line) if _is_text(deed.line) else None
+    return Rule(answer, line=typed(deed.line)) if _is_text(deed.line) else None
 
 
 def _is_text(text: str) -> bool:

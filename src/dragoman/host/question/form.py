@@ -8,6 +8,7 @@ a kind that we do not know is never shown as one that we do.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -25,6 +26,9 @@ from dragoman.host.question.fields import (
 )
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
+
+SCHEMA_LIMIT: Final = 256 * 1024
+"""Bytes. Nobody fills in a form of a thousand fields, and to read one of a million would hold up other sessions."""
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +88,9 @@ class _Property(msgspec.Struct, frozen=True):
 
 def read_form(raw: bytes | msgspec.Raw) -> Form:
     """The form that `requestedSchema` describes. Raises `msgspec.MsgspecError` where it is no schema of an object."""
+    size = memoryview(raw).nbytes
+    if size > SCHEMA_LIMIT:
+        raise msgspec.ValidationError(f"requestedSchema has {size} bytes; at most {SCHEMA_LIMIT} are read")
     schema = msgspec.json.decode(raw, type=_Schema)
     if schema.type != "object":
         raise msgspec.ValidationError(f"requestedSchema is of the type {schema.type!r}; expected 'object'")
@@ -128,26 +135,9 @@ def _field(said: _Property, raw: msgspec.Raw) -> Field | None:
         case "string":
             return _text_or_choice(lenient.decode(raw, acp.StringPropertySchema), said.enumNames)
         case "number":
-            number = lenient.decode(raw, acp.NumberPropertySchema)
-            return NumberField(
-                name="",
-                title=number.title or "",
-                description=number.description or "",
-                default=number.default,
-                minimum=number.minimum,
-                maximum=number.maximum,
-            )
+            return _number_field(lenient.decode(raw, acp.NumberPropertySchema), whole=False)
         case "integer":
-            integer = lenient.decode(raw, acp.IntegerPropertySchema)
-            return NumberField(
-                name="",
-                title=integer.title or "",
-                description=integer.description or "",
-                whole=True,
-                default=integer.default,
-                minimum=integer.minimum,
-                maximum=integer.maximum,
-            )
+            return _number_field(lenient.decode(raw, acp.IntegerPropertySchema), whole=True)
         case "boolean":
             switch = lenient.decode(raw, acp.BooleanPropertySchema)
             return BooleanField(
@@ -157,6 +147,18 @@ def _field(said: _Property, raw: msgspec.Raw) -> Field | None:
             return _choices_field(lenient.decode(raw, acp.MultiSelectPropertySchema), said.enumNames)
         case _:
             return None
+
+
+def _number_field(said: acp.NumberPropertySchema | acp.IntegerPropertySchema, *, whole: bool) -> NumberField:
+    return NumberField(
+        name="",
+        title=said.title or "",
+        description=said.description or "",
+        whole=whole,
+        default=said.default,
+        minimum=said.minimum,
+        maximum=said.maximum,
+    )
 
 
 def _text_or_choice(said: acp.StringPropertySchema, names: tuple[str, ...]) -> Field | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from dragoman.config import format_duration
 from dragoman.host import callback
 from dragoman.host.question.question import (
     CANCELLED,
@@ -26,11 +27,12 @@ from dragoman.host.question.question import (
     read_question,
     response_of,
 )
+from dragoman.host.waiting import Waiting
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import Request
 
-By: TypeAlias = Literal["callback", "default", "cancel", "timeout", "agent"]
+By: TypeAlias = Literal["person", "callback", "default", "cancel", "timeout", "agent"]
 
 NOBODY: Final = "nobody to ask: pass on_question=… (command line: run it on a terminal)"
 
@@ -47,14 +49,7 @@ class Settled(msgspec.Struct, frozen=True):
     reason: str
 
 
-class _Waiting:
-    def __init__(self, question: Question) -> None:
-        self.question = question
-        self.withdrawn: asyncio.Future[tuple[By, str]] = asyncio.get_running_loop().create_future()
-
-    def withdraw(self, by: By, reason: str) -> None:
-        if not self.withdrawn.done():
-            self.withdrawn.set_result((by, reason))
+_Asked: TypeAlias = Waiting[Question, Settled]
 
 
 class Questions:
@@ -76,8 +71,7 @@ class Questions:
         self._modes = modes
         self._time_limit = time_limit
         self._decided = decided
-        self._waiting: set[_Waiting] = set()
-        self._consulting: set[asyncio.Task[Settled]] = set()  # held: the loop itself holds tasks only weakly
+        self._waiting: set[_Asked] = set()
         self._pages: dict[str, Question] = {}
         self._cancelling = False
 
@@ -109,9 +103,9 @@ class Questions:
         except msgspec.MsgspecError:
             return None
         for waiting in self._waiting:
-            if waiting.question.page is not None and waiting.question.page.id == done:
-                waiting.withdraw("agent", "the agent said that the page is done")
-                return waiting.question
+            if waiting.asked.page is not None and waiting.asked.page.id == done:
+                _withdraw(waiting, "agent", "the agent said that the page is done")
+                return waiting.asked
         return self._pages.pop(done, None)
 
     def cancel_pending(self, *, rest_of_run: bool = False) -> None:
@@ -120,8 +114,8 @@ class Questions:
         With `rest_of_run` so are the questions that come before `run_ended`.
         """
         self._cancelling = self._cancelling or rest_of_run
-        for waiting in list(self._waiting):
-            waiting.withdraw("cancel", "the run was cancelled, or has ended, before it was answered")
+        for waiting in self._waiting:
+            _withdraw(waiting, "cancel", "the run was cancelled, or has ended, before it was answered")
 
     def run_ended(self) -> None:
         self._cancelling = False
@@ -133,26 +127,14 @@ class Questions:
             return Settled(question, CANCELLED, "default", NOBODY)
         if self._cancelling:
             return Settled(question, CANCELLED, "cancel", "the run is being cancelled")
-        waiting = _Waiting(question)
-        consulting = asyncio.get_running_loop().create_task(
-            _consult(self._callback, question), name=f"dragoman asks: {question.message[:80]}"
-        )
+        waiting: _Asked = Waiting(question)
         self._waiting.add(waiting)
-        self._consulting.add(consulting)
-        consulting.add_done_callback(self._consulting.discard)
         try:
-            both: set[asyncio.Future[Any]] = {waiting.withdrawn, consulting}
-            await asyncio.wait(both, timeout=self._time_limit, return_when=asyncio.FIRST_COMPLETED)
-            if waiting.withdrawn.done():
-                return Settled(question, CANCELLED, *waiting.withdrawn.result())
-            if not consulting.done():
-                return Settled(question, CANCELLED, "timeout", f"nobody answered within {self._time_limit:g} s")
-            if consulting.cancelled():
-                return Settled(question, CANCELLED, "callback", "cancelled: on_question was itself cancelled")
-            return consulting.result()
+            settled = await waiting.outcome(_consult(self._callback, waiting), self._time_limit)
         finally:
             self._waiting.discard(waiting)
-            consulting.cancel()
+        limit = format_duration(self._time_limit or 0)
+        return settled or Settled(question, CANCELLED, "timeout", f"nobody answered within {limit}")
 
     def _tell(self, settled: Settled) -> None:
         if self._decided is not None:
@@ -167,13 +149,22 @@ class Questions:
 _DONE: Final = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
 
 
-async def _consult(on_question: OnQuestion, question: Question) -> Settled:
+async def _consult(on_question: OnQuestion, waiting: _Asked) -> None:
+    question = waiting.asked
+    by: By = getattr(on_question, "answers_as", "callback")
     try:
         reply = await callback.call(on_question, question)
         # On a thread: a pattern of the agent's may take its time.
         answer = await callback.call(lambda given: answer_of(question, given), reply)
+        assert isinstance(answer, QuestionAnswer)
+        who = "a person" if by == "person" else "on_question"
+        waiting.decide(Settled(question, answer, by, f"{who} {_DONE[answer.action]} it"))
+    except asyncio.CancelledError:
+        _withdraw(waiting, "callback", "cancelled: on_question was itself cancelled")
+        raise
     except Exception as problem:
-        reason = f"cancelled: on_question failed: {type(problem).__name__}: {problem}"
-        return Settled(question, CANCELLED, "callback", reason)
-    assert isinstance(answer, QuestionAnswer)
-    return Settled(question, answer, "callback", f"on_question {_DONE[answer.action]} it")
+        _withdraw(waiting, "callback", f"cancelled: on_question failed: {type(problem).__name__}: {problem}")
+
+
+def _withdraw(waiting: _Asked, by: By, reason: str) -> None:
+    waiting.decide(Settled(waiting.asked, CANCELLED, by, reason))

@@ -1,9 +1,8 @@
 """Command lines as the policy sees them: all simple commands that a line would run, wherever they stand in it.
 
-`read_script` takes a line for a shell, `read_argv` a program with its arguments. Both are pure and never raise; what
-they do not understand, they say so (`unclear`), and that is to be asked. Two readers must agree on a line: a strict one
-(`grammar`), and the grammar that editors use (`tree`). A command that runs another one (`sudo rm x`) is
-given with its own words and, beside it, with those of the inner one.
+`read_script` is pure and never raises; what it does not understand, it says so (`unclear`), and that is to be asked.
+Two readers must agree on a line: a strict one (`grammar`), and the grammar that editors use (`tree`). A command that
+runs another one (`sudo rm x`) is given with its own words and, beside it, with those of the inner one.
 
 A rule may allow a line only where it is clear, and each part of it is clear, not dynamic, and allowed by its words.
 Against a line all parts count, the unclear ones too.
@@ -11,7 +10,7 @@ Against a line all parts count, the unclear ones too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -19,10 +18,8 @@ import msgspec
 from dragoman.host.shell import tree
 from dragoman.host.shell.grammar import MAX_COMMANDS, Simple, commands_in
 from dragoman.host.shell.suspects import git_inside, suspicion
-from dragoman.host.shell.words import MAX_DEPTH, TooLarge, Unreadable, Word, deceptive
+from dragoman.host.shell.words import MAX_DEPTH, TooLarge, Unreadable, deceptive
 from dragoman.host.shell.wrappers import Inner, opened, program
-
-__all__ = ["MAX_COMMANDS", "MAX_LENGTH", "Part", "Script", "read_argv", "read_script"]
 
 MAX_LENGTH: Final = 65_536
 """Characters of a line: files are written by here-documents, and these are seldom larger."""
@@ -61,19 +58,6 @@ def read_script(line: str) -> Script:
     return _script(line, depth=0)
 
 
-def read_argv(words: Sequence[str]) -> Script:
-    """A program with its arguments, started without a shell."""
-    if not words:
-        return Script((), "there is no command in it")
-    if sum(map(len, words)) > MAX_LENGTH:
-        return Script((), "it is too long to be understood")
-    for word in words:
-        if problem := deceptive(word):
-            return Script((Part(tuple(words)),), problem)
-    command = Simple(tuple(Word(word, bare=False) for word in words))
-    return _limited(list(_parts(command, depth=0)), None)
-
-
 def _script(line: str, depth: int) -> Script:
     if len(line) > MAX_LENGTH:
         return Script((), "it is too long to be understood")
@@ -92,7 +76,7 @@ def _script(line: str, depth: int) -> Script:
             unclear = "there is no command in it"
         elif not tree.agrees(line, commands):
             unclear = "it can be read in two ways"
-    parts = list(_all_parts(commands, depth))
+    parts = [part for command in commands for part in _parts(command, depth=depth)]
     if unclear is not None:
         parts = list(dict.fromkeys((*parts, *_guessed(line, depth))))
     return _limited(parts, unclear)
@@ -103,11 +87,6 @@ def _guessed(line: str, depth: int) -> Iterator[Part]:
         for command in tree.guess(line):
             if command.words:
                 yield from _parts(command, depth=depth)
-
-
-def _all_parts(commands: list[Simple], depth: int) -> Iterator[Part]:
-    for command in commands:
-        yield from _parts(command, depth=depth)
 
 
 def _limited(parts: list[Part], unclear: str | None) -> Script:

@@ -76,7 +76,8 @@ _GIT_FLAGS: Final = names(
     "-p -P --paginate --no-pager --no-replace-objects --literal-pathspecs --glob-pathspecs --noglob-pathspecs"
     " --icase-pathspecs --no-optional-locks --no-lazy-fetch --no-advice --bare"
 )
-_GIT_VALUES: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"})
+# Not `--git-dir`: a repository's own settings name programs that git runs, and it may be a folder that the agent made.
+_GIT_VALUES: Final = frozenset({"-C", "--work-tree", "--namespace", "--super-prefix", "--attr-source"})
 _GIT_ASKS: Final = frozenset({"--version", "-v", "--help", "-h", "--html-path", "--man-path", "--info-path"})
 _GIT_RUNS: Final = frozenset({"config", "filter-branch", "difftool", "mergetool", "daemon", "instaweb", "send-email"})
 _GIT_READS: Final = frozenset({"--get", "--get-all", "--list", "-l"})
@@ -156,7 +157,7 @@ def git_inside(words: tuple[Word, ...]) -> Opened:
     """`git -C dir push` is `git push` too, for those who look for that."""
     index = 1
     while index < len(words) and words[index].text.startswith("-"):
-        taking = words[index].text in _GIT_VALUES or words[index].text in ("-c", "--config-env")
+        taking = words[index].text in _GIT_VALUES or words[index].text in ("-c", "--config-env", "--git-dir")
         index += 2 if taking else 1
     if index == 1 or index >= len(words):
         return Opened()

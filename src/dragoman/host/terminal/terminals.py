@@ -24,7 +24,7 @@ import msgspec
 from dragoman.errors import INVALID_REQUEST, InputError, StartError
 from dragoman.host.refusals import invalid, not_found
 from dragoman.host.terminal.terminal import Terminal, start
-from dragoman.proc.pty import COLUMNS, ROWS, Pty
+from dragoman.proc.pty import COLUMNS, MOST_CELLS, ROWS, Pty
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 
@@ -75,27 +75,30 @@ class Terminals:
         """To show or to follow: also one that was released, as long as it is kept."""
         return self._open.get(terminal_id) or self._shown.get(terminal_id)
 
-    def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> None:
-        """Before anyone is asked: what cannot be done anyway is no question."""
-        command_line(request.command, request.args, env, cwd)
+    def check(self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path) -> bool:
+        """Before anyone is asked: what cannot be done anyway is no question. Whether it is a line for the shell."""
+        return _is_line(request, command_line(request.command, request.args, env, cwd))
 
     async def create(
-        self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path
+        self, request: acp.CreateTerminalRequest, env: Mapping[str, str], cwd: Path, *, shell: bool | None = None
     ) -> acp.CreateTerminalResponse:
-        """Once it is allowed."""
-        if self._closed:
-            raise RpcRefusal(INVALID_REQUEST, "terminal/create: the session is closed")
+        """Once it is allowed; `shell` is what `check` found it to be."""
+        self._check_open()
         if len(self._open) >= MOST_TERMINALS:
             raise invalid("command", f"{MOST_TERMINALS} terminals are open already: release those that are not needed")
+        argv = command_line(request.command, request.args, env, cwd)
+        if shell is not None and _is_line(request, argv) != shell:
+            # A program of that name has come or gone meanwhile: it would be another command than the one allowed.
+            raise invalid("command", f"{request.command!r} is something else now than when it was allowed")
         wishes = wishes_of(request.meta)
-        rows = wishes.rows or self._rows
+        rows = min(max(wishes.rows or self._rows, 1), MOST_CELLS)
         wanted = request.output_byte_limit
         # Random, so that no terminal of an earlier process of ours has the same in the session's record.
         terminal_id = f"term_{uuid.uuid4().hex[:12]}"
         try:
             self._open[terminal_id] = await start(
                 terminal_id,
-                command_line(request.command, request.args, env, cwd),
+                argv,
                 cwd=cwd,
                 env=env,
                 given=frozenset(variable.name for variable in request.env),
@@ -107,6 +110,11 @@ class Terminals:
             )
         except (InputError, StartError) as problem:
             raise invalid("command", _reason(request.command, problem)) from None
+        try:
+            self._check_open()
+        except RpcRefusal:  # closed meanwhile: nobody else would end this one
+            await self.close()
+            raise
         return acp.CreateTerminalResponse(terminal_id=terminal_id)
 
     async def output(self, request: acp.TerminalOutputRequest) -> acp.TerminalOutputResponse:
@@ -137,6 +145,10 @@ class Terminals:
             self._show_only(terminal)
         await asyncio.gather(*(terminal.end() for terminal in self._shown.values()))
         self._forget_oldest()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RpcRefusal(INVALID_REQUEST, "terminal/create: the session is closed")
 
     def _show_only(self, terminal: Terminal) -> None:
         del self._open[terminal.id]
@@ -185,6 +197,11 @@ def command_line(command: str, args: Sequence[str], env: Mapping[str, str], cwd:
     if not args and command.strip() and not _PLAIN_WORD.fullmatch(command):
         return ["/bin/sh", "-c", command]
     raise invalid("command", f"no program {command!r} was found (PATH: {env.get('PATH', os.defpath)})")
+
+
+def _is_line(request: acp.CreateTerminalRequest, argv: Sequence[str]) -> bool:
+    """Whether what is started is a shell of ours: the agent gave no arguments, and there are some."""
+    return not request.args and len(argv) > 1
 
 
 def _program(command: str, env: Mapping[str, str], cwd: Path) -> str | None:

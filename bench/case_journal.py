@@ -1,0 +1,108 @@
+"""`journal`: what it costs to keep everything, and what keeping it is good for."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+
+from bench.measure import Contender, Outcome, Settings, interleaved, python_client
+from bench.peers import PYTHON_SDK, Peers
+from bench.table import Case, Figure, Row, Unit
+
+BAR, AIM = 3, 5
+SIZE_BAR = 2.2
+READ_BAR = 3
+SEARCH_BAR = 100
+OPEN_BAR = 20
+
+# Sessions at once may lose a fifth of what one alone gets through.
+SESSIONS = 20
+SESSIONS_BAR = 1.25
+
+
+def run(settings: Settings, peers: Peers) -> Case:
+    count = settings.chunks
+    each = count // SESSIONS
+
+    def burst(chunks: int) -> list[str]:
+        agent = shlex.join(settings.agent(prepare=chunks))
+        return ["--agent", agent, "--cwd", str(settings.workspace), "--count", str(chunks)]
+
+    store = ["--agent", "none", "--cwd", str(settings.workspace), "--count", str(settings.million)]
+    several = [*burst(each), "--tool-every", str(SESSIONS)]
+    contenders = [
+        Contender("Python SDK", lambda: python_client(peers.python, "chunks_python_sdk", *burst(count))),
+        Contender("dragoman", lambda: python_client(sys.executable, "journal_burst", *burst(count))),
+        Contender(f"{SESSIONS} sessions", lambda: python_client(sys.executable, "journal_burst", *several)),
+    ]
+    outcomes = interleaved("journal", contenders, settings.repetitions, settings.say)
+    # Long, and each holds its own comparison.
+    few = max(1, settings.repetitions * 3 // 5)
+    alone = interleaved(
+        "journal",
+        [Contender("store", lambda: python_client(sys.executable, "journal_store", *store))],
+        few,
+        settings.say,
+    )["store"]
+    library = interleaved(
+        "journal",
+        [Contender("search", lambda: python_client(sys.executable, "journal_search", *store))],
+        1,
+        settings.say,
+    )["search"]
+    ours = outcomes["dragoman"]
+    return Case(
+        "journal",
+        f"{count:,} message chunks, each frame and its rows committed to a file before it is shown",
+        "The agent, the chunks and the Python SDK are those of `chunks`; the SDK only dispatches, and keeps nothing. "
+        "With Dragoman each frame is folded, committed with its rows to an SQLite file, and only then handed out. "
+        f"The store by itself: {settings.million:,} frames are committed with their rows and read back by cursor, a "
+        "session of 100,000 frames is opened from its rows and by folding its frames, and a word that a hundred of "
+        f"{settings.million:,} messages have is searched for, by the index and by `LIKE`.",
+        [
+            Row(
+                f"against the Python SDK ({PYTHON_SDK[1]}), which keeps nothing",
+                "speed",
+                _figure(ours, "seconds"),
+                _figure(outcomes["Python SDK"], "seconds"),
+                bar=BAR,
+                aim=AIM,
+            ),
+            Row(
+                f"{SESSIONS} sessions at once against one, the same chunks in all",
+                "cost",
+                _figure(outcomes[f"{SESSIONS} sessions"], "seconds"),
+                _figure(ours, "seconds"),
+                bar=SESSIONS_BAR,
+            ),
+            Row(
+                "the file against the bytes of its frames",
+                "cost",
+                _figure(ours, "file_bytes", "the file", "B"),
+                _figure(ours, "frame_bytes", "frames", "B"),
+                bar=SIZE_BAR,
+            ),
+            _within("read by cursor, against written", alone, "read_seconds", "write_seconds", READ_BAR),
+            _within("opened from rows, against folded", alone, "rows_seconds", "fold_seconds", OPEN_BAR),
+            _within("searched, against looked through", library, "search_seconds", "scan_seconds", SEARCH_BAR),
+        ],
+        [*_lag(ours, "one session"), *_lag(outcomes[f"{SESSIONS} sessions"], f"{SESSIONS} sessions")],
+    )
+
+
+def _figure(outcome: Outcome, value: str, name: str = "", unit: Unit = "s") -> Figure:
+    samples: Sequence[float] = outcome.each(value)
+    return Figure(name or outcome.name, samples, unit, outcome.reason)
+
+
+def _within(what: str, outcome: Outcome, ours: str, other: str, bar: float) -> Row:
+    """Two figures of the same run."""
+    names = (name.removesuffix("_seconds") for name in (ours, other))
+    return Row(what, "speed", _figure(outcome, ours, next(names)), _figure(outcome, other, next(names)), bar=bar)
+
+
+def _lag(outcome: Outcome, what: str) -> list[str]:
+    if not outcome.samples:
+        return []
+    return [f"The event loop was late by {max(outcome.each('lag')) * 1000:.1f} ms at p99, {what}, in the worst run."]

@@ -1,0 +1,131 @@
+"""`journal` with Dragoman: the chunks of `chunks`, each shown only when its frame and rows are committed to a file.
+
+With `--tool-every N` (the argument that says how many of something) N sessions are prompted at once, each on an agent
+of its own, and all into one journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from bench.clients.report import WARM_UP_CHUNKS, Arguments, arguments, check_order, report
+from dragoman.errors import DragomanError, SessionClosed
+from dragoman.journal import notes
+from dragoman.journal.entry import Entry
+from dragoman.journal.recorder import Recorder
+from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.store import Connection as Handshake
+from dragoman.record import facts
+from dragoman.record.conversation import Conversation
+from dragoman.session.launch import launch
+from dragoman.session.spec import AgentSpec, Limits
+from dragoman.wire.connection import Connection
+from dragoman.wire.messages import Message, Request, Update
+
+# Seconds between two looks at how late the loop is.
+TICK = 0.001
+
+
+class Recorded:
+    """A connection whose every frame goes into the journal, both ways."""
+
+    def __init__(self, journal: SqliteJournal, name: str) -> None:
+        self.name = name
+        self.recorder = Recorder(journal, name, told=self._told)
+        self.recorder.session(SessionRecord(name))
+        self.conversation = Conversation()
+        self.texts: list[str] = []
+        self.frames = 0
+
+    def _told(self, committed: Sequence[tuple[Entry, Message, Sequence[facts.Fact]]]) -> None:
+        self.frames += sum(len(entry.frame) for entry, _, _ in committed)
+        self.texts += [fact.text for _, _, told in committed for fact in told if type(fact) is facts.TextAdded]
+
+    def received(self, messages: Sequence[Message], at: float) -> None:
+        add, name = self.recorder.add, self.name
+        for message in messages:
+            if type(message) is not Update:
+                self.conversation.session_of("in", message)
+            add("agent", message, at, name)
+
+    def sending(self, line: bytes, at: float) -> None:
+        for heard in self.conversation.read("out", line):
+            self.recorder.add("client", heard.message, at, self.name)
+
+    async def serve(self, request: Request) -> object:
+        raise NotImplementedError
+
+    async def ready(self) -> None:
+        await self.recorder.ready()
+
+    async def ended(self) -> DragomanError:
+        return SessionClosed("the agent has ended")
+
+
+async def opened(journal: SqliteJournal, given: Arguments, name: str) -> tuple[Recorded, Connection, str]:
+    await journal.connect(Handshake(id=name, agent="raw", at=time.time()))
+    handler = Recorded(journal, name)
+    handler.recorder.add("host", notes.write(notes.SessionOpened(agent="raw", cwd=given.cwd)), time.time(), name)
+    link = await launch(AgentSpec(command=given.agent), Limits(), lambda _: None)
+    connection = Connection(link, handler)
+    await connection.request("initialize", {"protocolVersion": 1})
+    answer = await connection.request("session/new", {"cwd": given.cwd, "mcpServers": []})
+    return handler, connection, msgspec.json.decode(answer)["sessionId"]
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def lag(delays: list[float]) -> None:
+    while True:
+        before = time.perf_counter()
+        await asyncio.sleep(TICK)
+        delays.append(time.perf_counter() - before - TICK)
+
+
+async def main() -> None:
+    given = arguments()
+    sessions = given.tool_every or 1
+    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
+        path = Path(folder, "journal.db")
+        async with await SqliteJournal.open(path) as journal:
+            talks = [await opened(journal, given, f"session {number}") for number in range(sessions)]
+
+            async def prompt(talk: tuple[Recorded, Connection, str], count: int) -> None:
+                handler, connection, session_id = talk
+                handler.texts.clear()
+                words = {"type": "text", "text": str(count)}
+                await connection.request("session/prompt", {"sessionId": session_id, "prompt": [words]})
+                await handler.recorder.flush()
+
+            for talk in talks:
+                await prompt(talk, WARM_UP_CHUNKS)
+            delays: list[float] = []
+            ticking = asyncio.create_task(lag(delays))
+            started = time.perf_counter()
+            await asyncio.gather(*(prompt(talk, given.count) for talk in talks))
+            seconds = time.perf_counter() - started
+            ticking.cancel()
+            late = max(check_order(talk[0].texts, given.count) for talk in talks)
+            for _, connection, _ in talks:
+                await connection.close()
+        delays.sort()
+        report(
+            seconds=seconds,
+            late=late,
+            lag=delays[len(delays) * 99 // 100] if delays else 0.0,
+            file_bytes=size_of(path),
+            frame_bytes=sum(talk[0].frames for talk in talks),
+        )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,234 @@
+"""A stored session, told again: frames in, events and prompts out, and from these what a person sees.
+
+The frames go through the fold that they went through when they came, and their events through the renderer that showed
+them then: what is seen is what was seen. Told besides is what was on the screen already at that time: the person's own
+words and answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Thought
+from dragoman.cli.render import Renderer, size
+from dragoman.cli.served import NO, UNSEEN, YES
+from dragoman.cli.stored import when
+from dragoman.cli.text import one_line, plain
+from dragoman.cli.wrap import wrapped
+from dragoman.journal.entry import Cursor, Entry, message_of
+from dragoman.journal.rows import Session
+from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.store import Journal
+from dragoman.record import facts, rows
+from dragoman.session.result import failure_of
+from dragoman.views import events
+from dragoman.views.events import Event
+from dragoman.views.told import event_of
+from dragoman.wire import vocabulary as acp
+
+MARK = "\u203a "
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """The user's own words."""
+
+    time: float
+    run_id: str | None  # None where a history was told, or imported
+    text: str
+    attached: tuple[str, ...] = ()
+
+
+Told: TypeAlias = Event | Prompt
+
+
+class Retelling:
+    """`hear` each entry of the session in order."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._record = SessionRecord(session.id)
+        self._first_message = 0  # of the run at hand
+
+    def hear(self, entry: Entry) -> Iterator[Told]:
+        fold = self._record.fold
+        before = fold.runs.current_id
+        line = entry.frame if entry.origin not in ("client", "host") else None
+        for fact in self._record.add(entry, message_of(entry)):
+            match fact:
+                case facts.RunStarted():
+                    self._first_message = len(fold.messages)
+                    yield events.RunStarted(entry.at, self._session.id, fact.run.id, None)
+                    yield _prompt(fold.messages[-1])
+                case facts.MessageEnded(message=message) if message.kind == "user":
+                    yield _prompt(message)
+                case facts.RunEnded(run=run):
+                    yield from self._ended(run)
+                case _:
+                    event = event_of(fact, entry.at, self._session.id, fold.runs.current_id or before, line)
+                    if event is not None:
+                        yield event
+
+    def _ended(self, run: rows.Run) -> Iterator[Event]:
+        time = run.ended_time or run.time
+        head = (time, self._session.id, run.id, None)
+        failure = failure_of(run, self._session.agent or "the agent", "")
+        if failure is not None:
+            kind = type(failure).__name__
+            yield events.Error(*head, str(failure), failure.category, kind, failure.guidance)
+        said = [one for one in self._record.fold.messages[self._first_message :] if one.kind == "assistant"]
+        yield events.RunCompleted(
+            *head,
+            "error" if failure is not None else "cancelled" if run.status == "cancelled" else "success",
+            run.stop_reason,
+            events.texts(said),
+            run.usage,
+            time - run.time,
+            failure.message if failure is not None else run.reason,
+        )
+
+
+async def retold(journal: Journal, session: Session) -> AsyncIterator[list[Told]]:
+    """A page at a time."""
+    retelling = Retelling(session)
+    cursor: Cursor | None = None
+    while (page := await journal.read(session.id, after=cursor)).entries:
+        yield [told for entry in page.entries for told in retelling.hear(entry)]
+        cursor = page.cursor
+
+
+class Conversation:
+    """What to show of what is told. `held` back is what the next piece may change; `end` gives the rest."""
+
+    def __init__(self, renderer: Renderer) -> None:
+        self._renderer = renderer
+        self._settling = Settling()
+        self._asked: dict[str, str] = {}  # permissions and questions without an answer: what they are about
+
+    def show(self, told: Iterable[Told]) -> Iterator[Piece]:
+        for one in told:
+            for piece in self._pieces(one):
+                yield from self._settling.put(piece)
+
+    def end(self) -> Iterator[Piece]:
+        yield from self._settling.end()
+
+    def _pieces(self, told: Told) -> Iterable[Piece]:
+        match told:
+            case Prompt():
+                return self._prompt(told)
+            case events.PermissionRequested(permission_id=id_, title=title):
+                self._asked[id_] = title
+                return self._renderer.show(told)
+            case events.PermissionResolved(decided_by=by) if by not in (*UNSEEN, None):
+                return self._decided(told)
+            case events.QuestionAsked(question_id=id_, message=message):
+                self._asked[id_] = message
+                return self._renderer.show(told)
+            case events.QuestionAnswered(decided_by=by) if by not in UNSEEN:
+                return self._answered(told)
+            case events.Error(message=message):
+                return self._error(message)
+            case _:
+                return self._renderer.show(told)
+
+    def _prompt(self, prompt: Prompt) -> Iterator[Piece]:
+        yield Line((Span(when(prompt.time), "dim"),), block="prompt")
+        for number, line in enumerate(wrapped(plain(prompt.text).strip(), self._renderer.width - 3)):
+            yield Line((Span(" " * len(MARK) if number else MARK, "question"), Span(line, "bold")), block="prompt")
+        if prompt.attached:
+            names = one_line(", ".join(prompt.attached), self._renderer.width - 8)
+            yield Line((Span(f"  with {names}", "dim"),), block="prompt")
+
+    def _decided(self, answer: events.PermissionResolved) -> Iterator[Piece]:
+        about = self._asked.pop(answer.permission_id, "")
+        who = "you" if answer.decided_by == "person" else answer.decided_by
+        if answer.decision == "allow":
+            mark, word = Span(YES, "good"), f"allowed by {who}"
+        elif answer.decision == "deny":
+            mark, word = Span(NO, "bad"), f"refused by {who}"
+        else:
+            mark, word = Span(NO, "bad"), "not answered"
+        yield Line((mark, Span(f" {one_line(f'{word}: {about}', self._room())}", "dim")))
+        # Of an "always" or a "never": how far it goes.
+        _, _, extent = (answer.reason or "").partition("; ")
+        for line in wrapped(plain(extent), self._room() - 1) if extent else ():
+            yield Line((Span(f"  {line}", "dim"),))
+
+    def _answered(self, answer: events.QuestionAnswered) -> Iterator[Piece]:
+        yield Line((Span("? ", "question"), Span(one_line(self._asked.pop(answer.question_id, ""), self._room()))))
+        for name, value in (answer.content or {}).items():
+            yield Line((Span(f"  {one_line(f'{name}: {value}', self._room())}", "bold"),))
+        if answer.action != "accept":
+            word = {"decline": "declined", "cancel": "not answered"}.get(answer.action, answer.action)
+            yield Line((Span(f"  {one_line(word, self._room())}", "dim"),))
+
+    def _error(self, message: str) -> Iterator[Piece]:
+        for number, line in enumerate(wrapped(plain(message), self._renderer.width - 3)):
+            yield Line((Span(" " if number else NO, "bad"), Span(f" {line}")))
+
+    def _room(self) -> int:
+        return self._renderer.width - 2
+
+
+class Settling:
+    """Pieces as they are in the end: a line that is ended next is left out, the parts of a message are one."""
+
+    def __init__(self) -> None:
+        self._words: list[Text | Thought] = []
+        self._line: Line | None = None
+
+    def put(self, piece: Piece) -> Iterator[Piece]:
+        if isinstance(piece, Text | Thought):
+            if self._words and (type(self._words[0]), self._words[0].message_id) != (type(piece), piece.message_id):
+                yield from self._said()
+            yield from self._stood()
+            self._words.append(piece)
+            return
+        yield from self._said()
+        if isinstance(piece, MessageEnd):
+            yield piece
+        elif isinstance(piece, Ending):
+            if self._line is not None and self._line.key == piece.key:
+                self._line = None
+            yield from self._stood()
+            yield Line(piece.spans)
+        else:
+            yield from self._stood()
+            if piece.key is None:
+                yield piece
+            else:
+                self._line = piece
+
+    def end(self) -> Iterator[Piece]:
+        yield from self._said()
+        yield from self._stood()
+
+    def _said(self) -> Iterator[Piece]:
+        if self._words:
+            first, text = self._words[0], "".join(one.text for one in self._words)
+            self._words = []
+            yield Thought(text, first.message_id) if isinstance(first, Thought) else Text(text, first.message_id)
+
+    def _stood(self) -> Iterator[Piece]:
+        if self._line is not None:
+            line, self._line = self._line, None
+            yield Line(line.spans, None, line.block)
+
+
+def _prompt(message: rows.Message) -> Prompt:
+    return Prompt(message.time, message.run_id, message.text, tuple(_attachment(block) for block in message.blocks))
+
+
+def _attachment(block: acp.ContentBlock) -> str:
+    match block:
+        case acp.ImageContent(data=data, mime_type=kind) | acp.AudioContent(data=data, mime_type=kind):
+            return f"{kind} ({size(len(data) * 3 // 4)})"
+        case acp.ResourceLink(name=name, uri=uri):
+            return name or uri
+        case acp.EmbeddedResource(resource=resource):
+            return resource.uri
+        case _:
+            return "an attachment"

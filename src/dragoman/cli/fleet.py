@@ -1,0 +1,320 @@
+"""One `dragoman eval`: reads the tasks, runs the fleet, shows how far it is, and compares at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from dragoman.cli import exits
+from dragoman.cli.output import STDERR, terminal_width
+from dragoman.cli.signals import Interrupts
+from dragoman.cli.text import plain
+from dragoman.config import load
+from dragoman.errors import DragomanError, InputError
+from dragoman.evaluate.budget import Budget
+from dragoman.evaluate.evaluate import evaluate
+from dragoman.evaluate.fleet import Fleet, Outcome, Results, Summary, Task, compared, read_tasks
+from dragoman.evaluate.loading import load_tools
+from dragoman.evaluate.response import PromptResponse
+from dragoman.evaluate.retry import Retry
+from dragoman.evaluate.types import shape_of
+from dragoman.session.client import Agent, LocalClient
+
+# Of an error that is shown while others still run; the file has all of it.
+MOST_SHOWN = 100
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """The options, as they were typed."""
+
+    tasks: str
+    agents: tuple[str, ...]
+    commands: tuple[str, ...]
+    tools: tuple[str, ...]
+    schema: str | None
+    jobs: int
+    out: str | None
+    redo_errors: bool
+    cwd: str | None
+    access: str
+    model: str | None
+    max_rounds: int
+    attempts: int
+    deadline: str | None
+    idle_limit: str | None
+    budget: tuple[str, ...]
+    env: tuple[str, ...]
+    as_json: bool
+    quiet: bool
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done, checked: everything that can be found wrong before an agent is started has been."""
+
+    tasks: Sequence[Task]
+    agents: dict[str, Agent]  # by the name that stands in the outcomes
+    schema: dict[str, Any] | None
+    out: Path
+    options: dict[str, Any]
+
+    async def evaluated(self, task: Task, agent: str) -> PromptResponse[Any]:
+        return await evaluate(self.agents[agent], task.prompt, output_type=task.schema or self.schema, **self.options)
+
+
+def run(given: Given) -> int:
+    """Does it, and returns the exit code. Raises nothing that the user could have caused."""
+    try:
+        work = prepare(given)
+        with Results(work.out) as results:
+            return asyncio.run(_run(given, work, results))
+    except DragomanError as error:
+        sys.stderr.write(exits.message_of(error, width=terminal_width()))
+        return exits.code_of_error(error, opened=False)
+
+
+def prepare(given: Given) -> Work:
+    settings = load(flags={"deadline": given.deadline, "idle_limit": given.idle_limit})
+    cwd = Path(given.cwd or os.getcwd())
+    tasks = Path(given.tasks)
+    env = dict(_pair(text, "--env", "NAME=VALUE") for text in given.env)
+    agents: dict[str, Agent] = {name: name for name in given.agents}
+    for line in given.commands:
+        try:
+            agents[line] = tuple(shlex.split(line))
+        except ValueError as problem:
+            raise InputError(f"--agent-command: {problem} in {line!r}") from None
+    agents = agents or {settings.agent: settings.agent}
+    client = LocalClient(config=settings, env=env)
+    for agent in agents.values():
+        client.spec_of(agent)  # a name that nobody knows is found now
+    schema = _schema(Path(given.schema)) if given.schema is not None else None
+    return Work(
+        tasks=read_tasks(tasks),
+        agents=agents,
+        schema=schema,
+        out=Path(given.out) if given.out is not None else tasks.with_suffix(".results.jsonl"),
+        options={
+            "tools": [tool for where in given.tools for tool in load_tools(where, folder=Path.cwd())],
+            "cwd": cwd,
+            "access": given.access,
+            "model": given.model,
+            "max_rounds": given.max_rounds,
+            "retry": Retry(attempts=given.attempts),
+            "deadline": settings.deadline,
+            "idle_limit": settings.idle_limit,
+            "budget": _budget(given.budget),
+            "env": env,
+        },
+    )
+
+
+def _schema(path: Path) -> dict[str, Any]:
+    try:
+        schema = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        shape_of(schema)
+    except (OSError, msgspec.MsgspecError, InputError) as problem:
+        raise InputError(f"--schema: {path}: {problem}") from None
+    return schema
+
+
+def _budget(given: Sequence[str]) -> Budget | None:
+    if not given:
+        return None
+    named = dict(_pair(text, "--budget", "NAME=N") for text in given)
+    if unknown := [name for name in named if name not in Budget.__struct_fields__]:
+        raise InputError(
+            f"--budget: there is no {unknown[0]!r}; expected one of: {', '.join(Budget.__struct_fields__)}"
+        )
+    try:
+        return msgspec.convert(named, Budget, strict=False)
+    except msgspec.ValidationError as problem:
+        raise InputError(f"--budget: {problem}") from None
+
+
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"{option} wants {form}; there is no name, or no equals sign, in what was given")
+    return name.strip(), value
+
+
+async def _run(given: Given, work: Work, results: Results) -> int:
+    agents = list(work.agents)
+    shown = _progress(given)
+
+    def ended(outcome: Outcome) -> None:
+        results.add(outcome)
+        shown.ended(outcome)
+        if given.as_json:
+            sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
+            sys.stdout.flush()
+
+    fleet = Fleet(
+        work.tasks, agents, work.evaluated, schema=work.schema, jobs=given.jobs, begun=shown.begun, ended=ended
+    )
+    left = fleet.left(results.known, redo_errors=given.redo_errors)
+    shown.start(len(work.tasks) * len(agents), len(left), results.path)
+    try:
+        code = await _until_stopped(lambda: fleet.run(left))
+    finally:
+        shown.stop()
+    outcomes = fleet.wanted(results.known)
+    print_table(compared(outcomes, agents), to_stderr=given.as_json)
+    if code is not None:
+        return code
+    return exits.DONE if all(outcome.status == "ok" for outcome in outcomes) else exits.AGENT_FAILED
+
+
+async def _until_stopped(work: Callable[[], Awaitable[None]]) -> int | None:
+    """The exit code of what stopped it, or None. Agents are told to stop, and ended, before this returns."""
+    task = asyncio.ensure_future(work())
+
+    def stop() -> None:
+        if not task.cancelling():
+            task.cancel()
+
+    with Interrupts(stop, stop) as interrupts:
+        try:
+            await task
+        except asyncio.CancelledError:
+            if interrupts.code is None:
+                raise
+        return interrupts.code
+
+
+# -- what is shown
+
+
+class Shown(Protocol):
+    def start(self, total: int, left: int, out: Path) -> None: ...
+    def begun(self, task: Task, agent: str) -> None: ...
+    def ended(self, outcome: Outcome) -> None: ...
+    def stop(self) -> None: ...
+
+
+def _progress(given: Given) -> Shown:
+    if given.quiet:
+        return _Quiet()
+    return _Bars() if os.isatty(STDERR) else _Lines()
+
+
+class _Quiet:
+    def start(self, total: int, left: int, out: Path) -> None:
+        pass
+
+    def begun(self, task: Task, agent: str) -> None:
+        pass
+
+    def ended(self, outcome: Outcome) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+class _Lines(_Quiet):
+    """Where nobody watches: a line for each that is done."""
+
+    def __init__(self) -> None:
+        self._done = self._total = 0
+
+    def start(self, total: int, left: int, out: Path) -> None:
+        self._done, self._total = total - left, total
+        known = f"; {total - left} of them are done already" if left < total else ""
+        _say(f"dragoman: {total} to do{known}. Outcomes go to {out}")
+
+    def ended(self, outcome: Outcome) -> None:
+        self._done += 1
+        _say(f"[{self._done}/{self._total}] {_said(outcome)}")
+
+
+class _Bars(_Quiet):
+    """On a terminal: how far it is, what runs now, and a line for what did not end well."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[running]}"),
+            console=self._console,
+        )
+        self._running: dict[tuple[str, str], None] = {}
+
+    def start(self, total: int, left: int, out: Path) -> None:
+        self._console.print(f"Outcomes go to {plain(str(out))}", style="dim", markup=False)
+        self._id = self._bar.add_task("", total=total, completed=total - left, running="")
+        self._bar.start()
+
+    def begun(self, task: Task, agent: str) -> None:
+        self._running[task.id, agent] = None
+        self._tell()
+
+    def ended(self, outcome: Outcome) -> None:
+        self._running.pop((outcome.task, outcome.agent), None)
+        self._bar.advance(self._id)
+        if outcome.status != "ok":
+            self._console.print(_said(outcome), markup=False, highlight=False)
+        self._tell()
+
+    def _tell(self) -> None:
+        from rich.markup import escape
+
+        said = ", ".join(f"{agent}: {task}" for task, agent in self._running)
+        self._bar.update(self._id, running=escape(plain(said[:60])))
+
+    def stop(self) -> None:
+        self._bar.stop()
+
+
+def _said(outcome: Outcome) -> str:
+    why = f": {outcome.kind}: {outcome.error}" if outcome.error else ""
+    line = plain(f"{outcome.agent} {outcome.task} {outcome.status} {outcome.seconds:.1f} s{why}".replace("\n", " "))
+    return line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{plain(line)}\n")
+
+
+def print_table(lines: Sequence[Summary], *, to_stderr: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("agent", no_wrap=True)
+    for name in ("ok", "wrong", "errors", "rounds", "calls", "tokens", "cost", "time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for line in lines:
+        table.add_row(
+            escape(plain(line.agent)),
+            f"{line.ok}/{line.tasks}",
+            str(line.wrong),
+            str(line.errors),
+            _or_dash(line.rounds, "{:.1f}"),
+            str(line.tool_calls),
+            _or_dash(line.tokens, "{:,}"),
+            _or_dash(line.cost, "{:.4f} " + (line.currency or "")),
+            _or_dash(line.seconds, "{:.1f} s"),
+        )
+    stream = sys.stderr if to_stderr else sys.stdout
+    # Into a file the table is as wide as it is: nothing in it may be cut.
+    width = None if stream.isatty() else 200
+    Console(file=stream, width=width, highlight=False).print(table)
+
+
+def _or_dash(value: float | None, form: str) -> str:
+    """A figure that was not reported is no zero."""
+    return "-" if value is None else form.format(value)

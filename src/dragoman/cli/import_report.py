@@ -1,0 +1,198 @@
+"""What `dragoman import` does: it says what there is, asks, takes it in, and says what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import click
+
+from dragoman.cli import exits
+from dragoman.cli.output import STDERR, STDIN
+from dragoman.cli.render import size
+from dragoman.cli.stored import folder, note, print_json, told, where
+from dragoman.cli.text import plain
+from dragoman.errors import InputError
+from dragoman.journal.place import open_journal
+from dragoman.translate.discover import Transcript, given, kept
+from dragoman.translate.imported import Imported, ImportedFile, summed
+from dragoman.translate.importer import Importer
+from dragoman.translate.translator import PROVIDERS
+
+# Files that are named for each reason, and kinds that nobody knows; --json has all of them.
+_NAMED: Final = 3
+_KINDS: Final = 10
+
+# Where nobody watches: a line each time that so much more is done.
+_STEP: Final = 0.1
+
+
+@told
+async def run_import(*, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool) -> int:
+    found = given([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
+    if not found:
+        note("No transcripts there." if paths else "No transcripts of these agents are on this machine.")
+        if as_json:
+            print_json(summed(()))
+        return exits.DONE
+    if not paths and not yes and not _agreed():
+        note("Nothing was read.")
+        return exits.AGENT_FAILED
+    done = summed(await _taken(found))
+    if as_json:
+        print_json(done)
+    else:
+        _print(done)
+    return exits.DONE
+
+
+def _on_this_machine(provider: str | None) -> list[Transcript]:
+    """All of them; says how many there are. Their names and sizes are looked at, and nothing else."""
+    every: list[Transcript] = []
+    for name in [provider] if provider else PROVIDERS:
+        found = kept(name, os.environ, Path.home())
+        if found:
+            files = _count(len(found), "file")
+            place = folder(os.path.commonpath([one.path.parent for one in found]))
+            note(f"{name}: {files}, {size(sum(one.size for one in found))} in {place}")
+        every += found
+    return every
+
+
+def _agreed() -> bool:
+    if not os.isatty(STDIN):
+        raise InputError(
+            "there is nobody to ask whether these may be read", guidance="Say so beforehand: --yes reads them unasked."
+        )
+    return click.confirm(f"Read them, and keep what they say in {folder(str(where()))}?", err=True)
+
+
+async def _taken(found: Sequence[Transcript]) -> list[ImportedFile]:
+    done: list[ImportedFile] = []
+    with _shown(found) as shown:
+        try:
+            async with await open_journal(where().parent) as journal:
+                importer = Importer(journal)
+                for one in found:
+                    done.append(await importer.take(one, shown.within))
+                    shown.done(one)
+        except asyncio.CancelledError:
+            shown.stop()
+            note("Stopped. What came in stays; the same command goes on from there.")
+            raise
+    return done
+
+
+# -- how far it is
+
+
+def _shown(found: Sequence[Transcript]) -> _Lines:
+    is_terminal = os.isatty(STDERR) and os.environ.get("TERM") != "dumb"
+    return (_Bar if is_terminal else _Lines)(len(found), sum(one.size for one in found))
+
+
+class _Lines:
+    """Where nobody watches."""
+
+    def __init__(self, files: int, total: int) -> None:
+        self._files = files
+        self._total = total
+        self._read = 0
+        self._count = 0
+        self._said = 0.0
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def within(self, read: int) -> None:
+        """So many bytes of the next file are done."""
+
+    def done(self, one: Transcript) -> None:
+        self._count += 1
+        self._read += one.size
+        if self._read >= (self._said + _STEP) * self._total and self._count < self._files:
+            self._said = self._read / self._total
+            sys.stderr.write(f"{self._count:,} of {self._files:,} files, {size(self._read)} of {size(self._total)}\n")
+
+    def stop(self) -> None:
+        pass
+
+
+class _Bar(_Lines):
+    """On a terminal."""
+
+    def __init__(self, files: int, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        super().__init__(files, total)
+        columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[files]}"), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._id = self._bar.add_task("", total=total, files=f"0 of {files:,} files")
+        self._bar.start()
+
+    def within(self, read: int) -> None:
+        self._bar.update(self._id, completed=self._read + read)
+
+    def done(self, one: Transcript) -> None:
+        self._count += 1
+        self._read += one.size
+        self._bar.update(self._id, completed=self._read, files=f"{self._count:,} of {self._files:,} files")
+
+    def stop(self) -> None:
+        self._bar.stop()
+
+
+# -- what came of it
+
+
+def _print(done: Imported) -> None:
+    came = done.amounts
+    if done.frames:
+        click.echo(f"Imported {_count(done.new, 'session')}{_more(done)}.")
+        click.echo(
+            f"  {_count(came.messages, 'message')}, {_count(came.tool_calls, 'tool call')}, {_count(came.runs, 'run')}"
+        )
+        if came.input_tokens or came.output_tokens:
+            click.echo(
+                f"  {came.input_tokens:,} tokens in, {came.cached_tokens:,} from caches, {came.output_tokens:,} out"
+            )
+    else:
+        click.echo("Nothing new.")
+    if done.unchanged:
+        click.echo(f"Of {_count(done.unchanged, 'file')} all was here already.")
+    if done.unknown:
+        click.echo("Kept, but not understood:")
+        for kind, number in list(done.unknown.items())[:_KINDS]:
+            click.echo(f"  {number:,} x {plain(kind)}")
+        _and_more(len(done.unknown) - _KINDS, "kind")
+    for reason, paths in done.skipped.items():
+        click.echo(f"Left out {_count(len(paths), 'file')}: {plain(reason)}.")
+        for path in paths[:_NAMED]:
+            click.echo(f"  {folder(path)}")
+        _and_more(len(paths) - _NAMED, "file")
+    if done.left:
+        click.echo(f"The last line of {_count(len(done.left), 'file')} is half written: it is left for the next time.")
+
+
+def _more(done: Imported) -> str:
+    return f", and more of {done.grown:,} that {'was' if done.grown == 1 else 'were'} here" if done.grown else ""
+
+
+def _and_more(number: int, noun: str) -> None:
+    if number > 0:
+        click.echo(f"  and {_count(number, f'more {noun}')}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,78 @@
+"""What `dragoman mcp` does: finds the functions, and serves them until it is ended.
+
+Over stdio, stdout is the agent's: what functions print goes to stderr. Over HTTP, stdout gets one line, the address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dragoman.cli.exits import BAD_INPUT, DONE
+from dragoman.errors import InputError
+from dragoman.evaluate.loading import load_tools
+
+if TYPE_CHECKING:
+    from dragoman.evaluate.server import ToolServer
+
+TOKEN: Final = "DRAGOMAN_MCP_TOKEN"  # noqa: S105 - the name of the variable
+
+
+def serve(names: Sequence[str], *, port: int | None, state: str | None, name: str) -> int:
+    try:
+        from dragoman.evaluate.server import ToolServer
+
+        with contextlib.redirect_stdout(sys.stderr):  # what a module prints when it is loaded is no message, either
+            tools = [tool for each in names for tool in load_tools(each, folder=Path.cwd())]
+            shared = None if state is None else _named(state)
+        token = os.environ.get(TOKEN) or None
+        server = ToolServer(tools, state=shared, name=name, port=port or 0, token=token)
+        return asyncio.run(_over_stdio(server) if port is None else _over_http(server, show_token=token is None))
+    except InputError as problem:
+        click.echo(f"dragoman mcp: {problem}", err=True)
+        if problem.guidance:
+            click.echo(problem.guidance, err=True)
+        return BAD_INPUT
+
+
+async def _over_stdio(server: ToolServer) -> int:
+    await server.run_stdio()
+    return DONE
+
+
+async def _over_http(server: ToolServer, *, show_token: bool) -> int:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    async with server:
+        click.echo(server.url)
+        if show_token:
+            click.echo(f"Authorization: Bearer {server.token}", err=True)
+        sys.stdout.flush()
+        await ended.wait()
+    return DONE
+
+
+def _named(text: str) -> Any:
+    """An object of a module that the tools came from, or of another one."""
+    where, _, name = text.rpartition(":")
+    if not where:
+        raise InputError(f"{text!r} names no object", guidance=f"Write {text}:NAME")
+    module = Path(where).stem if where.endswith(".py") else where
+    try:
+        return attrgetter(name)(sys.modules.get(module) or importlib.import_module(module))
+    except AttributeError:
+        raise InputError(f"{where} has no {name!r}") from None
+    except Exception as problem:
+        raise InputError(f"{where} cannot be loaded: {type(problem).__name__}: {problem}") from problem

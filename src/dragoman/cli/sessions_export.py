@@ -1,0 +1,76 @@
+"""`dragoman sessions export`: a session as frames, as rows, or as text to read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+import msgspec
+
+from dragoman.cli.job import save_path
+from dragoman.cli.markdown import markdown
+from dragoman.cli.output import STDOUT
+from dragoman.cli.sessions_find import find
+from dragoman.cli.stored import note, reading, told
+from dragoman.cli.text import inert_json
+from dragoman.errors import InputError
+from dragoman.journal.rows import Session
+from dragoman.journal.store import Journal
+from dragoman.journal.transfer import export
+
+Format: TypeAlias = Literal["jsonl", "markdown", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+_SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".md": "markdown", ".markdown": "markdown", ".json": "json"}
+
+Write: TypeAlias = Callable[[bytes], object]
+
+
+@told
+async def run_export(*, session: str, format_: Format | None, output: str | None) -> None:
+    chosen = format_ or _SUFFIXES.get(Path(output or "").suffix.lower(), "jsonl")
+    async with reading() as journal:
+        found = find(await journal.sessions(), session)
+        with writing(output) as write:
+            async for part in _exported(journal, found, chosen):
+                write(part)
+    if output is not None:
+        note(f"Session {found.id} is in {output}, as {chosen}.")
+
+
+async def _exported(journal: Journal, session: Session, format_: Format) -> AsyncIterator[bytes]:
+    match format_:
+        case "jsonl":
+            async for line in export(journal, session.id):
+                yield line
+        case "json":
+            rows = msgspec.json.encode(await journal.rows(session.id))
+            yield msgspec.json.format(rows, indent=2) + b"\n"
+        case "markdown":
+            async for text in markdown(journal, session):
+                yield text.encode("utf-8", "replace")
+
+
+@contextmanager
+def writing(output: str | None) -> Iterator[Write]:
+    """To stdout, or to a file: that then has all of it, or is as it was before."""
+    if output is None:
+        write = sys.stdout.buffer.write
+        yield (lambda data: write(inert_json(data))) if os.isatty(STDOUT) else write
+        sys.stdout.buffer.flush()
+        return
+    path = save_path(output, "-o")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        # For its owner alone: it is what was said to an agent.
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            yield file.write
+        beside.replace(path)
+    except OSError as problem:
+        raise InputError(f"{path} cannot be written: {problem.strerror}") from None
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,141 @@
+"""Which session is meant: by the beginning of its id, by agent, folder and time; and what state it is in.
+
+Pure, but for `state_of`, which looks whether a process lives.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta
+from typing import Final, Literal, TypeAlias
+
+from dragoman.cli.text import one_line, plain
+from dragoman.config import parse_duration
+from dragoman.errors import InputError
+from dragoman.hub.identity import alive
+from dragoman.journal.rows import Session
+from dragoman.journal.store import Journal
+
+State: TypeAlias = Literal["running", "interrupted", "idle"]
+
+LATEST: Final = "-"
+
+# Characters of an id that are shown at least, so that what was noted down still works when there are more sessions.
+LEAST_PREFIX: Final = 6
+# Sessions that are named when an id could mean several.
+_NAMED: Final = 5
+
+
+def find(sessions: Sequence[Session], wanted: str) -> Session:
+    """`sessions` are the latest first. An id of ours or of the agent's, or the beginning of one."""
+    if not sessions:
+        raise InputError("there are no sessions yet", guidance='Begin with: dragoman run "hello"')
+    if wanted == LATEST:
+        return sessions[0]
+    exact = [one for one in sessions if wanted in (one.id, one.agent_session_id)]
+    found = exact or [
+        one for one in sessions if wanted and (one.id.startswith(wanted) or one.agent_session_id.startswith(wanted))
+    ]
+    if not found:
+        raise InputError(
+            f'no session has an id that begins with "{plain(wanted)}"',
+            guidance="`dragoman sessions list` shows the ids; `-` means the latest session.",
+        )
+    if len(found) > 1:
+        short = prefixes(sessions)
+        some = [f"{short[one.id]} ({one_line(name_of(one), 40)})" for one in found[:_NAMED]]
+        rest = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise InputError(
+            f'{len(found)} sessions have an id that begins with "{plain(wanted)}": {", ".join(some)}{rest}',
+            guidance="Write more of the id.",
+        )
+    return found[0]
+
+
+def prefixes(sessions: Sequence[Session]) -> dict[str, str]:
+    """The beginning of each id, as much of it as it takes to mean no other."""
+    ordered = sorted(one.id for one in sessions)
+    short = {}
+    for before, id_, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
+        short[id_] = id_[: max(LEAST_PREFIX, _shared(id_, before) + 1, _shared(id_, after) + 1)]
+    return short
+
+
+def _shared(one: str, other: str) -> int:
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+def name_of(session: Session) -> str:
+    """The agent's title, or how the first prompt begins."""
+    return session.title or session.prompt or "(nothing was said)"
+
+
+def matching(
+    sessions: Sequence[Session],
+    *,
+    agent: str | None = None,
+    workspace: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+) -> list[Session]:
+    """`since` and `until` are about the last time that something happened in it."""
+    cwd = workspace_of(sessions, workspace)
+    return [
+        one
+        for one in sessions
+        if agent in (None, one.agent)
+        and cwd in (None, one.cwd)
+        and (since is None or one.updated >= since)
+        and (until is None or one.updated < until)
+    ]
+
+
+def workspace_of(sessions: Sequence[Session], given: str | None) -> str | None:
+    """The folder as sessions name it: without symbolic links; or as it was written, where they came from elsewhere."""
+    if given is None:
+        return None
+    written = os.path.abspath(os.path.expanduser(given))
+    return written if any(one.cwd == written for one in sessions) else os.path.realpath(written)
+
+
+def moment(text: str | None, option: str, now: datetime, *, end: bool = False) -> float | None:
+    """A day, a day and time, or how long ago. Of a day its beginning, or with `end` its end."""
+    if text is None:
+        return None
+    word = text.strip().lower()
+    days = {"today": 0, "yesterday": 1}
+    try:
+        if word in days:
+            day = now.date() - timedelta(days=days[word])
+        elif len(word) == len("2026-01-31") and word.count("-") == 2:
+            day = datetime.fromisoformat(word).date()
+        elif "-" in word:
+            return datetime.fromisoformat(text.strip()).astimezone().timestamp()
+        else:
+            return now.timestamp() - parse_duration(word)
+    except (ValueError, OverflowError):
+        raise InputError(
+            f"{option}: {text!r} is no time",
+            guidance='Write a day ("2026-01-31", "today", "yesterday"), a day and time ("2026-01-31T18:00"), or how'
+            ' long ago ("90m", "12h", "7d").',
+        ) from None
+    # The user's own midnight; a day is not always 24 hours long.
+    start = datetime.combine(day + timedelta(days=int(end)), time.min)
+    return start.astimezone().timestamp()
+
+
+async def state_of(journal: Journal, session: Session) -> State:
+    if session.status == "interrupted":
+        return "interrupted"
+    if session.status != "running":
+        return "idle"
+    return "running" if await is_held(journal, session.id) else "interrupted"
+
+
+async def is_held(journal: Journal, session_id: str) -> bool:
+    """Whether a living process has the session open."""
+    owner = await journal.owner(session_id)
+    return owner is not None and owner.process is not None and alive(owner.process)

@@ -1,0 +1,174 @@
+"""`dragoman sessions list` and `delete`: the sessions there are, and some of them no more."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import click
+import msgspec
+
+from dragoman.cli import exits
+from dragoman.cli.output import STDIN
+from dragoman.cli.progress import Progress
+from dragoman.cli.render import cost_part
+from dragoman.cli.sessions_find import State, find, is_held, matching, moment, name_of, prefixes, state_of
+from dragoman.cli.stored import (
+    NOT_REPORTED,
+    UNCUT,
+    ending,
+    folder,
+    note,
+    padded,
+    print_json,
+    reading,
+    styled,
+    told,
+    when,
+    where,
+    widest,
+    width,
+)
+from dragoman.cli.text import columns, one_line, plain
+from dragoman.errors import InputError
+from dragoman.journal.glance import Glance, glances
+from dragoman.journal.rows import Session
+from dragoman.record.rows import Usage
+
+# Below this the columns leave no room for a title, and each session gets lines of its own.
+_TABLE_WIDTH: Final = 90
+_WORKSPACE_COLUMNS: Final = 28
+_COLOURS: Final[dict[State, str]] = {"running": "green", "interrupted": "red", "idle": ""}
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A session as the list shows it."""
+
+    session: Session
+    short: str
+    state: State
+    known: Glance
+
+    @property
+    def usage(self) -> Usage:
+        return self.known.state.usage if self.known.state is not None else Usage()
+
+
+@told
+async def run_list(*, agent: str | None, workspace: str | None, since: str | None, limit: int, as_json: bool) -> None:
+    after = moment(since, "--since", datetime.now().astimezone())
+    async with reading() as journal:
+        every = await journal.sessions()
+        found = matching(every, agent=agent, workspace=workspace, since=after)
+        shown = found[:limit] if limit else found
+        short, known = prefixes(every), await glances(journal, [one.id for one in shown])
+        listed = [Listed(one, short[one.id], await state_of(journal, one), known[one.id]) for one in shown]
+    if as_json:
+        return print_json([_record(one) for one in listed])
+    if not listed:
+        return note(_nothing(bool(every)))
+    print_sessions(listed, width())
+    if len(shown) < len(found):
+        note(f"{len(found) - len(shown):,} older sessions are not shown: -n 0 lists all.")
+    return None
+
+
+def _nothing(any_: bool) -> str:
+    if any_:
+        return "No session matches. `dragoman sessions list` without options lists all."
+    return f'No sessions yet. Try: dragoman run "hello". What is said is kept in {folder(str(where()))}.'
+
+
+def _record(one: Listed) -> dict[str, object]:
+    session, usage = one.session, one.usage
+    return {
+        "id": session.id,
+        "title": session.title,
+        "prompt": session.prompt,
+        "agent": session.agent,
+        "agent_session_id": session.agent_session_id,
+        "workspace": session.cwd,
+        "folders": session.folders,
+        "created": session.created,
+        "updated": session.updated,
+        "state": one.state,
+        "last_run": session.status,
+        "runs": session.runs,
+        "frames": session.frames,
+        "cost": usage.cost,
+    }
+
+
+def print_sessions(listed: Sequence[Listed], room: int) -> None:
+    if room < _TABLE_WIDTH:
+        for one in listed:
+            _print_card(one, room)
+        return
+    cells = [
+        (
+            one.short,
+            when(one.session.updated),
+            one_line(one.session.agent or NOT_REPORTED, 16),
+            one.state,
+            cost_part(one.usage) or NOT_REPORTED,
+            ending(folder(one.session.cwd) or NOT_REPORTED, _WORKSPACE_COLUMNS if room < UNCUT else UNCUT),
+        )
+        for one in listed
+    ]
+    heads = ("id", "last used", "agent", "state", "cost", "workspace")
+    wide = [widest([head, *(row[place] for row in cells)]) for place, head in enumerate(heads)]
+    margin = sum(wide) + 2 * len(wide)
+    heading = "".join(padded(head, wide[place], right=head == "cost") + "  " for place, head in enumerate(heads))
+    click.echo(styled(f"{heading}title", dim=True))
+    for one, row in zip(listed, cells, strict=True):
+        places = [padded(cell, wide[place], right=heads[place] == "cost") for place, cell in enumerate(row)]
+        places[0], places[3] = styled(places[0], bold=True), _coloured(one.state, places[3])
+        click.echo("  ".join([*places, one_line(name_of(one.session), room - margin)]))
+
+
+def _print_card(one: Listed, room: int) -> None:
+    state = "" if one.state == "idle" else f"  {one.state}"
+    head = f"{one.short}  {when(one.session.updated)}"
+    click.echo(f"{styled(one.short, bold=True)}{head[len(one.short) :]}{_coloured(one.state, state)}")
+    click.echo(f"  {one_line(name_of(one.session), room - 3)}")
+    parts = [plain(one.session.agent), folder(one.session.cwd), cost_part(one.usage)]
+    click.echo(styled(f"  {one_line(' · '.join(part for part in parts if part), room - 3)}", dim=True))
+
+
+def _coloured(state: State, text: str) -> str:
+    return styled(text, fg=_COLOURS[state]) if _COLOURS[state] else text
+
+
+@told
+async def run_delete(*, ids: Sequence[str], yes: bool) -> int:
+    async with reading() as journal:
+        every = await journal.sessions()
+        chosen = list({one.id: one for one in (find(every, wanted) for wanted in ids)}.values())
+        for one in chosen:
+            if await is_held(journal, one.id):
+                raise InputError(
+                    f"session {one.id} is open in another process", guidance="End it there first, then delete it."
+                )
+        if not yes and not _confirmed(chosen, prefixes(every)):
+            note("Nothing was deleted.")
+            return exits.AGENT_FAILED
+        with Progress("deleting", len(chosen), unit="sessions") as progress:
+            for one in progress.each(chosen):
+                await journal.delete(one.id, at=time.time(), by="person")
+    click.echo(f"Deleted {len(chosen)} session{'s' * (len(chosen) != 1)}, for good.")
+    return exits.DONE
+
+
+def _confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
+    if not os.isatty(STDIN):
+        raise InputError(
+            "there is nobody to ask whether to delete for good", guidance="Say so beforehand: --yes deletes unasked."
+        )
+    for one in chosen:
+        line = f"{short[one.id]}  {when(one.updated)}  {plain(one.agent)}  "
+        click.echo(line + one_line(name_of(one), max(20, min(width(), 120) - columns(line) - 1)), err=True)
+    which = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
+    return click.confirm(f"Delete {which} for good?", err=True)

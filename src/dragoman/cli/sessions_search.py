@@ -1,0 +1,123 @@
+"""`dragoman sessions search`: where words were said, and how to get there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, get_args
+
+import click
+
+from dragoman.cli.sessions_find import moment, name_of, prefixes, workspace_of
+from dragoman.cli.stored import ending, note, print_json, reading, styled, told, when, where, width
+from dragoman.cli.text import columns, cut, one_line, plain
+from dragoman.errors import InputError
+from dragoman.journal.rows import Session
+from dragoman.journal.words import RANKED, DocKind, Hit, Query
+
+KINDS: Final[tuple[DocKind, ...]] = get_args(DocKind)
+# With less room for it a title says nothing.
+_LEAST_TITLE: Final = 12
+_SPACES: Final = re.compile(r"\s+")
+
+
+@told
+async def run_search(
+    *,
+    words: Sequence[str],
+    agent: str | None,
+    workspace: str | None,
+    kind: Sequence[DocKind],
+    since: str | None,
+    until: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    now = datetime.now().astimezone()
+    after, before = moment(since, "--since", now), moment(until, "--until", now, end=True)
+    text = _question(words)
+    async with reading() as journal:
+        every = await journal.sessions()
+        query = Query(
+            text=text,
+            agent=agent,
+            cwd=workspace_of(every, workspace),
+            kinds=kind,
+            since=after,
+            until=before,
+            limit=limit or RANKED,  # more are never ranked
+        )
+        hits = await journal.search(query)
+    sessions = {one.id: one for one in every}
+    if as_json:
+        return print_json([_record(hit, sessions[hit.session_id]) for hit in hits if hit.session_id in sessions])
+    if not hits:
+        found = "matches: all words have to occur in one message or tool call" if every else f"is kept yet in {where()}"
+        return note(f"Nothing {found}.")
+    short = prefixes(every)
+    for number, hit in enumerate(hits):
+        if hit.session_id in sessions:  # else it was deleted a moment ago
+            if number:
+                click.echo()
+            _print(hit, sessions[hit.session_id], short[hit.session_id])
+    note("", f"To open one: dragoman sessions show {short[hits[0].session_id]}")
+    return None
+
+
+def _question(words: Sequence[str]) -> str:
+    """What a shell gave us as one word belongs together."""
+    asked = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
+    if not asked.strip('" '):
+        raise InputError("there is nothing to search for", guidance="Name a word: dragoman sessions search timeout")
+    return asked
+
+
+def _record(hit: Hit, session: Session) -> dict[str, object]:
+    return {
+        "session": hit.session_id,
+        "title": session.title,
+        "prompt": session.prompt,
+        "agent": session.agent,
+        "workspace": session.cwd,
+        "row": hit.row_id,
+        "kind": hit.kind,
+        "time": hit.at,
+        "snippet": hit.snippet,
+        "marks": hit.marks,
+        "score": hit.score,
+    }
+
+
+def _print(hit: Hit, session: Session, short: str) -> None:
+    room = width()
+    facts = cut(f"  {when(hit.at)}  {plain(session.agent)}  {hit.kind}", room - columns(short) - 1)
+    left = room - columns(short) - columns(facts) - 3
+    title = f"  {one_line(name_of(session), left)}" if left >= _LEAST_TITLE else ""
+    click.echo(f"{styled(short, bold=True)}{styled(facts, dim=True)}{title}")
+    click.echo("".join(_highlighted(hit, room - 3)).rstrip())
+
+
+def _highlighted(hit: Hit, room: int) -> Iterator[str]:
+    """The snippet on one line, as much of it as fits; each part is made harmless by itself."""
+    yield "  "
+    for number, (text, marked) in enumerate(_parts(hit)):
+        # What comes first leaves most of the room to what was found.
+        shown = ending(text, room // 3) if number == 0 else cut(text, room)
+        room -= columns(shown)
+        yield styled(shown, fg="yellow", bold=True) if marked else shown
+        if room <= 0 or (number and shown != text):
+            return
+
+
+def _parts(hit: Hit) -> Iterator[tuple[str, bool]]:
+    at = 0
+    for begin, end in (*hit.marks, (len(hit.snippet), len(hit.snippet))):
+        yield _flat(hit.snippet[at:begin]), False
+        yield _flat(hit.snippet[begin:end]), True
+        at = end
+
+
+def _flat(text: str) -> str:
+    """Without line ends; spaces at its edges part it from what is next to it."""
+    return _SPACES.sub(" ", plain(text))

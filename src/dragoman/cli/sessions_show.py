@@ -1,0 +1,121 @@
+"""`dragoman sessions show`: a stored conversation on the terminal, in a pipe, or as events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dragoman.cli.conversation import Conversation, Prompt, Told, retold
+from dragoman.cli.drive import LOG_WIDTH
+from dragoman.cli.output import STDOUT, Outbox, terminal_width
+from dragoman.cli.pieces import Line, Piece, Span
+from dragoman.cli.render import Renderer, cost_part
+from dragoman.cli.screen import Screen, colours, without_colours
+from dragoman.cli.sessions_find import LATEST, State, find, name_of, state_of
+from dragoman.cli.stored import folder, has_colours, reading, told, when
+from dragoman.cli.text import inert_json, one_line, plain
+from dragoman.journal.glance import Glance, glances
+from dragoman.journal.rows import Session
+from dragoman.journal.store import Journal
+from dragoman.views.events import RunStarted, to_json
+
+_STATES: Final[dict[State, str]] = {"running": "still running", "interrupted": "interrupted", "idle": ""}
+
+
+class _OneStream(Outbox):
+    """All of it is what was asked for: nothing stands beside it."""
+
+    def put(self, fd: int, data: bytes | str) -> None:
+        super().put(STDOUT, data)
+
+
+@told
+async def run_show(*, session: str | None, last: int | None, thoughts: bool | None, as_json: bool) -> None:
+    async with reading() as journal:
+        found = find(await journal.sessions(), session or LATEST)
+        if as_json:
+            await _show_events(journal, found, last)
+        else:
+            await _show(journal, found, last, thoughts)
+
+
+async def _show_events(journal: Journal, session: Session, last: int | None) -> None:
+    """As `dragoman run --json` told them; and the prompts, which only who typed them knew then."""
+    outbox = _OneStream()
+    chosen = Last(session.runs, last)
+    async for page in retold(journal, session):
+        lines = [_line_of(one, session) for one in chosen.of(page)]
+        for line in map(inert_json, lines) if os.isatty(STDOUT) else lines:
+            outbox.put(STDOUT, line + b"\n")
+        await outbox.flush()
+
+
+def _line_of(told_: Told, session: Session) -> bytes:
+    if not isinstance(told_, Prompt):
+        return to_json(told_)
+    head = {"type": "prompt", "time": told_.time, "session_id": session.id, "run_id": told_.run_id}
+    return msgspec.json.encode({**head, "text": told_.text, "attached": told_.attached})
+
+
+async def _show(journal: Journal, session: Session, last: int | None, thoughts: bool | None) -> None:
+    tty = os.isatty(STDOUT)
+    width = terminal_width(STDOUT) or LOG_WIDTH
+    screen = Screen(
+        _OneStream(),
+        text_tty=True,  # words are made harmless in a pipe too: it may well end on a terminal
+        notes_tty=False,
+        shared=True,
+        width=width if tty else None,
+        paint=colours() if has_colours() else without_colours,
+    )
+    renderer = Renderer(
+        cwd=Path(session.cwd or "/"),
+        width=width,
+        thoughts=tty if thoughts is None else thoughts,
+        verbose=False,
+        diffs=True,
+    )
+    conversation = Conversation(renderer)
+    known = (await glances(journal, [session.id]))[session.id]
+    state = await state_of(journal, session)
+    await screen.show(header(session, known, width))
+    chosen = Last(session.runs, last)
+    async for page in retold(journal, session):
+        await screen.show(conversation.show(chosen.of(page)))
+    await screen.show(conversation.end())
+    if _STATES[state] and session.status == "running":
+        await screen.show([Line((Span(_STATES[state], "bad" if state == "interrupted" else "bold"),), block="end")])
+    screen.end()
+    await screen.show(())
+
+
+class Last:
+    """What is told from the beginning of one of the last runs on; all of it without `last`."""
+
+    def __init__(self, runs: int, last: int | None) -> None:
+        # Runs that have to begin before anything is shown.
+        self._awaited = runs - last + 1 if last is not None and runs > last else 0
+
+    def of(self, page: Sequence[Told]) -> list[Told]:
+        shown = []
+        for one in page:
+            if self._awaited and isinstance(one, RunStarted):
+                self._awaited -= 1
+            if not self._awaited:
+                shown.append(one)
+        return shown
+
+
+def header(session: Session, known: Glance, width: int) -> list[Piece]:
+    cost = cost_part(known.state.usage) if known.state is not None else ""
+    runs = f"{session.runs} run{'s' * (session.runs != 1)}"
+    parts = [plain(session.agent) or "unknown agent", folder(session.cwd), when(session.updated), runs, cost]
+    return [
+        Line((Span(one_line(name_of(session), width), "bold"),), block="question"),
+        Line((Span(one_line(" · ".join(part for part in parts if part), width), "dim"),), block="question"),
+        Line((Span(plain(session.id), "dim"),), block="question"),
+    ]

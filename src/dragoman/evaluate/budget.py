@@ -1,0 +1,174 @@
+"""Budgets: what an evaluation may use, and the count of what it has used.
+
+`Spending` is told of usage and calls as they come and says which budget is used up. Pure: the clock is the caller's.
+Costs are the session's so far, in all agents; tokens are those of a run, or of the session so far in agents that are
+known to add them up: `per_run` takes the difference. While a run goes on only the size of the context is told: that
+much was sent at least, so that a budget of tokens can end a run before its true count is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.errors import BudgetExceeded, BudgetNotReported, InputError
+from dragoman.record.rows import Usage
+
+_SAYS: Final[dict[str, str]] = {
+    "tokens": "{used:,.0f} tokens of {allowed:,.0f}",
+    "cost_usd": "{used:.4g} USD of {allowed:.4g}",
+    "tool_calls": "{used:,.0f} tool calls, and {allowed:,.0f} were allowed",
+    "seconds": "{used:.4g} s of {allowed:.4g}",
+}
+
+_TOKENS: Final = ("input_tokens", "cached_tokens", "output_tokens", "thought_tokens", "total_tokens")
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """For the whole of an evaluation, all rounds and attempts together. What is None is not limited.
+
+    `tool_calls` is the number that may be made: one more ends it. The others end it when they are reached.
+    """
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    tool_calls: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value: Any = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (number and (value > 0 or (name == "tool_calls" and value == 0))):
+                raise InputError(f"Budget.{name} is {value!r}; expected a number, more than 0")
+
+
+NO_BUDGET: Final = Budget()
+
+
+class Spending:
+    """What was used so far, against a budget."""
+
+    def __init__(self, budget: Budget, *, cumulative: bool = False) -> None:
+        self.budget = budget
+        self.total = Usage()
+        self.tool_calls = 0
+        self._cumulative = cumulative
+        self._session = Usage()  # what the session had reported when the run began
+        self._run = Usage()  # what it reports now
+        self._unsaid = 0  # tokens that runs must have used which ended without a word about it
+
+    def begin_session(self) -> None:
+        self._session = Usage()
+
+    def begin_run(self) -> None:
+        self._run = Usage()
+
+    def reported(self, usage: Usage) -> str | None:
+        """What the agent tells while it works; the name of a budget that is used up by it."""
+        self._run = usage
+        return self.used_up()
+
+    def counted(self, tool_calls: int) -> str | None:
+        """So many tool calls were made in all."""
+        self.tool_calls = tool_calls
+        return self.used_up()
+
+    def end_run(self, usage: Usage) -> Usage:
+        """What the run used, by the figures that it ended with."""
+        own = per_run(self._session, usage, cumulative=self._cumulative)
+        self.total = _sum(self.total, own)
+        if own.total_tokens is None:
+            self._unsaid += self._run.context_used or 0
+        self._session = _latest(self._session, usage)
+        self._run = Usage()
+        return own
+
+    def used_up(self) -> str | None:
+        """The first budget that is used up, as far as it is known."""
+        budget = self.budget
+        if budget.tool_calls is not None and self.tool_calls > budget.tool_calls:
+            return "tool_calls"
+        if budget.tokens is not None and self.tokens >= budget.tokens:
+            return "tokens"
+        cost = self.cost_usd
+        if budget.cost_usd is not None and cost is not None and cost >= budget.cost_usd:
+            return "cost_usd"
+        return None
+
+    @property
+    def tokens(self) -> int:
+        """At least so many."""
+        return (self.total.total_tokens or 0) + self._unsaid + (self._run.context_used or 0)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """So far; None where none was reported in dollars."""
+        now = per_run(self._session, self._run, cumulative=True).cost
+        known = [cost.amount for cost in (self.total.cost, now) if cost is not None and cost.currency == "USD"]
+        return sum(known) if known else None
+
+    def exceeded(self, name: str, *, seconds: float = 0.0) -> BudgetExceeded:
+        allowed: float = getattr(self.budget, name)
+        used = {
+            "tokens": float(self.tokens),
+            "cost_usd": self.cost_usd or 0.0,
+            "tool_calls": float(self.tool_calls),
+            "seconds": seconds,
+        }[name]
+        said = _SAYS[name].format(used=used, allowed=allowed)
+        return BudgetExceeded(f"the budget {name} is used up: {said}", budget=name, used=used, allowed=allowed)
+
+    def not_reported(self, agent: str) -> BudgetNotReported | None:
+        """After a run that ended: the budget that nobody can hold, because the agent told no such figure."""
+        budget, total = self.budget, self.total
+        if budget.tokens is not None and total.total_tokens is None:
+            return BudgetNotReported(
+                f"a budget of {budget.tokens:,} tokens is set, and {agent} does not report its tokens", budget="tokens"
+            )
+        if budget.cost_usd is not None and (total.cost is None or total.cost.currency != "USD"):
+            how = "its cost" if total.cost is None else f"its cost in dollars, but in {total.cost.currency}"
+            return BudgetNotReported(
+                f"a budget of {budget.cost_usd:g} USD is set, and {agent} does not report {how}", budget="cost_usd"
+            )
+        return None
+
+
+def per_run(before: Usage, after: Usage, *, cumulative: bool) -> Usage:
+    """The part of a run in what was reported after it. A figure that went down began anew."""
+    tokens = {
+        name: _grown(getattr(before, name), getattr(after, name)) if cumulative else getattr(after, name)
+        for name in _TOKENS
+    }
+    cost = after.cost
+    if cost is not None and before.cost is not None and before.cost.currency == cost.currency:
+        cost = msgspec.structs.replace(cost, amount=_grown(before.cost.amount, cost.amount) or 0)
+    return msgspec.structs.replace(after, **tokens, cost=cost)
+
+
+def _grown(before: Any, after: Any) -> Any:
+    return after - before if after is not None and before is not None and after >= before else after
+
+
+def _sum(total: Usage, more: Usage) -> Usage:
+    tokens = {name: _added(getattr(total, name), getattr(more, name)) for name in _TOKENS}
+    cost = more.cost or total.cost
+    if cost is not None and total.cost is not None and more.cost is not None and total.cost.currency == cost.currency:
+        cost = msgspec.structs.replace(cost, amount=total.cost.amount + more.cost.amount)
+    return Usage(
+        **tokens,
+        context_used=more.context_used if more.context_used is not None else total.context_used,
+        context_size=more.context_size if more.context_size is not None else total.context_size,
+        cost=cost,
+    )
+
+
+def _added(one: int | None, other: int | None) -> int | None:
+    return one if other is None else other if one is None else one + other
+
+
+def _latest(before: Usage, after: Usage) -> Usage:
+    """What the session has reported by now; a run that told nothing changes nothing."""
+    told = {name: getattr(after, name) for name in Usage.__struct_fields__ if getattr(after, name) is not None}
+    return msgspec.structs.replace(before, **told)

@@ -1,0 +1,283 @@
+"""Frames in SQLite: storing many at once, reading a page of them, storing old ones smaller.
+
+`FrameWriter` lives in the writer's thread, `FrameReader` is used by many; both know names by their numbers.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from dragoman.journal.entry import ORIGINS, Entry, Page, write_cursor
+from dragoman.journal.errors import NotTheOwner, OutOfOrder, SessionDeleted
+
+_COLUMNS: Final = "connection_id, session_id, n, at, origin, kind, frame, packed"
+_WIDTH: Final = 8
+
+# Rows of one statement. With one row each, every row is a hand-over of the interpreter's lock, and a busy event loop
+# gives it back late. Few sizes, so that each is prepared once.
+_BLOCKS: Final = (256, 64, 16, 4, 1)
+_INSERTS: Final = {
+    size: f"INSERT INTO acp_events({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?, ?)'] * size)}"  # noqa: S608
+    for size in _BLOCKS
+}
+# The same where only the time and the bytes differ, as in the stream of a message: a quarter of the values to bind.
+_UNIFORM: Final = {
+    size: f"INSERT INTO acp_events({_COLUMNS}) VALUES "  # noqa: S608
+    + ", ".join(f"(?1, ?2, ?3 + {row}, ?{6 + 2 * row}, ?4, ?5, ?{7 + 2 * row}, NULL)" for row in range(size))
+    for size in _BLOCKS[:3]
+}
+_ORIGINS: Final = {name: key for key, name in enumerate(ORIGINS)}
+
+# Bytes from which on a frame is stored compressed at once, where that helps: lists of models, whole files, diffs. It
+# saves more time on the disk than it takes; shorter ones gain nothing without a dictionary (`pack`).
+_LARGE: Final = 2048
+_NO_DICTIONARY: Final = 0
+
+# What compression may look back on when it begins with a frame: the largest that zlib can use.
+_DICTIONARY: Final = 32 * 1024
+
+
+class FrameWriter:
+    """Whoever rolls a transaction back has to `forget` what was learnt in it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.forget()
+
+    def forget(self) -> None:
+        self._connections: dict[str, int] = {}
+        self._sessions: dict[str | None, int | None] = {None: None}
+        self._kinds: dict[str, int] = {}
+
+    def append(self, entries: Sequence[Entry], epochs: Mapping[str, int], also: Iterable[str] = ()) -> int:
+        """Checks first, then writes: the last one's place. `also`: sessions whose rows are to be written."""
+        for kind in {entry.kind for entry in entries}.difference(self._kinds):
+            self._kinds[kind] = self._key("kinds", "name", kind)
+        self._check_numbers(entries)
+        written = Counter([entry.session_id for entry in entries])
+        for session_id in {*written, *also}:
+            if session_id is not None:
+                self._check_session(session_id, epochs)
+        done = 0
+        last = 0
+        for size in _BLOCKS:
+            while len(entries) - done >= size:
+                last = self._insert(entries[done : done + size])
+                done += size
+        del written[None]
+        for session_id, count in written.items():
+            self._connection.execute(
+                "UPDATE session_ids SET frames = frames + ? WHERE key = ?", (count, self._sessions[session_id])
+            )
+        return last
+
+    def _insert(self, block: Sequence[Entry]) -> int:
+        size = len(block)
+        if size in _UNIFORM and _is_uniform(block):
+            first = block[0]
+            values: list[Any] = [
+                self._connections[first.connection_id],
+                self._sessions[first.session_id],
+                first.n,
+                _ORIGINS[first.origin],
+                self._kinds[first.kind],
+            ]
+            values.extend([value for entry in block for value in (entry.at, entry.frame)])
+            return self._connection.execute(_UNIFORM[size], values).lastrowid or 0
+        return self._connection.execute(_INSERTS[size], self._values(block)).lastrowid or 0
+
+    def _values(self, entries: Sequence[Entry]) -> list[Any]:
+        """What stands for these in one statement."""
+        connections, sessions, origins, kinds = self._connections, self._sessions, _ORIGINS, self._kinds
+        values: list[Any] = [
+            value
+            for entry in entries
+            for value in (
+                connections[entry.connection_id],
+                sessions[entry.session_id],
+                entry.n,
+                entry.at,
+                origins[entry.origin],
+                kinds[entry.kind],
+                entry.frame,
+                None,
+            )
+        ]
+        for index, entry in enumerate(entries):
+            if len(entry.frame) >= _LARGE:
+                packed = zlib.compress(entry.frame, 1)
+                if len(packed) < len(entry.frame) * 3 // 4:
+                    values[index * _WIDTH + 6 : index * _WIDTH + 8] = packed, _NO_DICTIONARY
+        return values
+
+    def _check_numbers(self, entries: Sequence[Entry]) -> None:
+        if len(entries) > 1 and len({entry.connection_id for entry in entries}) == 1:
+            # In a burst: the common case, without a step for each.
+            stored = self._stored_frames(entries[0].connection_id)
+            if [entry.n for entry in entries] == list(range(stored + 1, stored + 1 + len(entries))):
+                self._count(entries[0].connection_id, stored + len(entries))
+                return
+        expected: dict[str, int] = {}
+        for entry in entries:
+            connection_id = entry.connection_id
+            number = expected.get(connection_id)
+            if number is None:
+                number = self._stored_frames(connection_id) + 1
+            if entry.n != number:
+                raise OutOfOrder(f"frame {entry.n} of connection {connection_id!r} was appended, {number} is the next")
+            expected[connection_id] = number + 1
+        for connection_id, number in expected.items():
+            self._count(connection_id, number - 1)
+
+    def _count(self, connection_id: str, frames: int) -> None:
+        self._connection.execute(
+            "UPDATE connections SET frames = ? WHERE key = ?", (frames, self._connections[connection_id])
+        )
+
+    def _stored_frames(self, connection_id: str) -> int:
+        found = self._connection.execute(
+            "SELECT key, frames FROM connections WHERE id = ?", (connection_id,)
+        ).fetchone()
+        if found is None:
+            raise OutOfOrder(
+                f"connection {connection_id!r} is not known to the journal", guidance="Tell it by `connect` first."
+            )
+        self._connections[connection_id] = found[0]
+        return int(found[1])
+
+    def _check_session(self, session_id: str, epochs: Mapping[str, int]) -> None:
+        """Raises where this process must not write to it."""
+        key = self._sessions.get(session_id)
+        if key is None:
+            key = self._sessions[session_id] = self._key("session_ids", "id", session_id)
+        (deleted,) = self._connection.execute("SELECT deleted FROM session_ids WHERE key = ?", (key,)).fetchone()
+        if deleted:
+            raise SessionDeleted(f"session {session_id} was deleted")
+        owned = self._connection.execute(
+            "SELECT process_id, epoch FROM owners WHERE session_id = ?", (session_id,)
+        ).fetchone()
+        process_id, epoch = owned or (None, 0)
+        if epochs.get(session_id) != (epoch if process_id is not None else None):
+            raise NotTheOwner(f"session {session_id} is owned by {process_id or 'nobody'} now", owner=process_id)
+
+    def session_key(self, session_id: str) -> int:
+        return self._sessions.get(session_id) or self._key("session_ids", "id", session_id)
+
+    def _key(self, table: str, column: str, name: str) -> int:
+        self._connection.execute(f'INSERT OR IGNORE INTO "{table}"("{column}") VALUES(?)', (name,))
+        found = self._connection.execute(f'SELECT key FROM "{table}" WHERE "{column}" = ?', (name,))  # noqa: S608
+        return int(found.fetchone()[0])
+
+
+def _is_uniform(block: Sequence[Entry]) -> bool:
+    return (
+        len({entry.kind for entry in block}) == 1
+        and len({entry.session_id for entry in block}) == 1
+        and len({entry.connection_id for entry in block}) == 1
+        and len({entry.origin for entry in block}) == 1
+        and max([len(entry.frame) for entry in block]) < _LARGE
+    )
+
+
+class FrameReader:
+    """Reads pages on whichever connection it is given; what it knows of names holds for all of them."""
+
+    def __init__(self, journal: str) -> None:
+        self._journal = journal
+        self._connections: dict[int, str] = {}
+        self._sessions: dict[int | None, str | None] = {None: None}
+        self._kinds: dict[int, str] = {}
+        self._dictionaries: dict[int, bytes] = {}
+
+    def page(self, connection: sqlite3.Connection, session_id: str | None, after: int, limit: int) -> Page:
+        if session_id is None:
+            found = connection.execute(
+                f"SELECT seq, {_COLUMNS} FROM acp_events WHERE seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+                (after, limit),
+            ).fetchall()
+        else:
+            found = connection.execute(
+                f"SELECT seq, {_COLUMNS} FROM acp_events"  # noqa: S608
+                " WHERE session_id = (SELECT key FROM session_ids WHERE id = ?) AND seq > ? ORDER BY seq LIMIT ?",
+                (session_id, after, limit),
+            ).fetchall()
+        if not found:
+            return Page((), write_cursor(self._journal, after), self._journal, ())
+        try:
+            entries = self._entries(connection, found)
+        except KeyError:
+            self._learn(connection)
+            entries = self._entries(connection, found)
+        places = [values[0] for values in found]
+        return Page(entries, write_cursor(self._journal, places[-1]), self._journal, places)
+
+    def _entries(self, connection: sqlite3.Connection, found: list[tuple[Any, ...]]) -> list[Entry]:
+        connections, sessions, kinds, origins = self._connections, self._sessions, self._kinds, ORIGINS
+        return [
+            Entry(
+                connections[connection_id],
+                sessions[session_id],
+                n,
+                at,
+                origins[origin],
+                kinds[kind],
+                frame if packed is None else self._unpacked(connection, frame, packed),
+            )
+            for _, connection_id, session_id, n, at, origin, kind, frame, packed in found
+        ]
+
+    def _learn(self, connection: sqlite3.Connection) -> None:
+        self._connections.update(connection.execute("SELECT key, id FROM connections").fetchall())
+        self._sessions.update(connection.execute("SELECT key, id FROM session_ids").fetchall())
+        self._kinds.update(connection.execute("SELECT key, name FROM kinds").fetchall())
+
+    def _unpacked(self, connection: sqlite3.Connection, frame: bytes, packed: int) -> bytes:
+        if packed == _NO_DICTIONARY:
+            return zlib.decompress(frame)
+        dictionary = self._dictionaries.get(packed)
+        if dictionary is None:
+            (dictionary,) = connection.execute("SELECT data FROM dictionaries WHERE key = ?", (packed,)).fetchone()
+            self._dictionaries[packed] = dictionary
+        return zlib.decompressobj(zdict=dictionary).decompress(frame)
+
+
+def pack(connection: sqlite3.Connection, session_id: str, limit: int) -> bool:
+    """Stores up to so many frames of the session smaller, in the transaction at hand; whether some may be left."""
+    found = connection.execute("SELECT key FROM session_ids WHERE id = ?", (session_id,)).fetchone()
+    if found is None:
+        return False
+    (key,) = found
+    dictionary_key, dictionary = _dictionary(connection, key)
+    frames = connection.execute(
+        "SELECT seq, frame FROM acp_events WHERE session_id = ? AND packed IS NULL ORDER BY seq LIMIT ?", (key, limit)
+    ).fetchall()
+    for seq, frame in frames:
+        packer = zlib.compressobj(9, zdict=dictionary)
+        packed = packer.compress(frame) + packer.flush()
+        connection.execute("UPDATE acp_events SET frame = ?, packed = ? WHERE seq = ?", (packed, dictionary_key, seq))
+    return len(frames) == limit
+
+
+def _dictionary(connection: sqlite3.Connection, session_key: int) -> tuple[int, bytes]:
+    """What the session's frames have in common: some of them, one after the other, from all over it."""
+    found = connection.execute("SELECT key, data FROM dictionaries WHERE session_id = ?", (session_key,)).fetchone()
+    if found is not None:
+        return int(found[0]), found[1]
+    (count,) = connection.execute("SELECT COUNT(*) FROM acp_events WHERE session_id = ?", (session_key,)).fetchone()
+    samples: list[bytes] = []
+    size = 0
+    step = max(1, count // 64)
+    for number in range(0, count, step):
+        (frame,) = connection.execute(
+            "SELECT frame FROM acp_events WHERE session_id = ? ORDER BY seq LIMIT 1 OFFSET ?", (session_key, number)
+        ).fetchone()
+        if size + len(frame) <= _DICTIONARY:
+            samples.append(frame)
+            size += len(frame)
+    data = b"".join(samples)
+    made = connection.execute("INSERT INTO dictionaries(session_id, data) VALUES(?, ?)", (session_key, data))
+    return int(made.lastrowid or 0), data

@@ -1,0 +1,82 @@
+"""What the host notes about whole sessions: `_dragoman/…` notifications that the journal itself understands.
+
+As with the notes of `record.notes`, they count only with the origin `host`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from dragoman.journal.entry import Entry
+from dragoman.wire import lenient
+from dragoman.wire.messages import Notification
+
+
+class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
+    """A session began, or goes on: with another id of the agent's, on another connection."""
+
+    agent: str
+    cwd: str
+    agent_session_id: str = ""
+    folders: tuple[str, ...] = ()
+    handle: str | None = None  # what it takes to continue it, as JSON; no secret is in it
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """A command from the inbox is done, or was refused; said in the commit that holds what it did."""
+
+    command_id: str
+    outcome: str = "done"
+    detail: str | None = None
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """A session was deleted. The agent's name for it is kept, so that it is not imported again."""
+
+    session_id: str
+    agent: str = ""
+    agent_session_id: str = ""
+    by: str = ""
+
+
+Note: TypeAlias = SessionOpened | Receipt | Tombstone
+
+TYPES: dict[str, type[Note]] = {
+    "_dragoman/session": SessionOpened,
+    "_dragoman/receipt": Receipt,
+    "_dragoman/tombstone": Tombstone,
+}
+METHODS = {type_: method for method, type_ in TYPES.items()}
+
+
+class _Line(msgspec.Struct, frozen=True):
+    method: str
+    params: msgspec.Raw
+    jsonrpc: str = "2.0"
+
+
+def write(note: Note) -> Notification:
+    """The note as the frame that is kept."""
+    method = METHODS[type(note)]
+    try:
+        params = msgspec.Raw(msgspec.json.encode(note))
+    except UnicodeEncodeError:  # the name of a folder that is no UTF-8
+        params = msgspec.Raw(lenient.restated(msgspec.to_builtins(note)))
+    return Notification(method, params, msgspec.json.encode(_Line(method, params)))
+
+
+def read(message: Notification) -> Note | None:
+    type_ = TYPES.get(message.method)
+    if type_ is None:
+        return None
+    try:
+        return msgspec.json.decode(message.params, type=type_)
+    except msgspec.MsgspecError:
+        return None
+
+
+def is_tombstone(entry: Entry) -> bool:
+    """The last word on a session. Only the host has it."""
+    return entry.origin == "host" and entry.kind == METHODS[Tombstone]

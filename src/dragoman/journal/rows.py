@@ -1,0 +1,186 @@
+"""The rows of a session as a journal keeps them, and what a commit changes of them. Pure data.
+
+Most are the fold's own (`record.rows`); the others are what is known of a session as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from dragoman.journal.words import Doc
+from dragoman.record import rows
+from dragoman.record.text import GrowingText
+from dragoman.wire.vocabulary import ContentBlock
+
+# What the rows mean. Raise it whenever the fold makes other rows of the same frames: stored rows with another version
+# are made anew when they are next asked for. A change of a row's fields alone is noticed without it.
+FOLD_VERSION: Final = 1
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as lists show it. `status` is that of its last run."""
+
+    id: str
+    agent: str = ""
+    agent_session_id: str = ""
+    cwd: str = ""
+    folders: tuple[str, ...] = ()
+    title: str | None = None  # the agent's
+    prompt: str = ""  # how the user's first prompt begins
+    created: float = 0.0
+    updated: float = 0.0
+    frames: int = 0
+    runs: int = 0
+    status: rows.RunStatus | None = None
+    handle: str | None = None  # what it takes to continue it
+
+
+class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """`rows.Message` with its text as it is. While it has not ended, parts may follow."""
+
+    id: str
+    kind: rows.MessageKind
+    run_id: str | None
+    message_id: str | None
+    time: float
+    replayed: bool
+    text: str = ""
+    blocks: tuple[ContentBlock, ...] = ()
+    ended: bool = False
+
+    def row(self) -> rows.Message:
+        """As the fold has it."""
+        body = GrowingText()
+        if self.text:
+            body.add(self.text)
+        return rows.Message(
+            id=self.id,
+            kind=self.kind,
+            run_id=self.run_id,
+            message_id=self.message_id,
+            time=self.time,
+            replayed=self.replayed,
+            body=body,
+            blocks=list(self.blocks),
+            ended=self.ended,
+        )
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run cost, as the agent reported it. The id is the run's; cost and context are the session's by then."""
+
+    id: str
+    time: float | None
+    model: str | None
+    usage: rows.Usage
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is set to now."""
+
+    id: str = ""
+    title: str | None = None
+    commands: tuple[rows.Command, ...] = ()
+    settings: tuple[rows.Setting, ...] = ()
+    sub_agents: tuple[rows.SubAgent, ...] = ()
+    usage: rows.Usage = rows.Usage()
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """The id is the command's."""
+
+    id: str
+    time: float
+    outcome: str
+    detail: str | None = None
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """The id is the session's that is no more."""
+
+    id: str
+    time: float
+    agent: str
+    agent_session_id: str
+    by: str
+
+
+Row: TypeAlias = (
+    Session
+    | rows.Run
+    | StoredMessage
+    | rows.ToolCall
+    | rows.Plan
+    | rows.Permission
+    | rows.FileCall
+    | rows.Terminal
+    | rows.Question
+    | Usage
+    | State
+    | Receipt
+    | Tombstone
+)
+
+# Every table of rows, by name. A new kind of row is added here, to `Row`, and to `SessionRows`: stores and checks
+# follow. What the fold tells of in a fact that carries the row gets here by itself.
+TABLES: Final[dict[str, type[Any]]] = {
+    "sessions": Session,
+    "runs": rows.Run,
+    "messages": StoredMessage,
+    "tool_calls": rows.ToolCall,
+    "plans": rows.Plan,
+    "permissions": rows.Permission,
+    "file_calls": rows.FileCall,
+    "terminals": rows.Terminal,
+    "questions": rows.Question,
+    "usage": Usage,
+    "session_state": State,
+    "receipts": Receipt,
+    "tombstones": Tombstone,
+}
+NAMES: Final[dict[type[Any], str]] = {type_: name for name, type_ in TABLES.items()}
+
+
+def key_of(row: Row) -> str:
+    """What tells a row from the others of its table, within its session."""
+    return row.plan_id or "" if isinstance(row, rows.Plan) else row.id
+
+
+class SessionRows(msgspec.Struct, frozen=True, kw_only=True):
+    """All rows of a session, each table in the order in which its rows were first seen. `sessions` has one, or none."""
+
+    sessions: Sequence[Session] = ()
+    runs: Sequence[rows.Run] = ()
+    messages: Sequence[StoredMessage] = ()
+    tool_calls: Sequence[rows.ToolCall] = ()
+    plans: Sequence[rows.Plan] = ()
+    permissions: Sequence[rows.Permission] = ()
+    file_calls: Sequence[rows.FileCall] = ()
+    terminals: Sequence[rows.Terminal] = ()
+    questions: Sequence[rows.Question] = ()
+    usage: Sequence[Usage] = ()
+    session_state: Sequence[State] = ()
+    receipts: Sequence[Receipt] = ()
+    tombstones: Sequence[Tombstone] = ()
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What a message that goes on was given since the last commit."""
+
+    message_id: str
+    text: str
+    blocks: tuple[ContentBlock, ...] = ()
+
+
+class RowChanges(msgspec.Struct, frozen=True):
+    """What the frames up to `position` changed since the last changes were taken."""
+
+    session_id: str
+    position: int  # frames of the session so far
+    puts: Sequence[Row] = ()
+    removed: Sequence[tuple[str, str]] = ()  # table and key
+    parts: Sequence[Part] = ()
+    docs: Sequence[Doc] = ()  # texts that can now be searched

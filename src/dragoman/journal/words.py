@@ -1,0 +1,176 @@
+"""Which words of a row can be searched for, how a question is read, and how good an answer is.
+
+Pure, and the same for every store: a store finds candidates by its index, what is shown and in which order is decided
+here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.record import rows
+from dragoman.wire import vocabulary as acp
+
+if TYPE_CHECKING:
+    from dragoman.journal.rows import StoredMessage
+
+DocKind: TypeAlias = Literal["user", "assistant", "thought", "tool", "file", "command"]
+
+# Characters of a tool call that are indexed. Titles, commands and paths are far shorter; of a diff this much is
+# enough to find it by, and an agent that writes large files does not fill the index with them.
+TOOL_WORDS: Final = 16 * 1024
+
+# Candidates that are ranked: the newest that match. Who finds more than this has to ask more precisely anyway, and
+# a question that half of the journal answers then costs no more than others.
+RANKED: Final = 500
+
+# Characters around the first place that matched.
+SNIPPET: Final = 160
+
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+
+
+class Doc(msgspec.Struct, frozen=True):
+    """A text that can be searched. `text` is None where it is the text of the message of that id."""
+
+    row_id: str
+    kind: DocKind
+    at: float
+    text: str | None = None
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Words that must all occur, in any order, as parts of words too; "in quotes" as one. Case does not matter."""
+
+    text: str
+    agent: str | None = None
+    cwd: str | None = None
+    kinds: Sequence[DocKind] = ()
+    session_id: str | None = None
+    since: float | None = None
+    until: float | None = None
+    limit: int = 20
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    session_id: str
+    row_id: str
+    kind: DocKind
+    at: float
+    snippet: str
+    marks: Sequence[tuple[int, int]]  # what matched within the snippet: from, to
+    score: float
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    session_id: str
+    row_id: str
+    kind: DocKind
+    at: float
+    text: str
+
+
+def docs_of(row: StoredMessage | rows.ToolCall | rows.FileCall | rows.Terminal) -> list[Doc]:
+    if isinstance(row, rows.ToolCall):
+        return _doc(row.id, "tool", row.time, _tool_words(row))
+    if isinstance(row, rows.FileCall):
+        return _doc(row.id, "file", row.time, [row.path, *(_diff_words(row.diff) if row.diff else ())])
+    if isinstance(row, rows.Terminal):
+        return _doc(row.id, "command", row.time, [" ".join((row.command, *row.args)), row.cwd or ""])
+    return [Doc(row.id, row.kind, row.time)] if row.text else []
+
+
+def _doc(row_id: str, kind: DocKind, at: float, words: Sequence[str] | Iterator[str]) -> list[Doc]:
+    text = "\n".join(dict.fromkeys(word for word in words if word))[:TOOL_WORDS]
+    return [Doc(row_id, kind, at, text)] if text else []
+
+
+def _tool_words(call: rows.ToolCall) -> Iterator[str]:
+    yield call.title
+    yield call.name or ""
+    yield from _leaves(call.raw_input, depth=4)
+    for location in call.locations:
+        yield location.path
+    for item in call.content:
+        if isinstance(item, acp.Diff):
+            yield from _diff_words(item)
+
+
+def _diff_words(diff: acp.Diff) -> Iterator[str]:
+    yield diff.path
+    yield diff.new_text
+    yield diff.old_text or ""
+
+
+def _leaves(value: Any, depth: int) -> Iterator[str]:
+    """The texts in a tool's input: its command, its paths, its pattern."""
+    if isinstance(value, str):
+        yield value
+    elif depth and isinstance(value, dict):
+        for item in value.values():
+            yield from _leaves(item, depth - 1)
+    elif depth and isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, depth - 1)
+
+
+def terms_of(text: str) -> list[str]:
+    """What must occur, each as it stands."""
+    return [folded(phrase or word) for phrase, word in _TERM.findall(text.replace("\0", " "))]
+
+
+def folded(text: str) -> str:
+    """Without case, character by character, so that places stay where they are."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def ranked(query: Query, candidates: Sequence[Candidate]) -> list[Hit]:
+    """The best first: many matches in a short text, then the newest."""
+    terms = terms_of(query.text)
+    scored = [(candidate, score) for candidate in candidates if (score := _score(candidate, terms)) is not None]
+    scored.sort(key=lambda pair: (-pair[1], -pair[0].at, pair[0].session_id, pair[0].row_id))
+    return [_hit(candidate, score, terms) for candidate, score in scored[: query.limit]]
+
+
+def _score(candidate: Candidate, terms: Sequence[str]) -> float | None:
+    """None where a term is missing."""
+    text = folded(candidate.text)
+    score = 0.0
+    for term in terms:
+        count = text.count(term)
+        if not count:
+            return None
+        # Saturating, and less in a long text: as BM25 weighs one word, for which rarity is the same everywhere.
+        score += count / (count + 0.6 + 0.6 * len(text) / 500)
+    return round(score, 6)
+
+
+def _hit(candidate: Candidate, score: float, terms: Sequence[str]) -> Hit:
+    text = folded(candidate.text)
+    begin = max(0, min(text.find(term) for term in terms) - SNIPPET // 3)
+    snippet = candidate.text[begin : begin + SNIPPET]
+    return Hit(
+        session_id=candidate.session_id,
+        row_id=candidate.row_id,
+        kind=candidate.kind,
+        at=candidate.at,
+        snippet=snippet,
+        marks=_marks(folded(snippet), terms),
+        score=score,
+    )
+
+
+def _marks(snippet: str, terms: Sequence[str]) -> list[tuple[int, int]]:
+    places = sorted((found.start(), found.end()) for term in terms for found in re.finditer(re.escape(term), snippet))
+    marks: list[tuple[int, int]] = []
+    for begin, end in places:
+        if marks and begin <= marks[-1][1]:
+            marks[-1] = (marks[-1][0], max(end, marks[-1][1]))
+        else:
+            marks.append((begin, end))
+    return marks

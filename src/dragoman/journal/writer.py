@@ -1,0 +1,183 @@
+"""The one writer of a process: a thread that commits what was gathered while it committed what came before.
+
+No timer: with little to do each job is a commit of its own, in a burst hundreds share one. Jobs are done in the order
+in which they were given. One that raises leaves nothing behind and harms no other; when the file itself fails, all of
+that commit fail, and nothing of them is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+from dragoman.journal.errors import JournalClosed, of_sqlite
+
+T = TypeVar("T")
+
+# Errors of SQLite that are the job's own: what it gave cannot be stored. All others are the file's.
+_THE_JOBS_OWN: Final = (
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.DataError,
+    sqlite3.IntegrityError,
+    sqlite3.NotSupportedError,
+)
+
+
+class _Job(Generic[T]):
+    def __init__(self, run: Callable[[], T], alone: bool) -> None:
+        self.run = run
+        self.alone = alone  # without a transaction around it
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[T] = self.loop.create_future()
+        self.result: T | None = None
+        self.problem: Exception | None = None
+
+    def tell(self) -> None:
+        """In the job's own loop."""
+        if self.future.done():
+            return  # whoever waited has gone; what was written stays
+        if self.problem is not None:
+            self.future.set_exception(self.problem)
+        else:
+            self.future.set_result(self.result)  # type: ignore[arg-type]  # T may be None itself
+
+
+# Seconds without a job after which there is time for upkeep. Between the batches of a burst there are a few
+# milliseconds.
+_QUIET: Final = 0.1
+
+
+class Writer:
+    """`after_commit` and `after_rollback` are called in the thread, before anyone is told; `when_quiet` there too, once
+    after jobs, when for a moment there was nothing to do."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: str,
+        after_commit: Callable[[], None],
+        after_rollback: Callable[[], None],
+        when_quiet: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._after_commit = after_commit
+        self._after_rollback = after_rollback
+        self._when_quiet = when_quiet
+        self._worked = False  # since the last quiet moment
+        self._jobs: deque[_Job[Any]] = deque()
+        self._wanted = threading.Condition()
+        self._closing = False
+        # A daemon: a program that forgets to close must still be able to end. What was awaited is committed.
+        self._thread = threading.Thread(target=self._work, name="dragoman journal", daemon=True)
+        self._thread.start()
+
+    async def do(self, run: Callable[[], T], *, alone: bool = False) -> T:
+        """Runs it in the thread, within a transaction unless `alone`; returns when that is committed.
+
+        Who is cancelled while waiting does not stop it: it may or may not be committed then.
+        """
+        job = _Job(run, alone)
+        with self._wanted:
+            if self._closing:
+                raise JournalClosed(f"the journal {self._path} is closed")
+            self._jobs.append(job)
+            self._wanted.notify()
+        return await job.future
+
+    def close(self) -> None:
+        """Blocks until what was given is done."""
+        with self._wanted:
+            self._closing = True
+            self._wanted.notify()
+        self._thread.join()
+
+    # -- in the thread
+
+    def _work(self) -> None:
+        while (jobs := self._next()) is not None:
+            if not jobs:
+                self._worked = False
+                self._when_quiet()
+                continue
+            self._worked = True
+            if jobs[0].alone:
+                self._run_alone(jobs[0])
+            else:
+                self._commit(jobs)
+            self._tell(jobs)
+
+    def _next(self) -> list[_Job[Any]] | None:
+        """None at the end; an empty list where it has just become quiet."""
+        with self._wanted:
+            while not self._jobs:
+                if self._closing:
+                    return None
+                if not self._wanted.wait(_QUIET if self._worked else None):
+                    return []
+            jobs: list[_Job[Any]] = []
+            while self._jobs and not (jobs and (jobs[0].alone or self._jobs[0].alone)):
+                jobs.append(self._jobs.popleft())
+            return jobs
+
+    def _commit(self, jobs: list[_Job[Any]]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                self._run(job)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as problem:
+            for job in jobs:
+                job.problem = job.problem or of_sqlite(problem, self._path)
+            try:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            except sqlite3.Error:
+                pass  # it could not even be taken back; the next BEGIN will say so
+            self._after_rollback()
+        else:
+            self._after_commit()
+
+    def _run(self, job: _Job[Any]) -> None:
+        self._connection.execute("SAVEPOINT job")
+        try:
+            job.result = job.run()
+        except Exception as problem:
+            if isinstance(problem, _THE_JOBS_OWN):
+                job.problem = of_sqlite(problem, self._path)
+            elif isinstance(problem, sqlite3.Error):
+                raise
+            else:
+                job.problem = problem
+            self._connection.execute("ROLLBACK TO job")
+            self._after_rollback()
+        self._connection.execute("RELEASE job")
+
+    def _run_alone(self, job: _Job[Any]) -> None:
+        try:
+            job.result = job.run()
+        except sqlite3.Error as problem:
+            job.problem = of_sqlite(problem, self._path)
+        except Exception as problem:
+            job.problem = problem
+        self._after_commit()
+
+    def _tell(self, jobs: list[_Job[Any]]) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
+        for job in jobs:
+            loops.setdefault(job.loop, []).append(job)
+        for loop, told in loops.items():
+            try:
+                loop.call_soon_threadsafe(_tell_all, told)
+            except RuntimeError:
+                pass  # the loop has ended, and with it whoever waited
+
+
+def _tell_all(jobs: list[_Job[Any]]) -> None:
+    for job in jobs:
+        job.tell()

@@ -1,0 +1,103 @@
+"""Keeping what is said: a runtime's connection, frame by frame, in the journal before anyone is told of it.
+
+`Keeper` is a process's hold on a journal: who we are, and which sessions are ours. `Kept` is one connection's: frames
+go in as they are heard and said, and come out, in the same order and with what they changed, once they are committed.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dragoman.journal import notes
+from dragoman.journal.entry import Origin
+from dragoman.journal.errors import JournalError
+from dragoman.journal.recorder import Recorder
+from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.store import Connection, Journal, Process
+from dragoman.journal.upkeep import load
+from dragoman.record.facts import Fact
+from dragoman.wire.messages import Message
+
+if TYPE_CHECKING:
+    from dragoman.journal.entry import Entry
+    from dragoman.session.session import Session
+
+
+class Keeper:
+    """`alive` tells whether another process still lives: a session of a dead one may be taken over."""
+
+    def __init__(self, journal: Journal, process: Process, alive: Callable[[Process], bool]) -> None:
+        self.journal = journal
+        self.process = process
+        self._alive = alive
+
+    async def connect(self, agent: str, secrets: Mapping[str, str]) -> Kept:
+        connection = Connection(id=uuid.uuid4().hex, agent=agent, at=time.time())
+        await self.journal.connect(connection)
+        return Kept(self, connection, secrets)
+
+    async def take(self, session_id: str) -> tuple[SessionRecord, int]:
+        """The session, new or known, for this process alone. `NotTheOwner` where a living process has it."""
+        epoch = await self.journal.claim(session_id, self.process.id, alive=self._alive)
+        return await load(self.journal, session_id), epoch
+
+    async def let_go(self, session_id: str) -> None:
+        await self.journal.release(session_id, self.process.id)
+
+
+class Kept:
+    def __init__(self, keeper: Keeper, connection: Connection, secrets: Mapping[str, str]) -> None:
+        self._keeper = keeper
+        self._connection = connection
+        self._recorder = Recorder(keeper.journal, connection.id, told=self._told, secrets=secrets)
+        self._sessions: dict[str, Session] = {}
+
+    @property
+    def problem(self) -> JournalError | None:
+        """Why nothing more is kept."""
+        return self._recorder.problem
+
+    async def record_of(self, session_id: str) -> SessionRecord:
+        """What the journal knows of the session, to go on from; from here on it is ours."""
+        record, epoch = await self._keeper.take(session_id)
+        self._recorder.session(record, epoch)
+        return record
+
+    def join(self, session: Session) -> None:
+        """Its frames are told to it."""
+        self._sessions[session.id] = session
+
+    def opened(self, session: Session) -> None:
+        """The agent has a name for it now, perhaps another one than before, or its settings have changed."""
+        workspace = session.config.workspace
+        opened = notes.SessionOpened(
+            agent=self._connection.agent,
+            cwd=str(workspace.cwd),
+            agent_session_id=session.agent_session_id,
+            folders=tuple(map(str, workspace.folders)),
+            handle=session.snapshot().to_json(),
+        )
+        session.record("host", notes.write(opened), time.time())
+
+    async def leave(self, session: Session) -> None:
+        """All of it is committed, and another process may have it."""
+        await self.flush()
+        self._recorder.forget(session.id)
+        self._sessions.pop(session.id, None)
+        await self._keeper.let_go(session.id)
+
+    def add(self, origin: Origin, message: Message, at: float, session_id: str | None) -> None:
+        self._recorder.add(origin, message, at, session_id)
+
+    async def flush(self) -> None:
+        """Returns when all that was added is committed, and told."""
+        await self._recorder.flush()
+
+    def _told(self, batch: Sequence[tuple[Entry, Message, Sequence[Fact]]]) -> None:
+        for entry, message, changed in batch:
+            session = self._sessions.get(entry.session_id or "")
+            if session is not None:
+                session.told(entry.origin, message, entry.at, changed)

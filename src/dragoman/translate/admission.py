@@ -1,0 +1,52 @@
+"""Which conversations of a transcript may come in: one conversation is one session, and what was deleted stays so.
+
+Sessions are matched by the agent's own id, which is the transcript's. A sub-agent goes the way of the session that
+began it: where Dragoman ran that, it heard of the sub-agent's work too.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from dragoman.journal.store import Journal
+
+LIVE: Final = "Dragoman ran it, and has it from then"
+DELETED: Final = "it was deleted here"
+
+_ID_LENGTH: Final = 12  # as long as the ids of sessions that are run
+
+
+def session_id_of(provider: str, native_id: str) -> str:
+    """Our id of a session that a transcript tells of: the same for ever, on any machine."""
+    return sha256(f"{provider}:{native_id}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID_LENGTH]
+
+
+class Admission(msgspec.Struct, frozen=True):
+    here: frozenset[str]  # our ids of all sessions of the journal
+    live: frozenset[str]  # the agents' ids of those that Dragoman ran
+    deleted: frozenset[str]  # the agents' ids of those that are no more
+
+    def refusal(self, native_id: str, parent_id: str | None = None) -> str | None:
+        """Why this session stays out; None where it may come in."""
+        for known, reason in ((self.deleted, DELETED), (self.live, LIVE)):
+            if native_id in known:
+                return reason
+            if parent_id in known:
+                return f"{reason} (the session that it is a sub-agent of)"
+        return None
+
+
+async def look(journal: Journal, provider: str) -> Admission:
+    sessions = await journal.sessions()
+    tombstones = await journal.tombstones()
+    named = [one for one in sessions if one.agent_session_id]
+    return Admission(
+        here=frozenset(await journal.session_ids()),
+        live=frozenset(
+            one.agent_session_id for one in named if session_id_of(provider, one.agent_session_id) != one.id
+        ),
+        deleted=frozenset(one.agent_session_id for one in tombstones if one.agent_session_id),
+    )

@@ -1,0 +1,86 @@
+"""Prompts: the user's own words and images, without what Codex and editors put around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from dragoman.translate import codex_records as records
+from dragoman.translate.codex_paths import local
+from dragoman.wire.vocabulary import ContentBlock, ImageContent, ResourceLink, TextContent
+
+# What stands in the user's place in the model's history, and was not said by the user.
+_INJECTED: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<turn_aborted>",
+    "<subagent_notification>",
+    "<user_action>",
+    "<skill>",
+    "<recommended_plugins>",
+    "<hook_prompt",
+    "<codex_internal_context",
+    "<send_user_message_question_reply>",
+    "<permissions",
+    "<user_shell_command>",
+    "# agents.md",
+)
+# Editors put what is open in them before the words, and say where these begin.
+_WRAPPED: Final = ("# Context from my IDE setup:", "# Files mentioned by the user:")
+_REQUEST: Final = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
+_FOLDER: Final = re.compile(r"<cwd>(.*?)</cwd>|^Current working directory: (.+)$", re.DOTALL | re.MULTILINE)
+_DATA: Final = re.compile(r"data:([^;,]*)[^,]*;base64,", re.IGNORECASE)
+
+
+def is_injected(text: str) -> bool:
+    return text.lstrip().lower().startswith(_INJECTED)
+
+
+def own_words(text: str) -> tuple[str, str | None]:
+    """The user's words, and what an editor put before them."""
+    if text.startswith(_WRAPPED) and (found := _REQUEST.search(text)):
+        return text[found.end() :].strip("\n"), text[: found.start()].rstrip()
+    return text, None
+
+
+def folder_in(text: str) -> str | None:
+    """The working folder that an `<environment_context>` tells; old files tell it nowhere else."""
+    found = _FOLDER.search(text)
+    return (found[1] or found[2]).strip() if found else None
+
+
+def of_message(text: str, images: msgspec.Raw, local_images: msgspec.Raw) -> tuple[ContentBlock, ...]:
+    """A prompt of words and lists of images."""
+    blocks: list[ContentBlock] = [TextContent(text=text)] if text else []
+    blocks += [image(address) for address in records.texts(images)]
+    blocks += [_file(path) for path in records.texts(local_images)]
+    return tuple(blocks)
+
+
+def of_parts(parts: Iterable[records.Part]) -> tuple[ContentBlock, ...]:
+    """A prompt of pieces, in their order."""
+    blocks: list[ContentBlock] = []
+    for part in parts:
+        if part.image_url:
+            blocks.append(image(part.image_url))
+        elif part.text:
+            blocks.append(TextContent(text=part.text))
+        elif part.path:
+            blocks.append(_file(part.path))
+    return tuple(blocks)
+
+
+def image(address: str) -> ContentBlock:
+    """An image by its address, which has the data in it or tells where to find it."""
+    found = _DATA.match(address)
+    if found is not None:
+        return ImageContent(data=address[found.end() :], mime_type=found[1] or "image/png")
+    return ResourceLink(name=address.rpartition("/")[2] or "image", uri=address)
+
+
+def _file(path: str) -> ResourceLink:
+    path = local(path)
+    return ResourceLink(name=re.split(r"[/\\]", path)[-1], uri=f"file://{path}" if path.startswith("/") else path)

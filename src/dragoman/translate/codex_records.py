@@ -1,0 +1,259 @@
+"""Codex's records, typed: as much of each as the translation asks for.
+
+One struct serves the payloads of all kinds. What is long and often not needed, or is of several types, is left as it
+stands (`msgspec.Raw`). A field of another type than expected costs that field alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from dragoman.translate.lines import mended
+from dragoman.wire.messages import UNREADABLE
+
+ABSENT: Final = msgspec.Raw(b"null")
+
+T = TypeVar("T")
+B = TypeVar("B")
+
+
+class Tokens(msgspec.Struct, frozen=True, gc=False):
+    """`input_tokens` has the cached ones in it."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_input_tokens: int | None = None  # not counted before 0.166
+    output_tokens: int = 0
+    reasoning_output_tokens: int = 0
+    total_tokens: int = 0
+
+
+class TokenInfo(msgspec.Struct, frozen=True, gc=False):
+    total_token_usage: Tokens | None = None
+    last_token_usage: Tokens | None = None
+    model_context_window: int | None = None
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """What `item_completed` tells of. Ids are those of the response item or the call; a prompt's is its own."""
+
+    type: str = ""
+    id: str = ""
+    content: msgspec.Raw = ABSENT
+    phase: str | None = None
+    summary_text: msgspec.Raw = ABSENT
+    raw_content: msgspec.Raw = ABSENT
+    text: str = ""
+    command: msgspec.Raw = ABSENT
+    cwd: str = ""
+    parsed_cmd: msgspec.Raw = ABSENT
+    aggregated_output: str | None = None
+    exit_code: int | None = None
+    status: str = ""
+    changes: msgspec.Raw = ABSENT
+    stdout: str = ""
+    stderr: str = ""
+    query: str = ""
+    action: msgspec.Raw = ABSENT
+    path: str = ""
+    server: str = ""
+    tool: str = ""
+    namespace: str | None = None
+    arguments: msgspec.Raw = ABSENT
+    result: msgspec.Raw = ABSENT
+    error: msgspec.Raw = ABSENT
+    content_items: msgspec.Raw = ABSENT
+    success: bool | None = None
+    revised_prompt: str | None = None
+    saved_path: str | None = None
+    agent_thread_id: str = ""
+    agent_path: str = ""
+    kind: str = ""
+    prompt: str | None = None
+    receiver_thread_ids: tuple[str, ...] = ()
+    review: str = ""
+
+
+class Payload(msgspec.Struct, frozen=True, gc=False):
+    """Of a line with an envelope; a flat line is one itself."""
+
+    type: str = ""
+    id: str | None = None
+    call_id: str | None = None
+    turn_id: str | None = None
+    # messages, thoughts
+    role: str = ""
+    content: msgspec.Raw = ABSENT
+    summary: msgspec.Raw = ABSENT
+    phase: str | None = None
+    message: str = ""
+    text: str = ""
+    images: msgspec.Raw = ABSENT
+    local_images: msgspec.Raw = ABSENT
+    author: str = ""
+    recipient: str = ""
+    # calls and their ends
+    name: str = ""
+    namespace: str | None = None
+    arguments: msgspec.Raw = ABSENT
+    input: str = ""
+    output: msgspec.Raw = ABSENT
+    action: msgspec.Raw = ABSENT
+    query: str = ""
+    status: msgspec.Raw = ABSENT
+    command: msgspec.Raw = ABSENT
+    parsed_cmd: msgspec.Raw = ABSENT
+    aggregated_output: str | None = None
+    exit_code: int | None = None
+    success: bool | None = None
+    changes: msgspec.Raw = ABSENT
+    stdout: str = ""
+    stderr: str = ""
+    invocation: msgspec.Raw = ABSENT
+    result: msgspec.Raw = ABSENT
+    revised_prompt: str | None = None
+    item: Item | None = None
+    dynamic_call_id: str | None = msgspec.field(default=None, name="callId")
+    tool: str = ""
+    content_items: msgspec.Raw = ABSENT
+    error: msgspec.Raw = ABSENT
+    # the turn, and what is set for it
+    info: TokenInfo | None = None
+    reason: str = ""
+    codex_error_info: msgspec.Raw = ABSENT
+    thread_name: str | None = None
+    thread_settings: msgspec.Raw = ABSENT
+    model: str | None = None
+    effort: str | None = None
+    approval_policy: msgspec.Raw = ABSENT
+    approvals_reviewer: str | None = None
+    sandbox_policy: msgspec.Raw = ABSENT
+    collaboration_mode: msgspec.Raw = ABSENT
+    user_facing_hint: str | None = None
+    num_turns: int | None = None
+    # sub-agents
+    new_thread_id: str | None = None
+    new_agent_nickname: str | None = None
+    new_agent_role: str | None = None
+    receiver_thread_id: str | None = None
+    receiver_agent_nickname: str | None = None
+    agent_thread_id: str = ""
+    agent_path: str | None = None
+    kind: str = ""
+    prompt: str | None = None
+    agent_statuses: msgspec.Raw = ABSENT
+    # the thread
+    timestamp: str | None = None
+    cwd: str | None = None
+    originator: str | None = None
+    cli_version: str | None = None
+    model_provider: str | None = None
+    source: msgspec.Raw = ABSENT
+    git: msgspec.Raw = ABSENT
+    history_mode: str | None = None
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    agent_nickname: str | None = None
+    agent_role: str | None = None
+    history_base: msgspec.Raw = ABSENT
+    subagent_history_start_ordinal: int | None = None
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    type: str = ""
+    timestamp: str | None = None
+    ordinal: int | None = None
+    payload: Payload | None = None
+    record_type: str = ""  # of a flat line that marks a state
+
+
+class _Loose(msgspec.Struct, frozen=True, gc=False):
+    payload: msgspec.Raw = ABSENT
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a message, a thought, a prompt or a result. Types are told in several spellings."""
+
+    type: str = ""
+    text: str = ""
+    image_url: str = ""
+    path: str = ""
+    encrypted_content: str = ""
+
+
+decode = msgspec.json.Decoder(Line).decode
+decode_payload = msgspec.json.Decoder(Payload).decode
+_decode_parts = msgspec.json.Decoder(list[Part]).decode
+
+_BLANK_LINE: Final = Line()
+_BLANK_PAYLOAD: Final = Payload()
+_BLANK_PART: Final = Part()
+
+
+def build(line: bytes) -> Line | None:
+    """For an object whose fields may be of any type."""
+    record = mended(line, Line, _BLANK_LINE)
+    if record.payload is None:
+        loose = mended(line, _Loose, _Loose()).payload
+        if bytes(loose).startswith(b"{"):
+            record = msgspec.structs.replace(record, payload=_payload(loose))
+    return record
+
+
+def flat(line: bytes) -> Payload:
+    """A line without an envelope."""
+    try:
+        return decode_payload(line)
+    except UNREADABLE:
+        return _payload(line)
+
+
+def _payload(raw: bytes | msgspec.Raw) -> Payload:
+    return mended(raw, Payload, _BLANK_PAYLOAD)
+
+
+def parts(raw: msgspec.Raw) -> Sequence[Part]:
+    """A list of pieces; a string is one of text. Anything else has none."""
+    try:
+        return _decode_parts(raw)
+    except UNREADABLE:
+        pass
+    value = plain(raw)
+    items = value if isinstance(value, list) else [value]
+    return [part for part in map(_part, items) if part is not None]
+
+
+def _part(item: object) -> Part | None:
+    if isinstance(item, str):
+        return Part(type="text", text=item)
+    return mended(msgspec.json.encode(item), Part, _BLANK_PART) if isinstance(item, dict) else None
+
+
+def plain(raw: bytes | msgspec.Raw) -> Any:
+    """Whatever stands there; None for what cannot be read."""
+    try:
+        return msgspec.json.decode(raw)
+    except UNREADABLE:
+        return None
+
+
+def string(raw: msgspec.Raw) -> str:
+    """A string; empty for anything else."""
+    value = plain(raw)
+    return value if isinstance(value, str) else ""
+
+
+def texts(raw: msgspec.Raw) -> tuple[str, ...]:
+    """What is to be read in it, piece by piece. `encrypted_content` is not."""
+    return tuple(part.text for part in parts(raw) if part.text)
+
+
+def read(raw: bytes | str | msgspec.Raw, type_: type[T], blank: B) -> T | B:
+    """A value of this type; `blank` where it is none."""
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except UNREADABLE:
+        return blank

@@ -1,0 +1,152 @@
+"""The words of a Codex thread: prompts, messages, thoughts, and what agents write to each other. Each is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dragoman.translate import codex_prompts as prompts
+from dragoman.translate import codex_records as records
+from dragoman.translate import frames
+from dragoman.translate.codex_echoes import Echoes
+from dragoman.translate.codex_runs import Runs
+from dragoman.translate.codex_where import Where
+from dragoman.translate.translator import Frame
+from dragoman.wire.vocabulary import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    ContentBlock,
+    Notice,
+    SessionUpdate,
+    TextContent,
+)
+
+
+class Words:
+    """What is to be told goes to `out`."""
+
+    def __init__(self, session_id: str, runs: Runs, out: list[Frame]) -> None:
+        self._session_id = session_id
+        self._runs = runs
+        self._out = out
+        self.spoken = Echoes()
+        self.thought = Echoes()
+        self.reviewing: str | None = None  # the last prompt of a review, where there is one
+        self.history = False  # what is told now is of a time before this thread
+        self._told: set[str] = set()  # ids of messages and thoughts
+        self._tells_prompts = False  # by events, as nearly all files do
+        self._unasked: tuple[Where, tuple[ContentBlock, ...]] | None = None  # what may be a prompt
+
+    # -- the model's
+
+    def message(self, where: Where, message_id: str | None, text: str, phase: str | None) -> None:
+        if not text or not self._is_new(message_id):
+            return
+        self.heard(where, words=True)
+        self.spoken.item(text)
+        self._say(where, message_id, text, phase)
+
+    def reasoning(self, where: Where, message_id: str | None, thoughts: Sequence[str]) -> None:
+        """The parts of a thought. Most have none to read: they are encrypted."""
+        if not thoughts or not self._is_new(message_id):
+            return
+        self.heard(where, words=False)
+        for index, thought in enumerate(thoughts):
+            self.thought.item(thought)
+            self._think(where, message_id, thought if index == 0 else f"\n\n{thought}")
+
+    def heard(self, where: Where, *, words: bool) -> None:
+        """The model brought something."""
+        if self._unasked is not None and not self._tells_prompts:
+            asked, self._unasked = self._unasked, None
+            self._ask(*asked)
+        self._runs.heard(where, words=words)
+
+    def turn_over(self) -> None:
+        """What events alone told is told now; nobody else will."""
+        for where, text in self.thought.left():
+            self._think(where, None, text)
+        for where, text in self.spoken.left():
+            self._say(where, None, text)
+
+    def _say(self, where: Where, message_id: str | None, text: str, phase: str | None = None) -> None:
+        message_id = message_id or f"{self._session_id}:{where.position}"
+        content = TextContent(text=text)
+        self._tell(where, AgentMessageChunk(content=content, message_id=message_id, meta=where.meta(phase=phase)))
+
+    def _think(self, where: Where, message_id: str | None, text: str) -> None:
+        message_id = message_id or f"{self._session_id}:{where.position}"
+        self._tell(where, AgentThoughtChunk(content=TextContent(text=text), message_id=message_id, meta=where.meta()))
+
+    def _is_new(self, message_id: str | None) -> bool:
+        """Newer files tell a message by two records with one id. Some models give none, or an empty one."""
+        if not message_id:
+            return True
+        new = message_id not in self._told
+        self._told.add(message_id)
+        return new
+
+    # -- the user's
+
+    def prompt(self, where: Where, blocks: Sequence[ContentBlock]) -> None:
+        """Told by an event, which has nothing but prompts."""
+        self._tells_prompts = True
+        self._prompt(where, blocks)
+
+    def flat_user(self, where: Where, item: records.Payload) -> None:
+        """The user's place in a file that tells nothing else of the user."""
+        if blocks := _not_injected(item):
+            self._prompt(where, blocks)
+
+    def in_users_place(self, where: Where, item: records.Payload) -> None:
+        """Words that an event may tell as a prompt in a moment. Where the model speaks first, this file has none."""
+        if not self._tells_prompts and (blocks := _not_injected(item)):
+            self._unasked = (where, (*(self._unasked[1] if self._unasked else ()), *blocks))
+
+    def _prompt(self, where: Where, blocks: Sequence[ContentBlock]) -> None:
+        words: list[ContentBlock] = []
+        context: str | None = None
+        for block in blocks:
+            if isinstance(block, TextContent):
+                text, around = prompts.own_words(block.text)
+                context = around or context
+                if text:
+                    words.append(TextContent(text=text))
+            else:
+                words.append(block)
+        if self.reviewing is not None:
+            # A review's prompt is told by the thread and by the reviewer.
+            told = "".join(block.text for block in words if isinstance(block, TextContent))
+            if told == self.reviewing:
+                return
+            self.reviewing = told
+        self._ask(where, words, context)
+
+    def _ask(self, where: Where, words: Sequence[ContentBlock], context: str | None = None) -> None:
+        if not words:
+            return
+        if not self._runs.in_turn:
+            self.turn_over()
+        self._runs.prompted(where, words, where.meta(context=context), history=self.history)
+
+    # -- other agents'
+
+    def letter(self, where: Where, item: records.Payload) -> None:
+        """What one agent says to another: to this one it is a prompt where nobody else asked."""
+        text = "\n".join(records.texts(item.content))
+        if not text or not self._is_new(item.id):
+            return
+        if self._runs.in_turn and not self._runs.going_on:
+            meta = where.meta(author=item.author)
+            self._runs.prompted(where, (TextContent(text=text),), meta, history=self.history)
+        else:
+            title = f"Message from {item.author or 'an agent'} to {item.recipient or 'an agent'}"
+            self._tell(where, Notice(severity="info", title=title, description=text, meta=where.meta()))
+
+    def _tell(self, where: Where, update: SessionUpdate) -> None:
+        self._out.append(frames.update(self._session_id, where.at, update))
+
+
+def _not_injected(item: records.Payload) -> Sequence[ContentBlock]:
+    """The user's words in an item, unless they were put there."""
+    pieces = records.parts(item.content)
+    return () if prompts.is_injected("".join(piece.text for piece in pieces)) else prompts.of_parts(pieces)

@@ -1,0 +1,87 @@
+"""Which transcripts there are: in the folders where a provider keeps them, or where someone says they are.
+
+Looking for them reads names and sizes alone. Only where nobody says whose a file is, its beginning is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dragoman.errors import InputError
+from dragoman.translate.reading import opened, whole_lines
+from dragoman.translate.translator import PROVIDERS, Provider, provider
+
+# Lines that tell whose a file is. Some begin with a few that tell nothing, such as summaries of other conversations.
+_TELLING: Final = 40
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """A file that its provider may read; `provider` is empty where nobody knows whose it is."""
+
+    provider: str
+    path: Path
+    size: int
+    modified: float
+
+
+def kept(name: str, environment: Mapping[str, str], home: Path) -> list[Transcript]:
+    """What a provider's agent keeps on this machine, the oldest first."""
+    its = provider(name)
+    found = [path for folder in its.folders(environment, home) for path in _below(folder) if its.reads(path)]
+    return _sorted(_looked_at(name, path) for path in found)
+
+
+def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
+    """Files that someone names, and all transcripts in folders that someone names, the oldest first."""
+    readers = [provider(one) for one in ([name] if name else PROVIDERS)]
+    found: list[Transcript | None] = []
+    for path in paths:
+        if path.is_dir():
+            inside = [one for one in _below(path) if _may_be_transcript(one, readers, trusted=name is not None)]
+            found += [_looked_at(name or "", one) for one in inside]
+        elif path.exists():
+            found.append(_looked_at(name or "", path))
+        else:
+            raise InputError(f"there is no {path}", guidance="Name a transcript, or a folder that has some.")
+    return _sorted(found)
+
+
+def whose(path: Path) -> str | None:
+    """The provider that knows every record in the beginning of this file, and a session among them."""
+    with opened(path) as file:
+        head = [line for _, line in zip(range(_TELLING), whole_lines(file), strict=False)]
+    for name in PROVIDERS:
+        translator = provider(name).translator(path)
+        frames = [frame for line in head for frame in translator.feed(line.text, line.position)]
+        if not translator.unknown and any(frame.kind == "session/new" for frame in frames):
+            return name
+    return None
+
+
+def _may_be_transcript(path: Path, readers: Sequence[Provider], *, trusted: bool) -> bool:
+    """A folder that someone names need not be laid out as the agent's own: any lines of JSON may be a transcript."""
+    return any(one.reads(path) for one in readers) or (trusted and path.suffix == ".jsonl")
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            yield Path(place, name)
+
+
+def _looked_at(name: str, path: Path) -> Transcript | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None  # gone meanwhile
+    return Transcript(name, path, stat.st_size, stat.st_mtime)
+
+
+def _sorted(found: Iterator[Transcript | None] | Sequence[Transcript | None]) -> list[Transcript]:
+    once = {one.path: one for one in found if one is not None}
+    return sorted(once.values(), key=lambda one: (one.modified, one.path))

@@ -1,0 +1,89 @@
+"""Lines of a transcript, read: the records that stand in one, whatever happened to the line.
+
+Nearly every line is one JSON object. Some are two, where another writer lost the race for the newline; some have half
+a character in a string, where a program cut it; the last may be cut itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+
+from dragoman.wire import lenient
+from dragoman.wire.messages import UNREADABLE
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+
+_scan = json.JSONDecoder(strict=False).raw_decode
+
+
+def records(
+    line: bytes, decode: Callable[[bytes], T], build: Callable[[bytes], T | None]
+) -> Iterator[tuple[T | None, bytes]]:
+    """What a line holds, each with its own text; None for what is no record.
+
+    `decode` is the quick way for a line that is as expected. Where it raises, `build` is asked, with one object in JSON
+    that any reader takes; it gives None for an object that is no record of any kind.
+    """
+    try:
+        yield decode(line), line
+    except UNREADABLE:
+        yield from _carefully(line, build)
+
+
+def _carefully(line: bytes, build: Callable[[bytes], T | None]) -> Iterator[tuple[T | None, bytes]]:
+    text = line.decode("utf-8", "surrogateescape")
+    start = 0
+    while start < len(text):
+        if text[start].isspace():
+            start += 1
+            continue
+        try:
+            value, end = _scan(text, start)
+        except (ValueError, RecursionError):
+            yield None, text[start:].encode("utf-8", "surrogateescape")
+            return
+        if isinstance(value, dict):
+            clean = lenient.restated(value)
+            yield build(clean), clean
+        else:
+            yield None, text[start:end].encode("utf-8", "surrogateescape")
+        start = end
+
+
+def mended(raw: bytes | msgspec.Raw, type_: type[S], blank: S) -> S:
+    """A value of a struct's type of which some fields may be of another: these are as in `blank`."""
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except UNREADABLE:
+        pass
+    try:
+        value = msgspec.json.decode(raw)
+    except UNREADABLE:
+        return blank
+    if not isinstance(value, dict):
+        return blank
+    return msgspec.structs.replace(blank, **dict(_fitting(value, type_)))
+
+
+def _fitting(value: dict[str, Any], type_: type[Any]) -> Iterator[tuple[str, Any]]:
+    for field in msgspec.structs.fields(type_):
+        if field.encode_name not in value:
+            continue
+        try:
+            yield field.name, msgspec.json.decode(msgspec.json.encode(value[field.encode_name]), type=field.type)
+        except UNREADABLE:
+            continue
+
+
+def seconds(stamp: str) -> float | None:
+    """An ISO time as seconds since 1970; None for what is none."""
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,77 @@
+"""Every recording of a real agent plays, to a client that says what it said then: the same frames, the same fold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agents_unit.replay_recordings import Line, connections, every_recording
+from dragoman.agents.replay.playing import Manner
+from dragoman.agents.replay.player import Player
+from dragoman.agents.replay.reading import read_recording
+from dragoman.record.conversation import fold_recording
+from dragoman.testing.tape import rows_of
+
+
+def played(player: Player, lines: list[Line]) -> list[bytes]:
+    """What the player says to a client that says the recorded lines, one by one."""
+    said = player.step(0.0)
+    for line in lines:
+        if line.dir == "out":
+            player.hear(line.bytes)
+            said += player.step(0.0)
+    return said
+
+
+def session_of(frame: dict[str, Any]) -> str:
+    """The session that a frame names: only within one is the order of frames that of the recording."""
+    return str((frame.get("params") or {}).get("sessionId", ""))
+
+
+def by_session(frames: list[bytes]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for frame in map(msgspec.json.decode, frames):
+        found.setdefault(session_of(frame), []).append(frame)
+    return found
+
+
+@every_recording
+def test_all_that_the_agent_said_is_said_again_in_the_same_order(case: Path) -> None:
+    recording = read_recording(case.read_bytes().splitlines())
+    for number, lines in enumerate(connections(case), start=1):
+        said = played(Player(recording, Manner(strict=True), connection=number), lines)
+        recorded = [line.bytes for line in lines if line.dir == "in"]
+        assert by_session(said) == by_session(recorded)
+        assert sorted(map(bytes.rstrip, said)) == sorted(recorded), "not a byte is another"
+
+
+@every_recording
+def test_what_is_played_folds_to_the_same_rows(case: Path) -> None:
+    recording = read_recording(case.read_bytes().splitlines())
+    for number, lines in enumerate(connections(case), start=1):
+        player = Player(recording, Manner(strict=True), connection=number)
+        again: list[bytes] = []
+        for line in lines:
+            if line.dir == "out":
+                again.append(msgspec.json.encode({"dir": "out", "frame": line.frame}))
+                player.hear(line.bytes)
+                again += [
+                    msgspec.json.encode({"dir": "in", "frame": msgspec.Raw(said.rstrip())}) for said in player.step(0.0)
+                ]
+        original = [msgspec.json.encode({"dir": line.dir, "frame": line.frame}) for line in lines]
+        assert summary(again) == summary(original)
+
+
+def summary(lines: list[bytes]) -> dict[str, Any]:
+    """Of each session what does not hang on positions: those differ where two sides spoke at the same time."""
+    return {
+        name: {
+            "messages": [(each.kind, each.text, each.replayed) for each in fold.messages],
+            "tool calls": [(each.tool_call_id, each.title, each.status) for each in fold.tool_calls],
+            "runs": [(run.status, run.reason) for run in fold.runs.values()],
+            "settings": rows_of(fold)["settings"],
+        }
+        for name, fold in fold_recording(lines).items()
+    }

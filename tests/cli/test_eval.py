@@ -1,0 +1,173 @@
+"""`dragoman eval`: tasks over agents, outcomes as they come, and again after a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import LIMIT, Cli, On, read_until, without_looks
+
+ECHO: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def write_tasks(cli: Cli, *tasks: dict[str, Any]) -> Path:
+    path = cli.workspace / "tasks.jsonl"
+    path.write_text("".join(f"{json.dumps(task)}\n" for task in tasks))
+    return path
+
+
+def outcomes(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def asking(number: int, expected: int | None = None, **more: Any) -> dict[str, Any]:
+    """The demo agent repeats the words of a prompt: the JSON in it is its output."""
+    task = {"id": f"t{number}", "prompt": f'{{"n": {number}}}', **more}
+    return task if expected is None else {**task, "expected": {"n": expected}}
+
+
+def test_tasks_are_compared_over_agents(cli: Cli) -> None:
+    write_tasks(cli, asking(1, 1), asking(2, 3), {"id": "bad", "prompt": "error"})
+    (cli.workspace / "out.json").write_text(json.dumps(ECHO))
+    done = cli(
+        "eval",
+        "-a",
+        "demo",
+        "--agent-command",
+        cli.demo,
+        "tasks.jsonl",
+        "--schema",
+        "out.json",
+        "-j",
+        "3",
+        "--attempts",
+        "1",
+        "--max-rounds",
+        "1",
+    )
+    assert done.code == 1, done.err
+    head, *rows = done.out.splitlines()
+    assert head.split() == ["agent", "ok", "wrong", "errors", "rounds", "calls", "tokens", "cost", "time"]
+    assert len(rows) == 2
+    assert all("1/3" in row for row in rows)
+    found = {(each["agent"], each["task"]): each for each in outcomes(cli.workspace / "tasks.results.jsonl")}
+    assert len(found) == 6
+    assert [found["demo", task]["status"] for task in ("t1", "t2", "bad")] == ["ok", "wrong", "error"]
+    assert found["demo", "t1"]["output"] == {"n": 1}
+    assert found["demo", "bad"]["kind"] == "OutputInvalid"
+    assert "[6/6]" in done.err
+
+
+def test_all_well_is_exit_code_0_and_a_text_may_be_enough(cli: Cli) -> None:
+    write_tasks(cli, {"prompt": "hello"})
+    done = cli("eval", "-a", "demo", "tasks.jsonl", "-q", "--json")
+    assert (done.code, done.err.count("agent")) == (0, 1)  # the table; stdout is for the outcomes
+    (line,) = done.out.splitlines()
+    assert json.loads(line)["task"] == "1"
+    assert json.loads(line)["text"]
+
+
+def test_what_is_done_is_not_done_again_and_a_line_that_was_cut_is(cli: Cli) -> None:
+    tasks = [asking(1), asking(2), asking(3)]
+    write_tasks(cli, *tasks)
+    assert cli("eval", "-a", "demo", "tasks.jsonl").code == 0
+    file = cli.workspace / "tasks.results.jsonl"
+    whole = file.read_bytes()
+    first, second, third = whole.splitlines(keepends=True)
+    marked = first.replace(b'"status":"ok"', b'"status":"ok","text":"kept"', 1)
+    file.write_bytes(marked + second + third[: len(third) // 2])
+    write_tasks(cli, tasks[0], {**tasks[1], "prompt": "another"}, tasks[2])
+    done = cli("eval", "-a", "demo", "tasks.jsonl")
+    assert done.code == 0, done.err
+    assert "3 to do; 1 of them are done already" in done.err
+    assert file.read_bytes().startswith(marked + second)
+    assert sorted(each["task"] for each in outcomes(file)) == ["t1", "t2", "t2", "t3"]
+    assert "3/3" in done.out
+
+
+def test_errors_are_done_again_when_asked_for(cli: Cli) -> None:
+    write_tasks(cli, {"prompt": "error"}, {"prompt": "hello"})
+    assert cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1").code == 1
+    assert "2 of them are done" in cli("eval", "-a", "demo", "tasks.jsonl").err
+    again = cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1", "--redo-errors")
+    assert "1 of them are done" in again.err
+    assert len(outcomes(cli.workspace / "tasks.results.jsonl")) == 3
+    assert "1/2" in again.out
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_kill_in_the_middle_keeps_what_is_done_and_leaves_no_process(cli: Cli, number: signal.Signals) -> None:
+    agent = cli.holding()
+    lifeline = os.open(cli.lifeline, os.O_RDONLY | os.O_NONBLOCK)
+    write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "sleep 1000"})
+    process = cli.start("eval", "--agent-command", agent, "tasks.jsonl", "--json", "-j", "1")
+    assert process.stdout is not None
+    read_until(process.stdout.fileno(), b"\n")
+    process.send_signal(number)
+    assert process.wait(LIMIT) == {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    os.set_blocking(lifeline, True)
+    cli.wait_until_all_are_gone(lifeline)
+    assert [each["task"] for each in outcomes(cli.workspace / "tasks.results.jsonl")] == ["quick"]
+    write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "hello again"})
+    done = cli("eval", "--agent-command", agent, "tasks.jsonl")
+    os.close(lifeline)
+    assert "1 of them are done already" in done.err
+
+
+def test_two_at_once_on_one_file_are_refused(cli: Cli) -> None:
+    write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "sleep 1000"})
+    process = cli.start("eval", "-a", "demo", "tasks.jsonl", "--json")
+    assert process.stdout is not None
+    read_until(process.stdout.fileno(), b"\n")
+    second = cli("eval", "-a", "demo", "tasks.jsonl")
+    assert second.code == 2
+    assert "another dragoman eval is writing" in second.err
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT) == 130
+
+
+def test_on_a_terminal_it_shows_how_far_it_is(cli: Cli, on_terminal: On) -> None:
+    write_tasks(cli, asking(1), {"id": "bad", "prompt": "error"})
+    terminal = on_terminal("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1")
+    said = without_looks(terminal.rest())
+    assert terminal.code() == 1
+    assert "2/2" in said
+    assert "demo bad error" in said
+
+
+def test_functions_are_found_by_name(cli: Cli) -> None:
+    (cli.workspace / "catalogue.py").write_text('def lookup(sku: str) -> int:\n    "How many."\n    return 3\n')
+    write_tasks(cli, {"prompt": "mcp"})
+    for where in ("catalogue:lookup", "catalogue.py:lookup"):
+        done = cli("eval", "-a", "demo", "tasks.jsonl", "--tools", where, "--json", "--out", where.replace(":", "-"))
+        assert done.code == 0, done.err
+        assert "dragoman" in json.loads(done.out)["text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["none.jsonl"], "none.jsonl"),
+        (["tasks.jsonl", "-a", "nobody"], "nobody"),
+        (["tasks.jsonl", "--tools", "catalogue:none"], "catalogue cannot be loaded"),
+        (["tasks.jsonl", "--budget", "coins=3"], "coins"),
+        (["tasks.jsonl", "--budget", "tokens=-3"], "more than 0"),
+        (["tasks.jsonl", "--deadline", "soon"], "deadline"),
+        (["tasks.jsonl", "--schema", "tasks.jsonl"], "--schema"),
+        (["bad.jsonl"], "bad.jsonl:2"),
+        (["twice.jsonl"], "twice.jsonl:2: there is another task"),
+    ],
+)
+def test_what_is_wrong_is_found_before_any_agent_is_started(cli: Cli, arguments: list[str], said: str) -> None:
+    write_tasks(cli, {"prompt": "hello"}, {"prompt": "hello"})
+    (cli.workspace / "bad.jsonl").write_text('{"prompt": "a"}\n{"promt": "b"}\n')
+    (cli.workspace / "twice.jsonl").write_text('{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}\n')
+    done = cli("eval", *arguments)
+    assert done.code == 2, done.err
+    assert said in done.err
+    assert not list(cli.workspace.glob("*.results.jsonl"))

@@ -1,0 +1,519 @@
+"""`dragoman sessions`: what was said is listed, shown as it was, found, continued, written out and deleted."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import stat
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.cli.sessions_find import find, matching, moment, prefixes
+from dragoman.cli.text import columns
+from dragoman.errors import InputError
+from dragoman.hub.identity import this_process
+from dragoman.journal.rows import Session
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.store import Process
+from dragoman.record import notes
+from journal.talk import ALLOW, Talk
+
+from .conftest import Cli, without_looks
+from .stored_home import NOON, keep, shown, talked
+
+COMMANDS = ((), ("list",), ("show",), ("search",), ("resume",), ("export",), ("delete",))
+EVIL = "\x1b]0;owned\x07\x1b[31mred\r\x9b2Jwhole\u202e"
+
+
+def listed(cli: Cli, *arguments: str) -> list[dict[str, Any]]:
+    done = cli("sessions", "list", "--json", *arguments)
+    assert (done.code, done.err) == (0, "")
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_teaches_by_example(cli: Cli, command: tuple[str, ...]) -> None:
+    done = cli("sessions", *command, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "Examples:\n    dragoman sessions " in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_the_help_loads_no_more_than_it_needs(cli: Cli) -> None:
+    script = (
+        "import sys; from dragoman.__main__ import main; sys.argv[1:] = ['sessions', '--help']; code = main()\n"
+        "sys.exit(code or [name for name in ('asyncio', 'msgspec', 'sqlite3') if name in sys.modules] or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=cli.env, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- nothing yet
+
+
+def test_where_nothing_was_said_a_first_step_is_shown_and_nothing_is_made(cli: Cli) -> None:
+    done = cli("sessions", "list")
+    assert (done.code, done.out) == (0, "")
+    assert 'Try: dragoman run "hello"' in done.err
+    assert str(cli.home / "journal.db") in done.err
+    assert cli("sessions", "list", "--json").out == "[]\n"
+    for command in (("show",), ("export", "-"), ("resume", "-", "hello"), ("delete", "--yes", "-")):
+        done = cli("sessions", *command)
+        assert (done.code, done.out) == (2, "")
+        assert "there are no sessions yet" in done.err
+    assert not (cli.home / "journal.db").exists()
+
+
+# -- the list
+
+
+def test_a_run_is_listed_with_all_that_tells_it_from_others(cli: Cli) -> None:
+    assert cli("run", "hello").code == 0
+    [one] = listed(cli)
+    assert (one["agent"], one["workspace"], one["state"]) == ("demo", str(cli.workspace), "idle")
+    assert (one["prompt"], one["runs"], one["last_run"]) == ("hello", 1, "success")
+    assert (one["cost"]["amount"], one["cost"]["currency"]) == (0, "USD")
+    done = cli("sessions", "list")
+    head, line = done.out.splitlines()
+    assert head.split("  ")[0] == "id"
+    assert line.startswith(one["id"][:6] + "  ")
+    assert all(text in line for text in ("demo", "idle", "0.00 USD", str(cli.workspace)))
+    assert line.endswith("  hello")
+
+
+def test_the_list_can_be_narrowed_and_tells_what_it_leaves_out(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "s1", "one", agent="claude", cwd="/w/a", at=NOON)
+        await talked(journal, "s2", "two", agent="codex", cwd="/w/a", at=NOON + 86_400)
+        await talked(journal, "s3", "three", agent="codex", cwd="/w/b", at=NOON + 2 * 86_400)
+
+    keep(cli, work)
+    ids = [one["id"] for one in listed(cli)]
+    assert ids == ["s3", "s2", "s1"]  # the latest first
+    assert [one["id"] for one in listed(cli, "--agent", "codex", "--workspace", "/w/a")] == ["s2"]
+    since = datetime.fromtimestamp(NOON + 86_400).astimezone().date().isoformat()
+    assert [one["id"] for one in listed(cli, "--since", since)] == ["s3", "s2"]
+    done = cli("sessions", "list", "-n", "1")
+    assert len(done.out.splitlines()) == 2
+    assert "2 older sessions are not shown" in done.err
+    assert "No session matches" in cli("sessions", "list", "--agent", "nobody").err
+
+
+def test_a_cost_that_nobody_reported_is_no_zero(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "s1")
+
+    keep(cli, work)
+    assert listed(cli)[0]["cost"] is None
+    assert "—" in cli("sessions", "list").out
+    assert "0.00" not in cli("sessions", "list").out
+
+
+def test_a_run_reads_as_running_while_its_owner_lives_and_else_as_interrupted(cli: Cli) -> None:
+    dead = Process(id="dead", host=socket.gethostname(), pid=2**22 + 1, started="1", heartbeat=NOON)
+    living = this_process()
+
+    async def work(journal: SqliteJournal) -> None:
+        for name, owner in (("of-the-dead", dead), ("of-the-living", living), ("of-nobody", None)):
+            epoch = None
+            if owner is not None:
+                await journal.heartbeat(owner)
+                epoch = await journal.claim(name, owner.id, alive=lambda _: True)
+            talk = await Talk.begin(journal, name, epoch=epoch)
+            talk.prompt("work")
+            talk.say("on it")
+            await talk.commit()
+
+    keep(cli, work)
+    states = {one["id"]: one["state"] for one in listed(cli)}
+    assert states == {"of-the-dead": "interrupted", "of-the-living": "running", "of-nobody": "interrupted"}
+    assert cli("sessions", "show", "of-the-dead").out.endswith("on it\n\ninterrupted\n")
+    assert cli("sessions", "show", "of-the-living").out.endswith("on it\n\nstill running\n")
+    done = cli("sessions", "delete", "--yes", "of-the-living")
+    assert (done.code, "open in another process" in done.err) == (2, True)
+    assert len(listed(cli)) == 3
+
+
+@pytest.mark.parametrize("width", [40, 60, 90, 130])
+def test_no_line_is_wider_than_the_terminal(cli: Cli, width: int) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        for number, text in enumerate(("a long request " * 20, "長い依頼" * 40, "x" * 300)):
+            await talked(journal, f"session-{number}-with-a-long-id", text, text, cwd=f"/home/me/{'deep/' * 12}")
+
+    keep(cli, work)
+    for command in (("list",), ("search", "long"), ("search", "依頼"), ("search", "xxx")):
+        text = without_looks(shown(cli, width, "sessions", *command))
+        assert "session-" in text
+        assert max(columns(line) for line in text.splitlines()) <= width, command
+
+
+# -- which session is meant
+
+
+def sessions(*ids: str) -> list[Session]:
+    return [Session(id=one, agent_session_id=f"agent-{one}", title=f"title of {one}") for one in ids]
+
+
+def test_the_beginning_of_an_id_is_enough() -> None:
+    every = sessions("abcdef12", "abcdefff", "12345678")
+    assert find(every, "1").id == "12345678"
+    assert find(every, "abcdef1").id == "abcdef12"
+    assert find(every, "-").id == "abcdef12"
+    assert find(every, "agent-1").id == "12345678"
+    with pytest.raises(InputError, match=r"2 sessions .*abcdef1 \(title of abcdef12\), abcdeff \(title"):
+        find(every, "ab")
+    for wrong in ("zz", ""):
+        with pytest.raises(InputError, match="no session has an id"):
+            find(every, wrong)
+
+
+def test_a_whole_id_that_begins_another_is_that_one() -> None:
+    assert find(sessions("abcdef12", "abcdef"), "abcdef").id == "abcdef"
+
+
+def test_what_is_shown_of_an_id_means_no_other() -> None:
+    every = sessions("abcdef12", "abcdefff", "abcdefgh1", "12345678", "abc")
+    short = prefixes(every)
+    assert short["12345678"] == "123456"
+    assert short["abc"] == "abc"
+    assert all(find(every, beginning).id == id_ for id_, beginning in short.items())
+
+
+NOW = datetime.fromisoformat("2026-11-15T12:00").astimezone()
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2026-11-01", "2026-11-01T00:00"),
+        ("2026-11-01T10:30", "2026-11-01T10:30"),
+        ("today", "2026-11-15T00:00"),
+        ("Yesterday", "2026-11-14T00:00"),
+        ("90m", "2026-11-15T10:30"),
+        ("7d", "2026-11-08T12:00"),
+    ],
+)
+def test_a_time_is_a_day_a_moment_or_how_long_ago(text: str, meant: str) -> None:
+    assert moment(text, "--since", NOW) == datetime.fromisoformat(meant).astimezone().timestamp()
+
+
+def test_until_a_day_counts_all_of_it() -> None:
+    end = datetime.fromisoformat("2026-11-02").astimezone().timestamp()
+    assert moment("2026-11-01", "--until", NOW, end=True) == end
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-13-01", "2026-02-30", "", "-", "-3d"])
+def test_what_is_no_time_says_what_is(text: str) -> None:
+    with pytest.raises(InputError, match="is no time"):
+        moment(text, "--since", NOW)
+
+
+def test_a_folder_may_be_named_by_a_link_to_it(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    here = Session(id="a", cwd=str(tmp_path.resolve() / "real"))
+    elsewhere = Session(id="b", cwd=str(tmp_path / "other"))
+    assert matching([here, elsewhere], workspace=str(tmp_path / "link")) == [here]
+
+
+# -- a conversation, shown again
+
+
+def test_a_conversation_is_shown_as_it_was(cli: Cli) -> None:
+    process = cli.start("run", "--access", "full", "tour", stderr=subprocess.STDOUT)
+    live = process.communicate(timeout=40)[0].decode()
+    assert process.returncode == 0
+    again = cli("sessions", "show")
+    assert (again.code, again.err) == (0, "")
+    # A tool call that has ended needs no line that it began; diffs were for terminals alone.
+    begun = [line for line in live.splitlines() if not line.startswith(("● ", "$ "))]
+    told = [line for line in again.out.splitlines() if not re.match(r"    [+ -] |    … ", line)]
+    assert told[:6] == ["tour", told[1], told[2], "", told[4], "› tour"]
+    assert [line for line in told[6:] if line] == [line for line in begun if line]
+
+
+def test_a_terminal_gets_thoughts_and_colours_and_a_pipe_plain_words(cli: Cli) -> None:
+    assert cli("run", "think").code == 0
+    on_terminal, piped = shown(cli, 80, "sessions", "show"), cli("sessions", "show").out
+    assert "\x1b[" in on_terminal
+    assert "\x1b" not in piped
+    assert "written beforehand" in without_looks(on_terminal)
+    assert "written beforehand" not in piped
+    assert "written beforehand" in cli("sessions", "show", "--thoughts").out
+    assert "written beforehand" not in shown(cli, 80, "sessions", "show", "--no-thoughts")
+
+
+def test_the_last_runs_can_be_shown_alone(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        talk = await talked(journal, "s1", "first", "one")
+        talk.turn("second", "two")
+        talk.turn("third", "three")
+        await talk.commit()
+
+    keep(cli, work)
+    for last, expected in ((1, ["third"]), (2, ["second", "third"]), (9, ["first", "second", "third"])):
+        out = cli("sessions", "show", "s1", "--last", str(last)).out
+        assert re.findall(r"^› (\w+)$", out, re.M) == expected
+
+
+def test_what_a_person_answered_is_told(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        talk = await Talk.begin(journal, "s1", time=NOON)
+        run = talk.prompt("edit it")
+        for number, (option, decision) in enumerate((("allow", "allow"), ("reject", "deny")), start=70):
+            talk.tool(f"t{number}", title=f"Edit file {number}")
+            call = {"toolCallId": f"t{number}", "title": f"Edit file {number}"}
+            params = {"sessionId": "a", "toolCall": call, "options": ALLOW}
+            talk.frame("in", {"id": number, "method": "session/request_permission", "params": params}, "agent")
+            talk.note(notes.Decision(number, "person", "", decision, option))  # type: ignore[arg-type]
+            answer = {"outcome": {"outcome": "selected", "optionId": option}}
+            talk.frame("out", {"id": number, "result": answer}, "client")
+        form = {"type": "object", "properties": {"colour": {"type": "string"}}}
+        asked = {"sessionId": "a", "mode": "form", "message": "Which colour?", "requestedSchema": form}
+        talk.frame("in", {"id": 90, "method": "elicitation/create", "params": asked}, "agent")
+        talk.note(notes.Decision(90, "person", "", None))
+        talk.frame("out", {"id": 90, "result": {"action": "accept", "content": {"colour": "blue"}}}, "client")
+        talk.end(run)
+        await talk.commit()
+
+    keep(cli, work)
+    out = cli("sessions", "show").out
+    assert "\n✓ allowed by you: Edit file 70\n" in out
+    assert "\n✗ refused by you: Edit file 71\n" in out
+    assert "\n? Which colour?\n  colour: blue\n" in out
+
+
+def test_a_run_that_was_cut_says_so(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        talk = await Talk.begin(journal, "s1", time=NOON)
+        talk.prompt("work")
+        talk.say("half a sen")
+        talk.note(notes.RunCut("run-of-1", "interrupted", "the process that ran it ended before it did"))
+        await talk.commit()
+
+    keep(cli, work)
+    out = cli("sessions", "show").out
+    assert "half a sen\n\n✗ the process that ran it ended before it did\n\nfailed after " in out
+    assert listed(cli)[0]["state"] == "interrupted"
+
+
+def test_events_are_those_of_the_run_and_the_prompts(cli: Cli) -> None:
+    live = cli("run", "--access", "full", "--json", "edit notes.md").events()
+    again = cli("sessions", "show", "--json").events()
+    prompts = [event for event in again if event["type"] == "prompt"]
+    assert [(one["text"], one["run_id"]) for one in prompts] == [("edit notes.md", live[-1]["run_id"])]
+
+    def told(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+        # Between runs, what is heard depends on when one began to listen.
+        return [
+            (one["type"], one.get("text"), one.get("title"), one.get("status"), one["run_id"])
+            for one in events
+            if one["run_id"] and one["type"] != "prompt"
+        ]
+
+    assert told(again) == told(live)
+
+
+def test_nothing_in_what_was_kept_acts_on_a_terminal(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        talk = await Talk.begin(journal, "s1", agent=f"demo{EVIL}", cwd=f"/w/{EVIL}", time=NOON)
+        run = talk.prompt(f"prompt {EVIL}")
+        talk.update("session_info_update", title=f"title {EVIL}")
+        talk.update("agent_thought_chunk", content={"type": "text", "text": f"thought {EVIL}"})
+        talk.say(f"words {EVIL}")
+        talk.tool("t1", title=f"tool {EVIL}", status="completed")
+        talk.end(run)
+        await talk.commit()
+
+    keep(cli, work)
+    for command in (
+        ("list",),
+        ("show", "--thoughts"),
+        ("show", "--json"),
+        ("search", "whole"),
+        ("search", "words", "--json"),
+        ("export", "-", "--format", "markdown"),
+        ("export", "-", "--format", "json"),
+        ("export", "-"),
+    ):
+        looks = shown(cli, 80, "sessions", *command)
+        rest = re.sub(r"\x1b\[[0-9;]*m", "", looks).replace("\n", "")
+        assert "whole" in rest
+        assert not re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", rest), command
+        if command[0] != "export" and "--json" not in command:
+            piped = cli("sessions", *command).out
+            assert not re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", piped), command
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "s1", "hello", "word " * 100_000)
+
+    keep(cli, work)
+    for command in (("show",), ("export", "-"), ("list", "--json")):
+        process = cli.start("sessions", *command)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(40) == 141
+
+
+# -- search
+
+
+def test_words_are_found_highlighted_and_can_be_opened(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "feed01", "why the timeout", "The socket's Timeout is too short.", agent="claude")
+        await talked(journal, "feed02", "hello", "nothing of the kind", agent="codex")
+
+    keep(cli, work)
+    done = cli("sessions", "search", "timeout")
+    assert done.code == 0
+    assert "feed01" in done.out
+    assert "feed02" not in done.out
+    assert "The socket's Timeout is too short." in done.out
+    assert "dragoman sessions show feed01" in done.err
+    assert "\x1b[33m\x1b[1mTimeout\x1b[0m is too short." in shown(cli, 80, "sessions", "search", "timeout")
+    hits = json.loads(cli("sessions", "search", "--json", "timeout", "socket").out)
+    assert [(hit["session"], hit["kind"], hit["agent"]) for hit in hits] == [("feed01", "assistant", "claude")]
+    [(begin, end), *_] = sorted(hits[0]["marks"])
+    assert hits[0]["snippet"][begin:end].lower() in ("socket", "timeout")
+    for filters in (["--agent", "codex"], ["--kind", "tool"], ["--until", "2020-01-01"], ["--workspace", "/else"]):
+        assert json.loads(cli("sessions", "search", "--json", "timeout", *filters).out) == []
+    done = cli("sessions", "search", "absent")
+    assert (done.code, done.out) == (0, "")
+    assert "Nothing matches" in done.err
+
+
+def test_words_that_a_shell_kept_together_belong_together(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "s1", "hello", "connection was refused")
+        await talked(journal, "s2", "hello", "connection refused")
+
+    keep(cli, work)
+    hits = json.loads(cli("sessions", "search", "--json", "connection refused").out)
+    assert [hit["session"] for hit in hits] == ["s2"]
+    assert len(json.loads(cli("sessions", "search", "--json", "connection", "refused").out)) == 2
+
+
+def test_what_was_found_is_seen_on_a_narrow_terminal_too(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "s1", "hello", f"{'before ' * 20}needle{' after' * 20}")
+
+    keep(cli, work)
+    assert "needle" in without_looks(shown(cli, 40, "sessions", "search", "needle"))
+
+
+def test_to_search_for_nothing_is_bad_input(cli: Cli) -> None:
+    assert cli("sessions", "search").code == 2
+    assert cli("sessions", "search", " ").code == 2
+
+
+# -- writing out
+
+
+def test_the_name_of_the_file_tells_the_format(cli: Cli) -> None:
+    assert cli("run", "--access", "full", "edit notes.md").code == 0
+    for name in ("talk.md", "talk.json", "talk.jsonl", "talk"):
+        done = cli("sessions", "export", "-", "-o", name)
+        assert (done.code, done.out) == (0, "")
+        assert stat.S_IMODE((cli.workspace / name).stat().st_mode) == 0o600
+    text = (cli.workspace / "talk.md").read_text()
+    assert text.startswith("# edit notes.md\n\n- agent: demo\n")
+    assert "\n> edit notes.md\n" in text
+    assert "\n```text\n✓ Create notes.md  +3\n" in text
+    rows = json.loads((cli.workspace / "talk.json").read_text())
+    assert [run["status"] for run in rows["runs"]] == ["success"]
+    assert rows["messages"][0]["text"] == "edit notes.md"
+    lines = (cli.workspace / "talk.jsonl").read_bytes()
+    assert json.loads(lines.splitlines()[0]) == {"dir": "journal", "format": 1}
+    assert (cli.workspace / "talk").read_bytes() == lines
+    assert cli("sessions", "export", "-").raw_out == lines
+    assert sorted(os.listdir(cli.workspace)) == ["notes.md", "talk", "talk.json", "talk.jsonl", "talk.md"]
+
+
+def test_an_export_that_cannot_be_written_leaves_nothing_behind(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "s1")
+
+    keep(cli, work)
+    for wrong in ("no/such/folder/x.md", ".", "/dev/null"):
+        done = cli("sessions", "export", "s1", "-o", wrong)
+        assert done.code == 2
+        assert "-o" in done.err
+    assert os.listdir(cli.workspace) == []
+
+
+def test_what_stands_in_a_block_does_not_end_it(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        talk = await Talk.begin(journal, "s1", time=NOON)
+        run = talk.prompt("```\nfenced\n```")
+        talk.tool("t1", title="write ```` here", status="completed")
+        talk.end(run)
+        await talk.commit()
+
+    keep(cli, work)
+    out = cli("sessions", "export", "s1", "--format", "markdown").out
+    assert "\n> ```\n> fenced\n> ```\n" in out
+    assert "\n`````text\n✓ write ```` here\n" in out
+
+
+# -- going on, and the end
+
+
+def test_a_session_goes_on_where_it_was(cli: Cli) -> None:
+    assert cli("run", "hello").code == 0
+    before = listed(cli)[0]
+    done = cli("sessions", "resume", before["id"][:6], "plan")
+    assert done.code == 0, done.err
+    after = listed(cli)
+    assert [(one["id"], one["runs"]) for one in after] == [(before["id"], 2)]
+    assert re.findall(r"^› (\w+)$", cli("sessions", "show").out, re.M) == ["hello", "plan"]
+
+
+def test_without_a_terminal_a_session_goes_on_by_a_prompt_only(cli: Cli) -> None:
+    assert cli("run", "hello").code == 0
+    done = cli("sessions", "resume", "-")
+    assert (done.code, "needs a terminal" in done.err) == (2, True)
+
+
+def test_a_deleted_session_is_gone_from_the_files(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "keep01", "hello", "what stays")
+        await talked(journal, "gone02", "hello", "quokkasecret")
+
+    keep(cli, work)
+    done = cli("sessions", "delete", "gone")
+    assert (done.code, "--yes" in done.err) == (2, True)  # there is nobody to ask
+    done = cli("sessions", "delete", "--yes", "gone")
+    assert (done.code, done.out) == (0, "Deleted 1 session, for good.\n")
+    assert [one["id"] for one in listed(cli)] == ["keep01"]
+    assert json.loads(cli("sessions", "search", "--json", "quokka").out) == []
+    for file in cli.home.iterdir():
+        assert b"quokka" not in file.read_bytes()
+    assert cli("sessions", "delete", "--yes", "gone").code == 2
+
+
+def test_on_a_terminal_it_is_asked_before_anything_is_deleted(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "feed01", "the first")
+        await talked(journal, "feed02", "the second")
+
+    keep(cli, work)
+    text = shown(cli, 80, "sessions", "delete", "feed01", "feed02", typed=b"n\n")
+    assert "the first" in text
+    assert "the second" in text
+    assert "Delete these 2 sessions for good? [y/N]" in text
+    assert "Nothing was deleted." in text
+    assert len(listed(cli)) == 2
+    assert "Deleted 1 session" in shown(cli, 80, "sessions", "delete", "feed01", typed=b"y\n")
+    assert [one["id"] for one in listed(cli)] == ["feed02"]

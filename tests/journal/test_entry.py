@@ -1,0 +1,115 @@
+"""What is kept of a frame is enough to read the same message again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.journal.entry import Entry, Origin, direction_of, frame_of, kind_of, message_of
+from dragoman.record.conversation import Conversation
+from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RpcError, Unknown, Update
+
+
+def kept(message: Message, origin: Origin = "agent") -> Entry:
+    return Entry("c", "s", 1, 1.0, origin, kind_of(message), frame_of(message))
+
+
+def heard(direction: Any, *lines: bytes) -> list[Message]:
+    conversation = Conversation()
+    return [one.message for line in lines for one in conversation.read(direction, line)]
+
+
+LINES = [
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}',
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"odd","x":1}}}',
+    b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":7}}}',
+    b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"_x/y","params":{"sessionId":"s"}}',
+    b'{"jsonrpc":"2.0","id":1,"method":"session/request_permission","params":{"sessionId":"s"}}',
+    b'{"jsonrpc":"2.0","id":"a","method":"fs/read_text_file","params":{}}  ',
+    b"no JSON \xff",
+    b"[]",
+    b'{"jsonrpc":"2.0","id":99,"result":{}}',
+    b'{"a":1}{"b":2}',
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_kept_message_is_read_as_it_was(line: bytes) -> None:
+    messages = heard("in", line)
+    assert messages
+    for message in messages:
+        again = message_of(kept(message))
+        if isinstance(message, Noise):
+            assert isinstance(again, Noise)
+            assert again.line == message.line
+        else:
+            assert again == message
+
+
+def test_an_answer_knows_what_it_answers() -> None:
+    conversation = Conversation()
+    conversation.read("out", b'{"jsonrpc":"2.0","id":5,"method":"session/new","params":{}}')
+    [reply] = conversation.read("in", b'{"jsonrpc":"2.0","id":5,"result":{"sessionId":"s"}}')
+    again = message_of(kept(reply.message))
+    assert isinstance(again, Reply)
+    assert (again, again.method) == (reply.message, "session/new")
+
+
+def test_a_request_whose_id_was_still_in_use_stays_noise() -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{}}'
+    first, second = heard("in", line, line)
+    assert isinstance(message_of(kept(first)), Request)
+    assert isinstance(message_of(kept(second)), Noise)
+
+
+def test_an_agents_method_that_sounds_like_ours_is_no_harm() -> None:
+    for method in ("noise", "oversized"):
+        [message] = heard("in", msgspec.json.encode({"jsonrpc": "2.0", "method": method}))
+        assert isinstance(message_of(kept(message)), Noise | Notification)
+
+
+def test_a_line_too_long_to_keep_is_kept_as_what_is_known_of_it() -> None:
+    long = Oversized(10**9, "ab" * 32, b"\xff{head", b"tail}\xfe")
+    assert message_of(kept(long)) == long
+
+
+def test_an_answer_that_was_made_up_for_one_too_long_is_the_hosts() -> None:
+    made_up = Reply(3, "session/prompt", msgspec.Raw(b"null"), RpcError(1, "too long"), b"")
+    again = message_of(kept(made_up, "host"))
+    assert isinstance(again, Reply)
+    assert (again.id, again.method, again.error) == (3, "session/prompt", RpcError(1, "too long"))
+    assert direction_of("host", again) == "in"
+
+
+def test_kinds_are_those_of_the_wire() -> None:
+    kinds = [kind_of(message) for line in LINES[:6] for message in heard("in", line)]
+    assert kinds == ["plan", "odd", "plan", "_x/y", "session/request_permission", "fs/read_text_file"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "direction"),
+    [
+        ({"method": "session/update", "params": {"sessionId": "s", "update": {"sessionUpdate": "odd"}}}, "in"),
+        ({"method": "_dragoman/tombstone", "params": {}}, "in"),
+        ({"id": 1, "method": "session/prompt", "params": {}}, "out"),
+        ({"id": 1, "method": "session/request_permission", "params": {}}, "in"),
+        ({"method": "session/cancel", "params": {}}, "out"),
+        ({"id": 1, "method": "initialize", "params": {}}, "out"),
+        ({"id": 1, "method": "terminal/create", "params": {}}, "in"),
+    ],
+)
+def test_an_import_is_heard_from_whoever_can_have_said_it(frame: dict[str, Any], direction: str) -> None:
+    [message] = heard("in", msgspec.json.encode({"jsonrpc": "2.0", **frame}))
+    assert direction_of("import", message) == direction
+    if isinstance(message, Request):
+        answer = Reply(1, message.method, msgspec.Raw(b"{}"), None, b"{}")
+        assert direction_of("import", answer) == ("out" if direction == "in" else "in")
+
+
+def test_an_unknown_update_keeps_its_kind() -> None:
+    [message] = heard("in", LINES[1])
+    assert isinstance(message, Update)
+    assert isinstance(message.update, Unknown)
+    assert kind_of(message) == "odd"

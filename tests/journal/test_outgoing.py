@@ -1,0 +1,98 @@
+"""What we send and do not keep as it was: secrets and long answers. Everything else, and all that agents say, stays."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.journal import upkeep
+from dragoman.journal.outgoing import LONGEST_ANSWER, kept
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.record.conversation import Conversation
+from dragoman.wire.messages import Message
+from journal.talk import Talk, all_entries
+
+PLANTED = {"ENV": "planted-in-env", "HEADER": "planted-in-header", "KEY": 'planted "in" a key\\'}
+SERVERS = [
+    {"name": "a", "command": "x", "args": [], "env": [{"name": "TOKEN", "value": PLANTED["ENV"]}]},
+    {"type": "http", "name": "b", "url": "http://b", "headers": [{"name": "Auth", "value": PLANTED["HEADER"]}]},
+]
+
+
+def sent(frame: dict[str, Any]) -> Message:
+    [heard] = Conversation().read("out", msgspec.json.encode({"jsonrpc": "2.0", **frame}))
+    return heard.message
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"id": 1, "method": "session/prompt", "params": {"sessionId": "a", "prompt": []}},
+        {"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}},
+        {"id": 1, "method": "session/new", "params": {"mcpServers": [{"env": None, "headers": 7}, 3]}},
+        {"id": 1, "method": "session/new", "params": {"mcpServers": {"env": []}}},
+        {"method": "session/cancel", "params": {"sessionId": "a"}},
+    ],
+)
+def test_what_has_no_secret_is_kept_as_it_is(frame: dict[str, Any]) -> None:
+    assert kept(sent(frame), PLANTED) is None
+
+
+def test_a_secret_is_kept_by_its_name() -> None:
+    line = kept(sent({"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": SERVERS}}), {})
+    assert line is not None
+    servers = msgspec.json.decode(line)["params"]["mcpServers"]
+    assert servers[0]["env"] == [{"name": "TOKEN", "value": "[secret:TOKEN]"}]
+    assert servers[1]["headers"] == [{"name": "Auth", "value": "[secret:Auth]"}]
+    prompt = {"sessionId": "a", "prompt": [{"type": "text", "text": f"use {PLANTED['KEY']}!"}]}
+    line = kept(sent({"id": 2, "method": "session/prompt", "params": prompt}), PLANTED)
+    assert line is not None
+    assert msgspec.json.decode(line)["params"]["prompt"][0]["text"] == "use [secret:KEY]!"
+
+
+def test_a_short_value_is_not_looked_for() -> None:
+    prompt = {"sessionId": "a", "prompt": [{"type": "text", "text": "the cat"}]}
+    assert kept(sent({"id": 2, "method": "session/prompt", "params": prompt}), {"PIN": "cat", "NONE": ""}) is None
+
+
+def found_in(folder: Path) -> list[str]:
+    files = b"".join(file.read_bytes() for file in folder.iterdir())
+    assert b"[secret:TOKEN]" in files
+    return [
+        secret for secret in PLANTED.values() if secret.encode() in files or msgspec.json.encode(secret)[1:-1] in files
+    ]
+
+
+async def test_planted_secrets_are_found_nowhere_in_the_files(tmp_path: Path) -> None:
+    async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
+        talk = await Talk.begin(journal, secrets=PLANTED)
+        talk.frame("out", {"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": SERVERS}}, "client")
+        talk.prompt(f"my key is {PLANTED['KEY']}")
+        talk.say("I keep it to myself")
+        await talk.commit()
+        assert await upkeep.verify(journal) == []
+        assert found_in(tmp_path) == []
+
+
+async def test_a_long_answer_is_kept_as_length_and_digest(tmp_path: Path) -> None:
+    async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
+        talk = await Talk.begin(journal)
+        talk.prompt("read it")
+        for number, size in ((7, 100), (8, LONGEST_ANSWER)):
+            ask = {"id": number, "method": "fs/read_text_file", "params": {"sessionId": "a", "path": "/x"}}
+            talk.frame("in", ask, "agent")
+            talk.frame("out", {"id": number, "result": {"content": "y" * size}}, "client")
+        await talk.commit()
+        short, long = (one for one in await all_entries(journal) if one.origin == "client" and "fs/" in one.kind)
+        assert msgspec.json.decode(short.frame)["result"]["content"] == "y" * 100
+        result = msgspec.json.encode({"content": "y" * LONGEST_ANSWER})
+        assert msgspec.json.decode(long.frame)["result"]["_dragoman"] == {
+            "length": len(result),
+            "sha256": hashlib.sha256(result).hexdigest(),
+        }
+        assert [one.status for one in (await journal.rows("s1")).file_calls] == ["done", "done"]
+        assert await upkeep.verify(journal) == []

@@ -1,0 +1,123 @@
+"""Frames on their way into a journal: told when committed, in order, and not too many at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from dragoman.journal.entry import Cursor, Entry, message_of
+from dragoman.journal.errors import JournalFull
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.recorder import Recorder
+from dragoman.journal.rows import RowChanges
+from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.store import Position
+from dragoman.record.facts import Fact, TextAdded
+from dragoman.wire.messages import Message
+from journal.talk import all_entries, entry, known
+
+
+class SlowJournal(MemoryJournal):
+    """Commits when it is allowed to, or fails when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allowed = asyncio.Semaphore(0)
+        self.failing = False
+        self.batches: list[int] = []
+
+    async def append(
+        self,
+        entries: Sequence[Entry],
+        changes: Sequence[RowChanges] = (),
+        *,
+        epochs: Mapping[str, int] = {},
+        position: Position | None = None,
+    ) -> Cursor:
+        await self.allowed.acquire()
+        if self.failing:
+            raise JournalFull("no room")
+        self.batches.append(len(entries))
+        return await super().append(entries, changes, epochs=epochs, position=position)
+
+
+def chunk(text: str) -> Message:
+    return message_of(entry(1, text))
+
+
+Told = list[tuple[Entry, Message, Sequence[Fact]]]
+
+
+async def begin(told: Told, waiting: int = 10_000) -> tuple[SlowJournal, Recorder]:
+    journal = SlowJournal()
+    await known(journal)
+    recorder = Recorder(journal, "c1", told=told.extend, waiting=waiting)
+    recorder.session(SessionRecord("s1"))
+    return journal, recorder
+
+
+async def test_the_next_batch_gathers_while_one_is_committed() -> None:
+    told: Told = []
+    journal, recorder = await begin(told)
+    recorder.add("agent", chunk("a"), 1.0, "s1")
+    await asyncio.sleep(0)
+    for text in "bcd":
+        recorder.add("agent", chunk(text), 1.0, "s1")
+    assert told == []
+    for _ in range(2):
+        journal.allowed.release()
+    await recorder.flush()
+    assert journal.batches == [1, 3]
+    texts = [fact.text for _, _, facts in told for fact in facts if isinstance(fact, TextAdded)]
+    assert texts == list("abcd")
+    assert recorder.cursor == await journal.cursor()
+
+
+async def test_more_than_the_bound_waits_for_the_disk() -> None:
+    journal, recorder = await begin([], waiting=300)
+    recorder.add("agent", chunk("a"), 1.0, "s1")
+    await asyncio.sleep(0)
+    await recorder.ready()
+    for _ in range(3):
+        recorder.add("agent", chunk("b"), 1.0, "s1")
+    waiting = asyncio.create_task(recorder.ready())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    journal.allowed.release()
+    async with asyncio.timeout(20):
+        await waiting
+    journal.allowed.release()
+    await recorder.flush()
+    assert [one.n for one in await all_entries(journal)] == [1, 2, 3, 4]
+
+
+async def test_what_could_not_be_written_is_written_later_and_nothing_before_it() -> None:
+    told: Told = []
+    journal, recorder = await begin(told)
+    journal.failing = True
+    recorder.add("agent", chunk("a"), 1.0, "s1")
+    journal.allowed.release()
+    with pytest.raises(JournalFull):
+        await recorder.flush()
+    recorder.add("agent", chunk("b"), 1.0, "s1")
+    with pytest.raises(JournalFull):
+        await recorder.ready()
+    assert told == []
+    journal.failing = False
+    for _ in range(2):
+        journal.allowed.release()
+    await recorder.flush()
+    assert [one.n for one in await all_entries(journal)] == [1, 2]
+    assert [one.text for one in (await journal.rows("s1")).messages] == ["ab"]
+    await recorder.ready()
+
+
+async def test_frames_of_no_session_are_kept_too() -> None:
+    journal, recorder = await begin([])
+    recorder.add("agent", chunk("a"), 1.0)
+    journal.allowed.release()
+    await recorder.flush()
+    assert [one.session_id for one in await all_entries(journal)] == [None]
+    assert await journal.session_ids() == []

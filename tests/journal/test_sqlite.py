@@ -1,0 +1,356 @@
+"""The journal in a file: what outlives a process, what other processes see, and what happens when the disk does not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from dragoman.journal import schema, upkeep
+from dragoman.journal.entry import Entry
+from dragoman.journal.errors import JournalCorrupt, JournalError, JournalFull, JournalLocked, JournalReadOnly
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.words import Query
+from journal.talk import Talk, all_entries, entry, known
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal.db"
+
+
+# -- what stays
+
+
+async def test_everything_is_there_when_the_file_is_opened_again(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("hello", "hi ", "there")
+        talk.say("half a mess")
+        cursor = await talk.commit()
+        before, rows = await all_entries(journal), await journal.rows("s1")
+    async with await SqliteJournal.open(path) as journal:
+        assert await all_entries(journal) == before
+        assert await journal.stored_rows("s1") == rows
+        assert await journal.cursor() == cursor
+        assert await upkeep.verify(journal) == []
+
+
+async def test_the_file_is_for_its_owner_alone(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        await (await Talk.begin(journal)).commit()
+        for file in path.parent.iterdir():
+            assert file.stat().st_mode & 0o077 == 0, file
+
+
+async def test_each_commit_is_synced_where_power_may_fail(path: Path) -> None:
+    for durability, level in (("process", 1), ("power", 2)):
+        connection = schema.connect(path, durability)  # type: ignore[arg-type]  # of the two
+        assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+        connection.close()
+    async with await SqliteJournal.open(path, durability="power") as journal:
+        await known(journal)
+        await journal.append([entry(1)])
+        assert len(await all_entries(journal)) == 1
+
+
+async def test_rows_of_another_version_are_made_anew(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        for name in ("s1", "s2"):
+            talk = await Talk.begin(journal, name)
+            talk.turn("hello", "hi")
+            await talk.commit()
+        await journal.delete("s2", at=5.0)
+        rows, tombstones = await journal.rows("s1"), await journal.tombstones()
+        hits = await journal.search(Query(text="hello"))
+    file = sqlite3.connect(path)
+    file.executescript(
+        "UPDATE meta SET value = '0.old' WHERE key = 'rows'; ALTER TABLE messages RENAME COLUMN text TO words"
+    )
+    file.close()
+    async with await SqliteJournal.open(path) as journal:
+        assert set(await journal.stale()) == {"s1", "s2"}
+        assert await journal.rows("s1") == rows
+        assert await journal.search(Query(text="hello")) == hits
+        assert await journal.tombstones() == tombstones
+        assert await upkeep.verify(journal) == []
+
+
+async def test_damaged_rows_are_noticed_and_rebuilt(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("hello", "hi")
+        await talk.commit()
+        file = sqlite3.connect(path)
+        file.execute("UPDATE messages SET text = 'something else' WHERE kind = 'assistant'")
+        file.commit()
+        file.close()
+        assert await upkeep.verify(journal) == ["session s1: the messages are not what its frames say"]
+        file = sqlite3.connect(path)
+        file.execute("UPDATE messages SET text = 'hi' WHERE kind = 'assistant'")
+        file.commit()
+        file.execute("DELETE FROM acp_events WHERE seq = 3")
+        file.commit()
+        file.close()
+        assert "session s1 has 4 frames, 5 were appended" in await upkeep.verify(journal)
+
+
+async def test_nothing_of_a_deleted_session_is_left_in_the_files(path: Path) -> None:
+    # The last is as short as what the index is made of, and like nothing else in it.
+    words = ["zebrafinch", "capybara", "pangolin", "axolotl", "wolverine", "\ua66e\ua66e\ua66e"]
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal, "s1", cwd="/home/wolverine")
+        for _ in range(40):
+            talk.turn("say zebrafinch \ua66e\ua66e\ua66e", "and ", "capybara", " x" * 500)
+            await talk.commit()
+        diff = {"type": "diff", "path": "/a", "oldText": "pangolin" * 2000, "newText": "axolotl" * 2000}
+        talk.tool("t", title="pangolin", status="completed", content=[diff])
+        await talk.commit()
+        await journal.compress("s1")
+        other = await Talk.begin(journal, "s2")
+        other.turn("hello", "here I stay")
+        await other.commit()
+        await upkeep.rebuild(journal)
+        assert any(word.encode() in file.read_bytes() for word in words for file in path.parent.iterdir())
+        await journal.delete("s1", at=1.0)
+        for file in path.parent.iterdir():
+            data = file.read_bytes()
+            assert [word for word in words if word.encode() in data] == []
+        assert await journal.search(Query(text="zebrafinch")) == []
+        assert len(await journal.search(Query(text="stay"))) == 1
+        assert await upkeep.verify(journal) == []
+
+
+async def test_compressing_makes_the_file_smaller(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("go", *(f"word {n} " for n in range(20_000)))
+        await talk.commit()
+        await journal.vacuum()
+        before = size_of(path)
+        await journal.compress("s1")
+        await journal.vacuum()
+        assert size_of(path) < before * 0.6
+        assert await upkeep.verify(journal) == []
+
+
+# -- other processes
+
+
+@asynccontextmanager
+async def writer(path: Path, connection: str, count: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    tee = path.with_name(f"{connection}.tee")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "journal.writer_process", str(path), str(tee), connection, str(count)),
+        cwd=TESTS,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def test_a_reader_follows_what_another_process_writes(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal, asyncio.timeout(50):
+        seen: list[Entry] = []
+        pages = journal.subscribe(limit=50)
+        async with writer(path, "there", 20) as process:
+            async for page in pages:
+                seen.extend(page.entries)
+                if process.returncode is None and len(seen) > 100:
+                    await process.wait()
+                if process.returncode is not None and page.cursor == await journal.cursor():
+                    break
+            assert await process.wait() == 0
+        assert [one.n for one in seen] == list(range(1, len(seen) + 1))
+        assert [one.frame for one in seen] == path.with_name("there.tee").read_bytes().splitlines()
+        assert await upkeep.verify(journal) == []
+
+
+async def test_two_processes_write_to_one_file_and_harm_each_other_in_nothing(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal, asyncio.timeout(50):
+        async with writer(path, "a", 15) as first, writer(path, "b", 15) as second:
+            assert (await first.wait(), await second.wait()) == (0, 0)
+        entries = await all_entries(journal, limit=1000)
+        for name in ("a", "b"):
+            mine = [one for one in entries if one.connection_id == name]
+            assert [one.n for one in mine] == list(range(1, len(mine) + 1))
+            assert [one.frame for one in mine] == path.with_name(f"{name}.tee").read_bytes().splitlines()
+        assert await upkeep.verify(journal) == []
+
+
+async def test_a_writer_that_is_killed_leaves_a_prefix_that_rebuilds(path: Path) -> None:
+    chance = random.Random(4)
+    for number in range(4):
+        name = f"c{number}"
+        async with writer(path, name, 0) as process, asyncio.timeout(50):
+            assert process.stdout is not None
+            committed = 0
+            for _ in range(chance.randint(1, 30)):
+                committed = int(await process.stdout.readline())
+            process.send_signal(signal.SIGKILL)
+            rest = await process.stdout.read()
+            committed = int(rest.splitlines()[-1]) if rest.endswith(b"\n") else committed
+        async with await SqliteJournal.open(path) as journal:
+            entries = [one for one in await all_entries(journal, limit=1000) if one.connection_id == name]
+            assert len(entries) >= committed
+            assert [one.n for one in entries] == list(range(1, len(entries) + 1))
+            tee = path.with_name(f"{name}.tee").read_bytes().splitlines()
+            assert [one.frame for one in entries] == tee[: len(entries)]
+            assert await upkeep.verify(journal) == []
+            stored = {one: await journal.stored_rows(one) for one in await journal.session_ids()}
+            await upkeep.rebuild(journal)
+            assert {one: await journal.stored_rows(one) for one in await journal.session_ids()} == stored
+
+
+# -- what goes wrong
+
+
+async def test_a_full_disk_is_said_so_and_the_same_append_can_be_made_again(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        await talk.commit()
+        limit = journal._connection.execute("PRAGMA page_count").fetchone()[0] + 3
+        journal._connection.execute(f"PRAGMA max_page_count = {limit}")
+        talk.turn("hello", *("x" * 1000 for _ in range(200)))
+        with pytest.raises(JournalFull, match="disk is full"):
+            await talk.commit()
+        assert len(await all_entries(journal)) == 1
+        assert await upkeep.verify(journal) == []
+        with pytest.raises(JournalFull):
+            await talk.recorder.ready()
+        journal._connection.execute("PRAGMA max_page_count = 1000000")
+        talk.say("and on")
+        await talk.commit()
+        entries = await all_entries(journal, limit=1000)
+        assert [one.n for one in entries] == list(range(1, 206))
+        assert await upkeep.verify(journal) == []
+
+
+async def test_a_file_that_another_holds_is_waited_for_and_then_given_up(path: Path) -> None:
+    async with await SqliteJournal.open(path, busy=0.05) as journal:
+        await known(journal)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(JournalLocked, match="another process"):
+            await journal.append([entry(1)])
+        assert await all_entries(journal) == []
+        other.execute("ROLLBACK")
+        other.close()
+        await journal.append([entry(1)])
+        assert len(await all_entries(journal)) == 1
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may write everything; somebody else may not."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that somebody else can look into; pytest's own cannot."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def lock_up(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.chmod(0o444)
+    folder.chmod(0o555)
+
+
+async def test_a_file_that_may_not_be_written_is_said_so(open_folder: Path) -> None:
+    path = open_folder / "journal.db"
+    async with await SqliteJournal.open(path) as journal:
+        await known(journal)
+    lock_up(open_folder)
+    with somebody_else():
+        with pytest.raises(JournalReadOnly) as told:
+            await SqliteJournal.open(path)
+        assert str(path) in str(told.value)
+        assert told.value.guidance
+        with pytest.raises(JournalReadOnly):
+            await SqliteJournal.open(open_folder / "another.db")
+
+
+def damage(path: Path) -> None:
+    size = size_of(path)
+    with path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(os.urandom(size // 4))
+
+
+async def test_a_damaged_page_is_said_so(path: Path) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("go", *(f"word {n} " for n in range(3000)))
+        await talk.commit()
+    damage(path)
+
+    async def read() -> None:
+        async with await SqliteJournal.open(path) as journal:
+            assert await journal.check() != []
+            await all_entries(journal, limit=1000)
+
+    with pytest.raises(JournalCorrupt, match="damaged"):
+        await read()
+
+
+def something_else(path: Path, what: str) -> None:
+    if what == "text":
+        path.write_bytes(b"Dear diary, " * 1000)
+    elif what == "folder":
+        path.mkdir()
+    else:
+        file = sqlite3.connect(path)
+        file.execute("CREATE TABLE mine(x)" if what == "database" else "PRAGMA user_version = 99")
+        file.commit()
+        file.close()
+
+
+def contents(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
+
+
+@pytest.mark.parametrize("what", ["text", "database", "newer", "folder"])
+async def test_what_is_no_journal_of_ours_is_left_alone(path: Path, what: str) -> None:
+    if what == "newer":
+        async with await SqliteJournal.open(path):
+            pass
+    something_else(path, what)
+    before = contents(path)
+    with pytest.raises(JournalError) as told:
+        await SqliteJournal.open(path)
+    assert str(path) in str(told.value)
+    if what != "database":
+        assert contents(path) == before

@@ -1,0 +1,158 @@
+"""Whatever happens to a transcript of Claude Code on its way here: the same frames, or at least no harm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.translate.claude import ClaudeTranslator
+from dragoman.translate.translator import Frame
+from dragoman.wire.framing import LineFramer
+from translate.claude_talk import SESSION, Transcript, folds, translated
+
+
+def _everything() -> list[bytes]:
+    """A transcript with all that is known of them."""
+    told = Transcript()
+    told.bare("summary", summary="Of another conversation", leafUuid="elsewhere")
+    told.bare("permission-mode", permissionMode="default")
+    told.user("Go", permissionMode="default")
+    told.said({"type": "thinking", "thinking": "hm", "signature": "x"}, stop="tool_use")
+    told.text("I will.", stop="tool_use")
+    told.call("Bash", {"command": "ls", "description": "List"})
+    told.result("a\nb", {"stdout": "a\nb", "stderr": "", "interrupted": False, "isImage": False})
+    told.call("Edit", {"file_path": "/home/ada/proj/a", "old_string": "x", "new_string": "y"}, "toolu_2")
+    hunk = {"oldStart": 1, "newStart": 1, "lines": [" a", "-x", "+y", "\\ No newline at end of file"]}
+    told.result("ok", {"filePath": "/home/ada/proj/a", "structuredPatch": [hunk]}, "toolu_2")
+    told.call("TodoWrite", {"todos": [{"content": "A", "status": "in_progress", "activeForm": "Doing A"}]}, "toolu_3")
+    told.result("ok", {"oldTodos": [], "newTodos": []}, "toolu_3")
+    told.call("TaskCreate", {"subject": "B"}, "toolu_4")
+    told.result("ok", {"task": {"id": "1", "subject": "B"}}, "toolu_4")
+    told.call("Task", {"description": "Look", "prompt": "Look!"}, "toolu_5")
+    side: dict[str, Any] = {"isSidechain": True}
+    root = told.user("Look!", parentUuid=None, **side)
+    told.text("Seen.", id="msg_s", parentUuid=root, **side)
+    told.result([{"type": "text", "text": "Seen."}], {"status": "completed", "agentId": "a1"}, "toolu_5")
+    told.add("progress", data={"type": "bash_progress"}, parentToolUseID="toolu_1")
+    told.add("attachment", attachment={"type": "queued_command", "prompt": "Quick", "commandMode": "prompt"})
+    told.text("Done.", id="msg_2")
+    told.add("system", subtype="turn_duration", durationMs=1)
+    told.user("<command-name>/cost</command-name>")
+    told.user("<local-command-stdout>two dollars</local-command-stdout>")
+    told.add("system", subtype="compact_boundary", compactMetadata={"trigger": "auto"})
+    told.user("This session is being continued", isCompactSummary=True)
+    told.user([{"type": "text", "text": "More"}])
+    told.call("Bash", {"command": "sleep 9"}, "toolu_6", id="msg_3")
+    told.user([{"type": "text", "text": "[Request interrupted by user]"}])
+    told.user("Again")
+    told.text("API Error", model="<synthetic>", isApiErrorMessage=True)
+    told.bare("ai-title", aiTitle="Going")
+    told.bare("cost-state", totalCostUSD=0.1)
+    told.bare("weather", sky="blue")
+    return told.lines
+
+
+LINES = _everything()
+DATA = b"".join(line + b"\n" for line in LINES)
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-1e9, 1e9) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _fed(pieces: Sequence[bytes]) -> list[Frame]:
+    """As a file that grows piece by piece: only whole lines count."""
+    framer = LineFramer()
+    translator = ClaudeTranslator(PurePath(f"{SESSION}.jsonl"))
+    frames: list[Frame] = []
+    position = 0
+    for piece in pieces:
+        for line in framer.feed(piece):
+            assert isinstance(line, bytes)
+            frames.extend(translator.feed(line, position))
+            position += len(line) + 1
+    return frames
+
+
+@given(st.lists(st.integers(0, len(DATA)), max_size=20))
+@settings(max_examples=60)
+def test_any_split_into_appends_gives_the_same_frames(cuts: list[int]) -> None:
+    places = [0, *sorted(cuts), len(DATA)]
+    pieces = [DATA[begin:end] for begin, end in pairwise(places)]
+    assert _fed(pieces) == _fed([DATA])
+
+
+@given(st.integers(0, len(LINES)))
+def test_the_frames_of_the_first_lines_are_a_prefix_of_all_frames(count: int) -> None:
+    whole = translated(LINES, finish=False)
+    first = translated(LINES[:count], finish=False)
+    assert whole[: len(first)] == first
+
+
+@given(st.integers(0, len(DATA)))
+@settings(max_examples=100)
+def test_a_file_cut_anywhere_gives_whole_frames_and_no_open_run(place: int) -> None:
+    _no_harm(DATA[:place].split(b"\n"))
+
+
+@given(st.data())
+@settings(max_examples=100)
+def test_lines_that_come_twice_or_in_another_order_do_no_harm(data: st.DataObject) -> None:
+    lines = list(LINES)
+    for _ in range(data.draw(st.integers(0, 8))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        if data.draw(st.booleans()):
+            lines.insert(data.draw(st.integers(0, len(lines))), lines[place])
+        else:
+            # As far as real files have it: a line or two.
+            lines.insert(min(place + data.draw(st.integers(1, 2)), len(lines)), lines.pop(place))
+    _no_harm(lines)
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_values_of_any_type_anywhere_do_no_harm(data: st.DataObject) -> None:
+    lines = list(LINES)
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        record = msgspec.json.decode(lines[place])
+        _replace_something(data, record)
+        lines[place] = msgspec.json.encode(record)
+    _no_harm(lines)
+
+
+@given(st.lists(st.binary(max_size=30), max_size=5))
+def test_bytes_of_any_kind_do_no_harm(noise: list[bytes]) -> None:
+    lines = [piece for part in noise for piece in part.split(b"\n")]
+    _no_harm([*lines, *LINES[:6], *lines])
+
+
+def _replace_something(data: st.DataObject, value: Any) -> None:
+    while True:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        inner = value[key]
+        if isinstance(inner, dict | list) and inner and data.draw(st.booleans()):
+            value = inner
+            continue
+        value[key] = data.draw(values)
+        return
+
+
+def _no_harm(lines: Sequence[bytes]) -> None:
+    frames = translated([line for line in lines if line])
+    for fold in folds(frames).values():
+        assert all(run.status != "running" for run in fold.runs.values())
+    prompts = [frame.line for frame in frames if frame.kind == "session/prompt" and frame.direction == "out"]
+    ids = [msgspec.json.decode(line)["id"] for line in prompts]
+    assert len(ids) == len(set(ids))

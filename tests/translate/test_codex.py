@@ -1,0 +1,601 @@
+"""Codex's transcripts as conversations: messages, runs, settings, tokens, forks, sub-agents, and what nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.translate.codex import CodexTranslator
+from dragoman.translate.translator import Frame, provider
+from dragoman.wire.vocabulary import ImageContent, ResourceLink
+from translate.claude_talk import folds, updates
+from translate.codex_talk import (
+    FOLDER,
+    NAME,
+    OWN_TURN,
+    PARENT,
+    PARENTS_TURN,
+    THREAD,
+    Transcript,
+    natives,
+    spoken,
+    translated,
+)  # fmt: skip
+
+
+def _runs(transcript: Transcript) -> list[tuple[str, str | None]]:
+    return [(run.status, run.stop_reason) for run in transcript.fold().runs.values()]
+
+
+# -- words
+
+
+def test_a_turn_told_by_events_and_items_is_told_once() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("What is this?")
+    transcript.thought("**Look**", "**Again**", id="rs_1")
+    transcript.text("A test.")
+    transcript.ended(last_agent_message="A test.")
+    fold = transcript.fold()
+    assert spoken(fold) == [
+        ("user", "What is this?"),
+        ("thought", "**Look**\n\n**Again**"),
+        ("assistant", "A test."),
+    ]
+    assert _runs(transcript) == [("success", "end_turn")]
+
+
+def test_words_that_repeat_are_not_lost() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Twice")
+    transcript.text("Yes.")
+    transcript.text("Yes.")
+    transcript.ended()
+    assert spoken(transcript.fold())[1:] == [("assistant", "Yes."), ("assistant", "Yes.")]
+
+
+def test_what_events_alone_tell_is_told_when_the_turn_is_over() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.event("agent_reasoning", text="Only an event")
+    transcript.event("turn_aborted", reason="interrupted")
+    assert spoken(transcript.fold()) == [("user", "Go"), ("thought", "Only an event")]
+
+
+def test_paginated_items_and_response_items_with_one_id_are_one_message() -> None:
+    transcript = Transcript(history_mode="paginated", cli_version="0.166.0")
+    transcript.started()
+    transcript.item("message", role="user", id="msg_0", content=[{"type": "input_text", "text": "Go"}])
+    transcript.completed("UserMessage", id="u", content=[{"type": "text", "text": "Go"}])
+    transcript.completed("Reasoning", id="rs_1", summary_text=["Hm"], raw_content=[])
+    transcript.item("reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "Hm"}])
+    transcript.completed("AgentMessage", id="msg_1", content=[{"type": "Text", "text": "Done."}])
+    transcript.item("message", id="msg_1", role="assistant", content=[{"type": "output_text", "text": "Done."}])
+    transcript.ended()
+    assert spoken(transcript.fold()) == [("user", "Go"), ("thought", "Hm"), ("assistant", "Done.")]
+
+
+def test_messages_with_empty_ids_are_each_their_own() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    for words in ("One", "Two"):
+        transcript.item("reasoning", id="", summary=[], content=[{"type": "reasoning_text", "text": words}])
+    transcript.ended()
+    assert spoken(transcript.fold())[1:] == [("thought", "One"), ("thought", "Two")]
+
+
+def test_injected_context_is_not_told() -> None:
+    transcript = Transcript()
+    for text in ("<environment_context>x</environment_context>", "# AGENTS.md instructions", "<turn_aborted>"):
+        transcript.item("message", role="user", content=[{"type": "input_text", "text": text}])
+    transcript.item("message", role="developer", content=[{"type": "input_text", "text": "Obey."}])
+    transcript.run("Hello")
+    assert spoken(transcript.fold()) == [("user", "Hello"), ("assistant", "Done.")]
+
+
+def test_without_events_prompts_are_what_stands_in_the_users_place() -> None:
+    transcript = Transcript()
+    for words in ("One", "Two"):
+        for text in ("<environment_context>x</environment_context>", words):
+            transcript.item("message", role="user", content=[{"type": "input_text", "text": text}])
+        transcript.item("message", role="assistant", content=[{"type": "output_text", "text": "Done."}])
+    assert [text for _, text in spoken(transcript.fold())] == ["One", "Done.", "Two", "Done."]
+
+
+def test_what_an_editor_puts_around_a_prompt_is_kept_beside_it() -> None:
+    transcript = Transcript()
+    context = "# Context from my IDE setup:\n\n## Active file: a.py\n"
+    transcript.run(f"{context}\n## My request for Codex:\nFix it\n")
+    assert spoken(transcript.fold())[0] == ("user", "Fix it")
+    (asked,) = [frame for frame in transcript.frames() if (frame.kind, frame.direction) == ("session/prompt", "out")]
+    assert msgspec.json.decode(asked.line)["params"]["_meta"]["native"]["context"] == context.rstrip()
+
+
+def test_images_of_a_prompt_are_images_and_links() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("See", images=["data:image/jpeg;base64,QUJD"], local_images=["/tmp/a.png"])
+    transcript.text("I see.")
+    transcript.ended()
+    blocks = transcript.fold().messages[0].blocks
+    assert blocks == [
+        ImageContent(data="QUJD", mime_type="image/jpeg"),
+        ResourceLink(name="a.png", uri="file:///tmp/a.png"),
+    ]
+
+
+def test_encrypted_thoughts_are_not_told() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.item("reasoning", summary=[], content=None, encrypted_content="gAAAA")
+    transcript.text("Done.")
+    transcript.ended()
+    assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
+
+
+# -- runs
+
+
+def test_words_typed_into_a_running_turn_join_it() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.text("Going.")
+    transcript.prompt("Faster")
+    transcript.text("Done.")
+    transcript.ended()
+    assert _runs(transcript) == [("success", "end_turn")]
+    assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
+
+
+def test_without_turns_a_run_ends_with_the_next_prompt_or_the_file() -> None:
+    transcript = Transcript(cli_version="0.40.0")
+    for prompt in ("One", "Two"):
+        transcript.prompt(prompt)
+        transcript.text("Done.")
+    transcript.prompt("Three")
+    transcript.call("shell", {"command": ["ls"]})
+    assert _runs(transcript) == [("success", "end_turn"), ("success", "end_turn"), ("error", None)]
+
+
+def test_a_turn_that_the_file_leaves_open_was_cut() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.text("Going.")
+    (run,) = transcript.fold().runs.values()
+    assert run.status == "error"
+    assert run.error is not None
+    assert run.error.data == {"reason": "interrupted"}
+
+
+def test_a_turn_that_begins_while_another_is_open_cuts_it() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.run("Again")
+    assert _runs(transcript) == [("error", None), ("success", "end_turn")]
+
+
+def test_an_aborted_turn_is_cancelled_and_its_open_calls_failed() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.call("exec_command", {"cmd": "sleep 99"})
+    transcript.event("turn_aborted", reason="interrupted")
+    assert _runs(transcript) == [("cancelled", "cancelled")]
+    assert transcript.tool().status == "failed"
+
+
+@pytest.mark.parametrize("told_by", ["event", "end", "both"])
+def test_an_error_ends_the_run_with_it_and_is_told_once(told_by: str) -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    error = {"message": "No more.", "codex_error_info": "usage_limit_exceeded"}
+    if told_by != "end":
+        transcript.event("error", **error)
+    transcript.ended(**({} if told_by == "event" else {"error": error}))
+    (run,) = transcript.fold().runs.values()
+    assert run.status == "error"
+    assert run.error is not None
+    assert (run.error.message, run.error.data) == ("No more.", {"codexErrorInfo": "usage_limit_exceeded"})
+    assert [notice["title"] for notice in updates(transcript.frames(), "notice")] == ["No more."]
+
+
+def test_a_turn_that_nobody_asked_for_is_a_run_without_words() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.text("I went on.")
+    transcript.ended()
+    assert _runs(transcript) == [("success", "end_turn")]
+    assert spoken(transcript.fold()) == [("user", ""), ("assistant", "I went on.")]
+
+
+def test_what_another_agent_asks_is_the_prompt_of_its_turn() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.item("agent_message", id="m1", author="/root", recipient="/root/child",
+                    content=[{"type": "input_text", "text": "Look at it."}])  # fmt: skip
+    transcript.text("Seen.")
+    transcript.ended()
+    assert spoken(transcript.fold()) == [("user", "Look at it."), ("assistant", "Seen.")]
+
+
+def test_a_reviews_prompt_is_told_once_though_two_records_have_it() -> None:
+    transcript = Transcript()
+    transcript.event("entered_review_mode", user_facing_hint="current changes")
+    transcript.started()
+    transcript.event("user_message", message="Review it.")
+    transcript.event("user_message", message="Review it.")
+    transcript.event("exited_review_mode", review_output=None)
+    transcript.text("Fine.")
+    transcript.ended()
+    assert spoken(transcript.fold()) == [("user", "Review it."), ("assistant", "Fine.")]
+
+
+# -- tokens
+
+
+def test_counts_that_grow_become_what_each_run_cost() -> None:
+    transcript = Transcript()
+    for total, last in ((100, 100), (300, 150)):
+        transcript.started()
+        transcript.prompt("Go")
+        transcript.text("Done.")
+        transcript.tokens(total, last)
+        transcript.tokens(total, last)
+        transcript.ended()
+    usages = [run.usage for run in transcript.fold().runs.values()]
+    assert [usage.total_tokens for usage in usages if usage] == [100, 200]
+    assert [usage.cached_tokens for usage in usages if usage] == [50, 100]
+    assert [usage.input_tokens for usage in usages if usage] == [40, 100]
+    assert [update["used"] for update in updates(transcript.frames(), "usage_update")] == [100, 150]
+
+
+def test_a_count_that_goes_back_is_summed_by_its_requests() -> None:
+    transcript = Transcript()
+    transcript.run()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.tokens(1000, 1000)
+    transcript.tokens(70, 70)
+    transcript.tokens(70, 70)
+    transcript.text("Done.")
+    transcript.ended()
+    usage = list(transcript.fold().runs.values())[-1].usage
+    assert usage is not None
+    assert usage.total_tokens == 1070
+
+
+def test_a_run_without_counts_reports_none() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.event("token_count", info=None)
+    transcript.text("Done.")
+    transcript.ended()
+    (run,) = transcript.fold().runs.values()
+    assert run.usage is not None
+    assert (run.usage.total_tokens, run.usage.context_used) == (None, None)
+
+
+def test_a_run_that_was_cut_tells_its_tokens_in_the_error() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.tokens(100, 100)
+    (run,) = transcript.fold().runs.values()
+    assert run.error is not None
+    assert run.error.data["usage"]["totalTokens"] == 100
+
+
+# -- the thread
+
+
+def test_the_first_frames_open_the_session_with_what_the_transcript_tells_of_it() -> None:
+    transcript = Transcript(git={"branch": "main"}, source="cli")
+    transcript.run()
+    asked, answered, *_ = transcript.frames()
+    assert (asked.kind, asked.direction, asked.session_id) == ("session/new", "out", THREAD)
+    params = msgspec.json.decode(asked.line)["params"]
+    assert params["cwd"] == FOLDER
+    native = params["_meta"]["native"]
+    assert (native["provider"], native["version"], native["git"]) == ("codex", "0.118.0", {"branch": "main"})
+    assert msgspec.json.decode(answered.line)["result"] == {"sessionId": THREAD}
+    assert asked.at == 1775938980.0
+
+
+def test_a_beginning_told_again_changes_nothing() -> None:
+    transcript = Transcript()
+    transcript.run()
+    transcript.began(cwd="/elsewhere")
+    transcript.run("Again")
+    assert [frame.kind for frame in transcript.frames()].count("session/new") == 2
+    assert len(transcript.fold().runs) == 2
+
+
+def test_settings_are_told_when_they_change() -> None:
+    transcript = Transcript()
+    context: dict[str, Any] = {
+        "cwd": FOLDER, "model": "gpt-5.5", "effort": "high", "approval_policy": "on-request",
+        "sandbox_policy": {"mode": "workspace-write"},
+    }  # fmt: skip
+    transcript.add("turn_context", **context)
+    transcript.add("turn_context", **context)
+    transcript.add("turn_context", **{**context, "approval_policy": "never",
+                                      "sandbox_policy": {"type": "danger-full-access"}})  # fmt: skip
+    transcript.event("thread_settings_applied", thread_settings={"model": "gpt-6"})
+    told = [
+        {option["id"]: option["currentValue"] for option in update["configOptions"]}
+        for update in updates(transcript.frames(), "config_option_update")
+    ]
+    assert told == [
+        {"mode": "workspace-write", "model": "gpt-5.5", "reasoning_effort": "high"},
+        {"mode": "agent-full-access", "model": "gpt-5.5", "reasoning_effort": "high"},
+        {"mode": "agent-full-access", "model": "gpt-6", "reasoning_effort": "high"},
+    ]
+
+
+def test_a_thread_is_called_by_its_first_prompt_until_it_has_a_name() -> None:
+    transcript = Transcript()
+    transcript.run("Say\n  hello")
+    assert transcript.fold().title == "Say hello"
+    transcript.event("thread_name_updated", thread_name="Greeting")
+    assert transcript.fold().title == "Greeting"
+
+
+def test_the_index_of_threads_tells_the_name_and_its_last_line_counts() -> None:
+    transcript = Transcript()
+    transcript.run("Hello")
+    lines = [{"id": THREAD, "thread_name": name} for name in ("Old", "New")] + [{"id": PARENT, "thread_name": "Other"}]
+    index = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    frames = transcript.frames(index)
+    assert folds(frames)[THREAD].title == "New"
+    assert len(frames) == len(transcript.frames())  # who has some of the frames can leave out as many
+
+
+def test_a_compaction_is_told_once() -> None:
+    transcript = Transcript()
+    for _ in range(2):
+        transcript.started()
+        transcript.prompt("Go")
+        transcript.add("compacted", message="", replacement_history=[{"type": "message", "role": "user"}])
+        transcript.event("context_compacted")
+        transcript.text("Done.")
+        transcript.ended()
+    assert len(updates(transcript.frames(), "compaction_update")) == 2
+    assert len(transcript.fold().messages) == 4
+
+
+def test_a_plan_of_plan_mode_is_a_document() -> None:
+    transcript = Transcript()
+    transcript.completed("Plan", id="p1", text="# Plan")
+    assert transcript.fold().plans["p1"].markdown == "# Plan"
+
+
+# -- forks and sub-agents
+
+
+def _fork(**meta: Any) -> Transcript:
+    """A thread that begins with its parent's, all of it written at once."""
+    transcript = Transcript(forked_from_id=PARENT, **meta)
+    transcript.began(id=PARENT)
+    transcript.started(PARENTS_TURN)
+    transcript.prompt("The parent's")
+    transcript.call("exec_command", {"cmd": "make"}, "call_p")
+    transcript.output("Process exited with code 0", "call_p")
+    transcript.tokens(500, 500)
+    transcript.text("The parent's answer.")
+    transcript.ended()
+    transcript.started(OWN_TURN)
+    transcript.prompt("Its own")
+    transcript.tokens(620, 120)
+    transcript.text("Its own answer.")
+    transcript.ended()
+    return transcript
+
+
+def _spawned(**fields: Any) -> dict[str, Any]:
+    return {"subagent": {"thread_spawn": {"parent_thread_id": PARENT, "depth": 1, **fields}}}
+
+
+def test_a_sub_agent_does_not_tell_its_parents_history() -> None:
+    transcript = _fork(source=_spawned(), agent_nickname="Ada")
+    fold = transcript.fold()
+    assert spoken(fold) == [("user", "Its own"), ("assistant", "Its own answer.")]
+    assert not list(fold.tool_calls)
+    (run,) = fold.runs.values()
+    assert run.usage is not None
+    assert run.usage.total_tokens == 120
+    params = msgspec.json.decode(transcript.frames()[0].line)["params"]
+    assert params["_meta"]["codex"] == {"parentSessionId": PARENT, "forkedFromId": PARENT, "agentNickname": "Ada"}
+
+
+def test_a_fork_of_the_users_tells_its_history_as_such() -> None:
+    fold = _fork(source="cli").fold()
+    assert [(message.text, message.replayed) for message in fold.messages] == [
+        ("The parent's", True),
+        ("The parent's answer.", True),
+        ("Its own", False),
+        ("Its own answer.", False),
+    ]
+    assert [call.replayed for call in fold.tool_calls] == [True]
+    (run,) = fold.runs.values()
+    assert run.usage is not None
+    assert run.usage.total_tokens == 120
+
+
+def test_a_file_that_says_where_its_own_history_begins_is_believed() -> None:
+    transcript = Transcript(begun=False)
+    transcript.line(type="session_meta", ordinal=0, payload={
+        "id": THREAD, "cwd": FOLDER, "source": _spawned(), "subagent_history_start_ordinal": 3})  # fmt: skip
+    for ordinal, words in enumerate(("One", "Two", "Three", "Four"), 1):
+        transcript.line(type="response_item", ordinal=ordinal, payload={
+            "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": words}]})  # fmt: skip
+    assert [text for _, text in spoken(transcript.fold())] == ["Three", "Four"]
+
+
+def test_a_thread_that_refers_to_its_parents_history_has_no_copy_of_it() -> None:
+    transcript = Transcript(forked_from_id=PARENT, history_base={"thread_id": PARENT, "end_ordinal_exclusive": 7})
+    transcript.prompt("Its own")
+    assert spoken(transcript.fold()) == [("user", "Its own")]
+
+
+def test_sub_agents_are_told_when_they_are_spawned_and_when_they_are_done() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.call("spawn_agent", {"message": "Look!"})
+    transcript.event("collab_agent_spawn_end", call_id="call_1", new_thread_id="t2", new_agent_nickname="Ada",
+                     prompt="Look!", status="pending_init")  # fmt: skip
+    transcript.output('{"agent_id": "t2", "nickname": "Ada"}')
+    transcript.event("collab_waiting_end", agent_statuses=[{"thread_id": "t2", "status": {"completed": "Seen."}}])
+    transcript.ended()
+    agents = updates(transcript.frames(), "subagent_update")
+    assert [(agent["sessionId"], agent["state"]["state"]) for agent in agents] == [("t2", "running"), ("t2", "idle")]
+    assert agents[0]["_meta"]["codex"] == {"parentToolUseId": "call_1"}
+    call = transcript.tool()
+    assert (call.title, call.kind, call.status) == ("spawnAgent", "other", "completed")
+
+
+# -- flat files
+
+
+def _flat(*items: dict[str, Any]) -> list[bytes]:
+    meta: dict[str, Any] = {"id": THREAD, "timestamp": "2025-08-19T08:25:08.061Z", "instructions": None, "git": {}}
+    return [msgspec.json.encode(line) for line in (meta, {"record_type": "state"}, *items)]
+
+
+def _said(role: str, text: str) -> dict[str, Any]:
+    return {"type": "message", "id": None, "role": role, "content": [{"type": "input_text", "text": text}]}
+
+
+def test_a_flat_file_is_a_conversation() -> None:
+    lines = _flat(
+        _said("user", "<environment_context>\n<cwd>/home/ada/flat</cwd>\n</environment_context>"),
+        _said("user", "Hello"),
+        {"type": "function_call", "name": "shell", "arguments": '{"command":["bash","-lc","ls"]}', "call_id": "c"},
+        {"type": "function_call_output", "call_id": "c", "output": '{"output":"a","metadata":{"exit_code":0}}'},
+        _said("assistant", "Hi."),
+    )
+    frames = translated(lines)
+    fold = folds(frames)[THREAD]
+    assert spoken(fold) == [("user", "Hello"), ("assistant", "Hi.")]
+    assert [run.status for run in fold.runs.values()] == ["success"]
+    assert msgspec.json.decode(frames[0].line)["params"]["cwd"] == "/home/ada/flat"
+    assert [call.title for call in fold.tool_calls] == ["List files"]
+    assert {frame.at for frame in frames} == {1755591908.061}
+
+
+def test_a_flat_file_of_its_first_line_alone_is_a_session() -> None:
+    assert translated(_flat()[:1], finish=False) == []
+    assert [frame.kind for frame in translated(_flat()[:1])] == ["session/new", "session/new"]
+
+
+# -- what nobody knows, and what happened to lines
+
+
+def test_what_nobody_knows_is_kept_and_counted() -> None:
+    transcript = Transcript()
+    transcript.event("weather", sky="blue")
+    transcript.item("dream")
+    transcript.completed("Wish", id="w")
+    transcript.add("omen")
+    translator = CodexTranslator(PurePath(NAME))
+    frames = [frame for line in transcript.lines for frame in translator.feed(line, 0)]
+    kinds = ["event_msg/weather", "response_item/dream", "event_msg/item_completed/Wish", "omen"]
+    assert [native["kind"] for native in natives(frames)] == kinds
+    assert dict(translator.unknown) == dict.fromkeys(kinds, 1)
+    assert natives(frames)[0]["record"]["payload"] == {"type": "weather", "sky": "blue"}
+
+
+def test_what_the_program_notes_for_itself_is_known_and_silent() -> None:
+    transcript = Transcript()
+    for kind in ("world_state", "token_usage_record", "inter_agent_communication_metadata"):
+        transcript.add(kind)
+    transcript.item("ghost_snapshot")
+    assert [frame.kind for frame in transcript.frames()] == ["session/new", "session/new"]
+
+
+def test_two_records_on_one_line_are_both_told() -> None:
+    transcript = Transcript()
+    transcript.run()
+    lines = transcript.lines
+    glued = [*lines[:1], lines[1] + lines[2] + lines[3], *lines[4:]]
+    assert spoken(folds(translated(glued))[THREAD]) == spoken(transcript.fold())
+
+
+def test_a_line_that_comes_twice_is_told_once() -> None:
+    transcript = Transcript()
+    transcript.run()
+    twice = [line for line in transcript.lines for _ in range(2)]
+    assert len(translated(twice)) == len(transcript.frames())
+
+
+def test_a_line_that_is_no_record_is_kept() -> None:
+    frames = translated([*Transcript().lines, b'{"timestamp": "2026', b"[1, 2]"])
+    assert [(native["kind"], native["record"]) for native in natives(frames)] == [
+        ("unreadable", '{"timestamp": "2026'),
+        ("unreadable", [1, 2]),
+    ]
+
+
+def test_a_field_of_another_type_costs_that_field_alone() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.item("message", role="user", id=7, content=[{"type": "input_text", "text": "Go"}])
+    transcript.event("user_message", message="Go", images=3, turn_id=[])
+    transcript.item("message", role="assistant", phase=1, content=[3, {"type": "output_text", "text": "Done."}])
+    transcript.ended()
+    assert spoken(transcript.fold()) == [("user", "Go"), ("assistant", "Done.")]
+
+
+def test_a_file_without_its_beginning_is_known_by_its_name() -> None:
+    transcript = Transcript()
+    transcript.run()
+    frames = translated(transcript.lines[1:])
+    assert {frame.session_id for frame in frames} == {THREAD}
+
+
+def test_a_finished_file_may_grow() -> None:
+    transcript = Transcript()
+    transcript.run()
+    transcript.started()
+    transcript.prompt("More")
+    transcript.text("More.")
+    transcript.ended()
+    translator = CodexTranslator(PurePath(NAME))
+    frames: list[Frame] = []
+    position = 0
+    for line in transcript.lines:
+        frames.extend(translator.feed(line, position))
+        assert list(translator.finish()) == list(translator.finish())
+        position += len(line) + 1
+    assert frames == transcript.frames(finish=False)
+
+
+# -- the provider
+
+
+def test_the_provider_finds_its_files_and_their_index() -> None:
+    codex = provider("codex")
+    assert codex.folders({}, Path("/home/ada")) == (
+        Path("/home/ada/.codex/sessions"),
+        Path("/home/ada/.codex/archived_sessions"),
+    )
+    (sessions, _) = codex.folders({"CODEX_HOME": "/srv/codex"}, Path("/home/ada"))
+    path = sessions / "2026" / "04" / "11" / NAME
+    assert codex.reads(path)
+    assert codex.reads(path.with_name(f"{NAME}.zst"))
+    assert not codex.reads(path.with_name("history.jsonl"))
+    assert codex.sidecar(path) == Path("/srv/codex/session_index.jsonl")
+    assert codex.sidecar(PurePath("elsewhere.jsonl")) is None

@@ -1,0 +1,263 @@
+"""Whatever happens to a transcript of Codex on its way here: the same frames, or at least no harm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.translate.codex import CodexTranslator
+from dragoman.translate.translator import Frame
+from dragoman.wire.framing import LineFramer
+from translate.claude_talk import folds
+from translate.codex_talk import FOLDER, NAME, PARENT, PARENTS_TURN, Transcript, translated
+
+PATCH = "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch"
+
+
+def _legacy() -> list[bytes]:
+    """A thread with an envelope and events: all that is known of them."""
+    told = Transcript(forked_from_id=PARENT, source="cli")
+    told.began(id=PARENT)
+    told.started(PARENTS_TURN)
+    told.prompt("Before")
+    told.text("Before.")
+    told.tokens(50, 50)
+    told.ended()
+    told.started()
+    told.add("turn_context", cwd=FOLDER, model="gpt-5.5", effort="high", approval_policy="never",
+             sandbox_policy={"mode": "read-only"}, collaboration_mode={"mode": "plan"})  # fmt: skip
+    told.prompt("# Context from my IDE setup:\n\n## My request for Codex:\nGo", images=["data:image/png;base64,QUJD"])
+    told.thought("One", "Two")
+    told.text("I will.", id="msg_1", phase="commentary")
+    told.call("shell", {"command": ["bash", "-lc", "ls"]})
+    told.output('{"output":"a","metadata":{"exit_code":0}}')
+    told.call("exec_command", {"cmd": "make"}, "call_2")
+    told.output("Chunk ID: a\nWall time: 1 seconds\nProcess running with session ID 7\nOutput:\none", "call_2")
+    told.call("write_stdin", {"session_id": 7, "chars": "y"}, "call_3")
+    told.output("Chunk ID: a\nWall time: 1 seconds\nProcess exited with code 1\nOutput:\ntwo", "call_3")
+    told.custom("apply_patch", PATCH, "call_4")
+    changes = {"/a": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-x\n+y\n", "move_path": None}}
+    told.event("patch_apply_end", call_id="call_4", success=True, changes=changes, stdout="Success.")
+    told.output("Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.", "call_4")
+    told.call("update_plan", {"plan": [{"step": "A", "status": "in_progress"}]}, "call_5")
+    told.output("Plan updated", "call_5")
+    told.call("_fetch", {"x": 1}, "call_6", namespace="mcp__apps")
+    told.event("mcp_tool_call_end", call_id="call_6", invocation={"server": "apps", "tool": "fetch", "arguments": {}},
+               result={"Ok": {"content": [{"type": "text", "text": "x"}]}})  # fmt: skip
+    told.event("web_search_end", call_id="ws_1", query="q", action={"type": "search", "query": "q"})
+    told.item("web_search_call", status="completed", action={"type": "search", "query": "q"})
+    told.call("spawn_agent", {"message": "Look"}, "call_7")
+    told.event("collab_agent_spawn_end", call_id="call_7", new_thread_id="t2", new_agent_nickname="Ada", prompt="Look")
+    told.event("collab_waiting_end", agent_statuses=[{"thread_id": "t2", "status": {"completed": "x"}}])
+    told.custom("exec", 'tools.exec_command({cmd: "ls"})', "call_8")
+    told.output([{"type": "input_text", "text": "Script running with cell ID 3\nWall time 1 s\nOutput:\n"}], "call_8")
+    told.event("exec_command_end", call_id="call_9", command=["make"], cwd=FOLDER, exit_code=2, duration={"secs": 1},
+               parsed_cmd=[{"type": "unknown", "cmd": "make"}], aggregated_output="no", status="failed")  # fmt: skip
+    told.tokens(170, 120)
+    told.add("compacted", message="", replacement_history=[])
+    told.event("context_compacted")
+    told.prompt("Faster")
+    told.ended(error={"message": "No more.", "codex_error_info": {"other": 1}})
+    told.event("thread_name_updated", thread_name="Going")
+    told.started("not-a-uuid")
+    told.event("entered_review_mode", user_facing_hint="changes")
+    told.prompt("Review")
+    told.item("agent_message", author="a", recipient="b", content=[{"type": "input_text", "text": "Psst"}])
+    told.event("turn_aborted", reason="interrupted")
+    told.event("weather", sky="blue")
+    return told.lines
+
+
+def _paginated() -> list[bytes]:
+    told = Transcript(history_mode="paginated", cli_version="0.166.0")
+    told.started()
+    told.completed(
+        "UserMessage", id="u1", content=[{"type": "text", "text": "Go"}, {"type": "local_image", "path": "/p"}]
+    )
+    told.completed("Reasoning", id="rs_1", summary_text=["Hm"], raw_content=[])
+    told.item("reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "Hm"}])
+    told.completed("AgentMessage", id="msg_1", content=[{"type": "Text", "text": "I will."}], phase="commentary")
+    told.item("message", id="msg_1", role="assistant", content=[{"type": "output_text", "text": "I will."}])
+    told.call("exec_command", {"cmd": f"apply_patch <<'EOF'\n{PATCH}\nEOF"})
+    told.completed("FileChange", id="call_1", changes={"/a": {"type": "add", "content": "x"}}, status="completed")
+    told.output("Exit code: 0\nWall time: 0 seconds\nOutput:\n")
+    told.call("exec_command", {"cmd": "ls"}, "call_2")
+    looked = [{"type": "list_files", "cmd": "ls", "path": None}]
+    told.completed("CommandExecution", id="call_2", command=["bash", "-lc", "ls"], cwd="file:///w", status="failed",
+                   parsed_cmd=looked, aggregated_output="", exit_code=1)  # fmt: skip
+    told.completed("WebSearch", id="ws_1", query="q", action={"type": "search", "query": "q"})
+    told.item("web_search_call", id="ws_1", status="completed", action={"type": "search", "query": "q"})
+    told.completed("McpToolCall", id="call_3", server="s", tool="t", arguments={}, error={"message": "no"})
+    told.completed("DynamicToolCall", id="call_4", tool="t", arguments={}, content_items=[], success=True)
+    told.completed("ImageView", id="call_5", path="file:///w/a.png")
+    told.completed("ImageGeneration", id="ig_1", status="completed", result="QUJD", revised_prompt="A cat")
+    told.completed("Plan", id="p1", text="# Plan")
+    told.completed("SubAgentActivity", id="s1", agent_thread_id="t2", agent_path="/root/ada", kind="started")
+    told.completed("ContextCompaction", id="c1")
+    told.tokens(100, 100)
+    told.ended()
+    numbered = [{"ordinal": ordinal, **msgspec.json.decode(line)} for ordinal, line in enumerate(told.lines)]
+    return [msgspec.json.encode(line) for line in numbered]
+
+
+def _flat() -> list[bytes]:
+    lines: list[dict[str, Any]] = [
+        {"id": "x", "timestamp": "2025-08-19T08:25:08.061Z", "instructions": None, "git": None},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "<environment_context>"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Go"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm"}]},
+        {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "c"},
+        {"type": "function_call_output", "call_id": "c", "output": '{"output":"a","metadata":{"exit_code":0}}'},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Again"}]},
+    ]
+    return [msgspec.json.encode(line) for line in lines]
+
+
+TRANSCRIPTS = {"legacy": _legacy(), "paginated": _paginated(), "flat": _flat()}
+of_each_era = pytest.mark.parametrize("era", TRANSCRIPTS)
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-1e9, 1e9) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def _fed(pieces: Sequence[bytes]) -> list[Frame]:
+    """As a file that grows piece by piece: only whole lines count."""
+    framer = LineFramer()
+    translator = CodexTranslator(PurePath(NAME))
+    frames: list[Frame] = []
+    position = 0
+    for piece in pieces:
+        for line in framer.feed(piece):
+            assert isinstance(line, bytes)
+            frames.extend(translator.feed(line, position))
+            position += len(line) + 1
+    return frames
+
+
+def _data(era: str) -> bytes:
+    return b"".join(line + b"\n" for line in TRANSCRIPTS[era])
+
+
+@of_each_era
+@given(data=st.data())
+@settings(max_examples=40)
+def test_any_split_into_appends_gives_the_same_frames(era: str, data: st.DataObject) -> None:
+    whole = _data(era)
+    cuts = data.draw(st.lists(st.integers(0, len(whole)), max_size=20))
+    places = [0, *sorted(cuts), len(whole)]
+    assert _fed([whole[begin:end] for begin, end in pairwise(places)]) == _fed([whole])
+
+
+@of_each_era
+def test_the_frames_of_the_first_lines_are_a_prefix_of_all_frames(era: str) -> None:
+    lines = TRANSCRIPTS[era]
+    whole = translated(lines, finish=False)
+    for count in range(len(lines)):
+        first = translated(lines[:count], finish=False)
+        assert whole[: len(first)] == first
+
+
+@of_each_era
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_file_cut_anywhere_gives_whole_frames_and_no_open_run(era: str, data: st.DataObject) -> None:
+    whole = _data(era)
+    begin = data.draw(st.sampled_from([0, 0, data.draw(st.integers(0, len(whole)))]))
+    _no_harm(whole[begin : data.draw(st.integers(begin, len(whole)))].split(b"\n"))
+
+
+@of_each_era
+@given(data=st.data())
+@settings(max_examples=60)
+def test_lines_that_come_twice_or_in_another_order_do_no_harm(era: str, data: st.DataObject) -> None:
+    lines = list(TRANSCRIPTS[era])
+    for _ in range(data.draw(st.integers(0, 8))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        if data.draw(st.booleans()):
+            lines.insert(data.draw(st.integers(0, len(lines))), lines[place])
+        else:
+            lines.insert(min(place + data.draw(st.integers(1, 3)), len(lines)), lines.pop(place))
+    _no_harm(lines)
+
+
+@of_each_era
+@given(data=st.data())
+@settings(max_examples=120)
+def test_values_of_any_type_anywhere_do_no_harm(era: str, data: st.DataObject) -> None:
+    lines = list(TRANSCRIPTS[era])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        record = msgspec.json.decode(lines[place])
+        _replace_something(data, record)
+        lines[place] = msgspec.json.encode(record)
+    _no_harm(lines)
+
+
+@given(st.lists(st.binary(max_size=30), max_size=5))
+def test_bytes_of_any_kind_do_no_harm(noise: list[bytes]) -> None:
+    lines = [piece for part in noise for piece in part.split(b"\n")]
+    _no_harm([*lines, *TRANSCRIPTS["legacy"][:12], *lines])
+
+
+def _replace_something(data: st.DataObject, value: Any) -> None:
+    while True:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        inner = value[key]
+        if isinstance(inner, dict | list) and inner and data.draw(st.booleans()):
+            value = inner
+            continue
+        value[key] = data.draw(values)
+        return
+
+
+def _no_harm(lines: Sequence[bytes]) -> None:
+    frames = translated([line for line in lines if line])
+    for fold in folds(frames).values():
+        assert all(run.status != "running" for run in fold.runs.values())
+    prompts = [frame.line for frame in frames if frame.kind == "session/prompt" and frame.direction == "out"]
+    ids = [msgspec.json.decode(line)["id"] for line in prompts]
+    assert len(ids) == len(set(ids))
+
+
+# -- real files, where there are any
+
+CORPUS = Path(os.environ.get("DRAGOMAN_CORPUS") or "corpus")
+# The smaller ones: each is read many times.
+REAL = sorted(path for path in CORPUS.glob("**/*.jsonl") if "codex" in str(path.relative_to(CORPUS)))
+SMALL = [path for path in REAL if path.stat().st_size < 60_000]
+
+
+@pytest.mark.skipif(not SMALL, reason="no transcripts: DRAGOMAN_CORPUS names the folder that has them")
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_real_files_that_are_cut_doubled_or_out_of_order_do_no_harm(data: st.DataObject) -> None:
+    lines = data.draw(st.sampled_from(SMALL)).read_bytes().split(b"\n")
+    for _ in range(data.draw(st.integers(0, 4))):
+        place = data.draw(st.integers(0, len(lines) - 1))
+        match data.draw(st.sampled_from(["cut", "double", "swap", "drop"])):
+            case "cut":
+                lines[place] = lines[place][: data.draw(st.integers(0, len(lines[place])))]
+            case "double":
+                lines.insert(place, lines[place])
+            case "swap":
+                lines.insert(min(place + 1, len(lines)), lines.pop(place))
+            case _:
+                del lines[place:]
+                lines = lines or [b""]
+    _no_harm(lines)
