@@ -13,7 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench import case_chunks, case_import, case_million, case_open, case_policy, case_terminal, case_version
+from bench import (
+    case_chunks,
+    case_evaluate,
+    case_import,
+    case_journal,
+    case_million,
+    case_open,
+    case_policy,
+    case_terminal,
+    case_tools,
+    case_version,
+)
 from bench.measure import ROOT, Settings
 from bench.peers import Peers, cache_folder, our_versions
 from bench.table import WIDTH, Case, section, summary
@@ -26,6 +37,9 @@ CASES: dict[str, Callable[[Settings, Peers], Case]] = {
     "open": case_open.run,
     "terminal": case_terminal.run,
     "policy": case_policy.run,
+    "journal": case_journal.run,
+    "tools": case_tools.run,
+    "evaluate": case_evaluate.run,
 }
 
 PAGE = ROOT / "docs" / "performance.md"

@@ -8,7 +8,7 @@ import sys
 import time
 
 from bench.clients.report import report
-from dragoman.evaluate.evaluate import evaluate
+from dragoman.evaluation.evaluate import evaluate
 from dragoman.session.client import run
 
 PROMPT = "10"  # so many chunks

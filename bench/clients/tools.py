@@ -106,7 +106,7 @@ async def _over_stdio(command: str, args: list[str], env: dict[str, str]) -> Asy
 
 async def ours(transport: str, what: str) -> None:
     """Our server, in a process of its own like the bare one; until its stdin ends."""
-    from dragoman.evaluate.server import ToolServer
+    from dragoman.evaluation.server import ToolServer
     from dragoman.wire.vocabulary import McpServerHttp, McpServerStdio
 
     function = find_plainly if what == "plain" else find

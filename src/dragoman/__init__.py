@@ -14,16 +14,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman._version import __version__ as __version__
+from dragoman.session import hooks
 
 if TYPE_CHECKING:
     from dragoman import errors as errors
     from dragoman.backend import BackendAdapter as BackendAdapter
+    from dragoman.evaluation.adapter import AcpAdapter as AcpAdapter
+    from dragoman.evaluation.adapter import AdapterConfig as AdapterConfig
+    from dragoman.evaluation.adapter import ModelConfig as ModelConfig
+    from dragoman.evaluation.budget import Budget as Budget
+    from dragoman.evaluation.evaluate import evaluate as evaluate
+    from dragoman.evaluation.evaluate import evaluate_sync as evaluate_sync
+    from dragoman.evaluation.response import Prompt as Prompt
+    from dragoman.evaluation.response import PromptResponse as PromptResponse
+    from dragoman.evaluation.response import Stats as Stats
+    from dragoman.evaluation.retry import Retry as Retry
+    from dragoman.evaluation.server import ToolServer as ToolServer
+    from dragoman.evaluation.tool import Context as Context
+    from dragoman.evaluation.tool import Tool as Tool
+    from dragoman.evaluation.tool import ToolError as ToolError
+    from dragoman.evaluation.tool import tool as tool
     from dragoman.host.permission import Answer as Answer
     from dragoman.host.permission import PermissionRequest as PermissionRequest
     from dragoman.host.permission import answer_later as answer_later
     from dragoman.host.policy.rules import Rule as Rule
     from dragoman.host.question.question import Question as Question
     from dragoman.host.question.question import QuestionAnswer as QuestionAnswer
+    from dragoman.hub.hub import Hub as Hub
     from dragoman.session.capabilities import Capabilities as Capabilities
     from dragoman.session.client import LocalClient as LocalClient
     from dragoman.session.client import open_session as open_session
@@ -56,6 +73,8 @@ if TYPE_CHECKING:
     from dragoman.workspace import Workspace as Workspace
 
 _HOMES = {
+    "AcpAdapter": "evaluation.adapter",
+    "AdapterConfig": "evaluation.adapter",
     "AgentClient": "session.ports",
     "AgentRuntime": "session.runtime",
     "AgentRuntimeSync": "session.sync",
@@ -64,27 +83,40 @@ _HOMES = {
     "Attachment": "session.prompt",
     "Audio": "session.prompt",
     "BackendAdapter": "backend",
+    "Budget": "evaluation.budget",
     "Capabilities": "session.capabilities",
+    "Context": "evaluation.tool",
     "Diagnostic": "session.diagnostics",
     "File": "session.prompt",
+    "Hub": "hub.hub",
     "Image": "session.prompt",
     "Limits": "session.spec",
     "Link": "session.prompt",
     "LocalClient": "session.client",
     "LoginMethod": "session.login_method",
+    "ModelConfig": "evaluation.adapter",
     "PermissionRequest": "host.permission",
+    "Prompt": "evaluation.response",
+    "PromptResponse": "evaluation.response",
     "Question": "host.question.question",
     "QuestionAnswer": "host.question.question",
+    "Retry": "evaluation.retry",
     "Rule": "host.policy.rules",
     "Run": "session.run",
     "RunResult": "session.result",
     "Session": "session.session",
     "SessionConfig": "session.spec",
     "SessionHandle": "session.handle",
+    "Stats": "evaluation.response",
     "SyncRun": "session.sync",
     "SyncSession": "session.sync",
+    "Tool": "evaluation.tool",
+    "ToolError": "evaluation.tool",
+    "ToolServer": "evaluation.server",
     "Workspace": "workspace",
     "answer_later": "host.permission",
+    "evaluate": "evaluation.evaluate",
+    "evaluate_sync": "evaluation.evaluate",
     "login": "session.login",
     "open_session": "session.client",
     "open_session_sync": "session.sync",
@@ -92,8 +124,18 @@ _HOMES = {
     "resume_session_sync": "session.sync",
     "run": "session.client",
     "run_sync": "session.sync",
+    "tool": "evaluation.tool",
 }
 _MODULES = {"errors": "errors", "events": "views.events", "ports": "session.ports"}
+
+
+def _run_for_output(*arguments: Any, **settings: Any) -> Any:
+    from dragoman.evaluation.output_run import OutputRun
+
+    return OutputRun(*arguments, **settings)
+
+
+hooks.run_for_output = _run_for_output
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

@@ -226,7 +226,7 @@ class SilentFailure(RunFailed):
 
 
 class LimitExceeded(RunFailed):
-    category = "transient"
+    category: Category = "transient"
 
 
 class DeadlineExceeded(LimitExceeded):

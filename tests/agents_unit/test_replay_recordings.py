@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agents_unit.replay_recordings import Line, connections, every_recording
-from dragoman.agents.replay.playing import Manner
+from dragoman.agents.replay.act import Manner
 from dragoman.agents.replay.player import Player
 from dragoman.agents.replay.reading import read_recording
 from dragoman.record.conversation import fold_recording

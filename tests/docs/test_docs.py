@@ -18,7 +18,9 @@ from . import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide.md"
-PAGES = [GUIDE.with_name(f"{name}.md") for name in ("chat", "files", "login", "policy", "questions")]
+PAGES = [
+    GUIDE.with_name(f"{name}.md") for name in ("chat", "evaluate", "files", "login", "policy", "questions", "tools")
+]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 

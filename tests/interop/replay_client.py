@@ -2,8 +2,8 @@
 SDK, not in ours.
 
 On stdin it gets a list of plays as JSON, each with the agent's `command`, the `steps` of the client (each is taken
-`after` so much was heard), its `answers` to the agent's requests by method, and how much is `heard` in all. On stdout it
-reports, of each, the `outcomes` of its requests and what the SDK made of the updates.
+`after` so much was heard), its `answers` to the agent's requests by method, and how much is `heard` in all. On stdout
+it reports, of each, the `outcomes` of its requests and what the SDK made of the updates.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ def expected(lines: list[Line]) -> dict[str, Any]:
                 reply = replies.get(request_id, {})
                 result = reply.get("result") or {}
                 outcomes.append(reply["error"]["code"] if "error" in reply else result.get("stopReason", "answered"))
-            case "in", {"params": {"sessionId": name, "update": {"sessionUpdate": "agent_message_chunk", **update}}}:
-                text[name] = text.get(name, "") + update["content"].get("text", "")
+            case "in", {"method": "session/update", "params": {"sessionId": name, "update": update}}:
+                if update["sessionUpdate"] == "agent_message_chunk":
+                    text[name] = text.get(name, "") + update["content"].get("text", "")
             case _:
                 pass
     updates = sum(frame.get("method") == "session/update" for way, frame in frames if way == "in")

@@ -181,5 +181,5 @@ async def test_a_callback_that_fails_costs_nothing_but_itself(caplog: pytest.Log
 async def test_a_limit_of_no_time_is_refused(limits: dict[str, float]) -> None:
     async with session_of(ScriptedAgent()) as session:
         with pytest.raises(InputError, match=next(iter(limits))):
-            session.run("go", **limits)  # type: ignore[arg-type]  # the names are those of the parameters
+            session.run("go", **limits)  # type: ignore[call-overload]  # the names are those of the parameters
         assert session.status() == "idle"

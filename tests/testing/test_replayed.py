@@ -66,6 +66,8 @@ class Driver:
                 await self._open(runtime.load_session(self._handle(params), self._config()))
             case "session/resume":
                 await self._open(runtime.resume_session(self._handle(params), self._config()))
+            case "session/fork" if session is not None:
+                await self._open(runtime.fork_session(session))
             case "session/prompt" if session is not None and session.active is None and "prompt" in params:
                 [block] = params["prompt"]
                 self.tasks.append(asyncio.ensure_future(_ended(session.run(block["text"]))))

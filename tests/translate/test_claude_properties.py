@@ -97,6 +97,17 @@ def test_the_frames_of_the_first_lines_are_a_prefix_of_all_frames(count: int) ->
     assert whole[: len(first)] == first
 
 
+def test_a_finished_file_may_grow() -> None:
+    translator = ClaudeTranslator(PurePath(f"{SESSION}.jsonl"))
+    frames: list[Frame] = []
+    position = 0
+    for line in LINES:
+        frames.extend(translator.feed(line, position))
+        assert list(translator.finish()) == list(translator.finish())
+        position += len(line) + 1
+    assert frames == translated(LINES, finish=False)
+
+
 @given(st.integers(0, len(DATA)))
 @settings(max_examples=100)
 def test_a_file_cut_anywhere_gives_whole_frames_and_no_open_run(place: int) -> None:

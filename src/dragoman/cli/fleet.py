@@ -18,13 +18,13 @@ from dragoman.cli.signals import Interrupts
 from dragoman.cli.text import plain
 from dragoman.config import load
 from dragoman.errors import DragomanError, InputError
-from dragoman.evaluate.budget import Budget
-from dragoman.evaluate.evaluate import evaluate
-from dragoman.evaluate.fleet import Fleet, Outcome, Results, Summary, Task, compared, read_tasks
-from dragoman.evaluate.loading import load_tools
-from dragoman.evaluate.response import PromptResponse
-from dragoman.evaluate.retry import Retry
-from dragoman.evaluate.types import shape_of
+from dragoman.evaluation.budget import Budget
+from dragoman.evaluation.evaluate import evaluate
+from dragoman.evaluation.fleet import Fleet, Outcome, Results, Summary, Task, compared, read_tasks
+from dragoman.evaluation.loading import load_tools
+from dragoman.evaluation.response import PromptResponse
+from dragoman.evaluation.retry import Retry
+from dragoman.evaluation.types import shape_of
 from dragoman.session.client import Agent, LocalClient
 
 # Of an error that is shown while others still run; the file has all of it.

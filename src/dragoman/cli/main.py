@@ -14,9 +14,11 @@ import click
 from dragoman._version import __version__
 from dragoman.cli.agents import agents
 from dragoman.cli.chat.command import chat
+from dragoman.cli.eval import evaluate as eval_command
 from dragoman.cli.import_ import import_
 from dragoman.cli.journal import journal
 from dragoman.cli.login import login
+from dragoman.cli.mcp import mcp
 from dragoman.cli.model_server import model_server
 from dragoman.cli.policy import policy
 from dragoman.cli.replay import replay
@@ -58,8 +60,10 @@ dragoman.add_command(sessions)
 dragoman.add_command(usage)
 dragoman.add_command(import_)
 dragoman.add_command(journal)
+dragoman.add_command(eval_command)
 dragoman.add_command(login)
 dragoman.add_command(policy)
+dragoman.add_command(mcp)
 dragoman.add_command(model_server)
 dragoman.add_command(replay)
 

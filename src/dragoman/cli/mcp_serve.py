@@ -20,17 +20,17 @@ import click
 
 from dragoman.cli.exits import BAD_INPUT, DONE
 from dragoman.errors import InputError
-from dragoman.evaluate.loading import load_tools
+from dragoman.evaluation.loading import load_tools
 
 if TYPE_CHECKING:
-    from dragoman.evaluate.server import ToolServer
+    from dragoman.evaluation.server import ToolServer
 
 TOKEN: Final = "DRAGOMAN_MCP_TOKEN"  # noqa: S105 - the name of the variable
 
 
 def serve(names: Sequence[str], *, port: int | None, state: str | None, name: str) -> int:
     try:
-        from dragoman.evaluate.server import ToolServer
+        from dragoman.evaluation.server import ToolServer
 
         with contextlib.redirect_stdout(sys.stderr):  # what a module prints when it is loaded is no message, either
             tools = [tool for each in names for tool in load_tools(each, folder=Path.cwd())]

@@ -47,7 +47,7 @@ def replay(recording: str, speed: Literal["real", "now"], strict: bool, connecti
     FILE is a recording in JSON Lines; SESSION is one of the journal: its id, the beginning of it, or "-" for the
     latest. No model is asked and no agent is needed.
     """
-    from dragoman.agents.replay.playing import Manner
+    from dragoman.agents.replay.act import Manner
     from dragoman.cli.replay_serve import serve
 
     return serve(recording, Manner(strict=strict, real=speed == "real"), connection)

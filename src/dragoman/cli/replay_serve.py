@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dragoman.agents.replay.act import Manner
 from dragoman.agents.replay.agent import serve as play
 from dragoman.agents.replay.player import Player
-from dragoman.agents.replay.playing import Manner
 from dragoman.agents.replay.reading import read_recording
 from dragoman.cli.sessions_find import find
 from dragoman.cli.stored import existing, told, where

@@ -27,7 +27,7 @@ from dragoman.cli.stored import (
 from dragoman.cli.text import cut, one_line
 from dragoman.cli.usage_sums import FIGURES, By, Sum, record_of, spent, summed, total
 from dragoman.config import load
-from dragoman.evaluate.evaluate import CUMULATIVE
+from dragoman.evaluation.evaluate import CUMULATIVE
 from dragoman.journal.glance import glances
 from dragoman.record.rows import Usage
 from dragoman.wire.vocabulary import Cost

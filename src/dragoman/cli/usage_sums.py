@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.evaluate.budget import per_run
+from dragoman.evaluation.budget import per_run
 from dragoman.journal.glance import Glance
 from dragoman.journal.rows import Session
 from dragoman.record.rows import Usage

@@ -14,7 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
@@ -24,7 +24,7 @@ from dragoman.host.policy.rules import Rule
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import Direction, SessionFold
-from dragoman.session import settings
+from dragoman.session import hooks, settings
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
 from dragoman.session.once import Once
@@ -105,6 +105,7 @@ class Session:
 
     # -- for programs
 
+    @overload
     def run(
         self,
         prompt: Input,
@@ -114,12 +115,56 @@ class Session:
         heartbeat: Callable[[], None] | None = None,
         rules: Sequence[Rule] = (),
         when_busy: Literal["queue", "raise"] = "queue",
-    ) -> Run:
+        output_type: None = None,
+    ) -> Run: ...
+
+    @overload
+    def run(
+        self,
+        prompt: Input,
+        *,
+        deadline: float | None = None,
+        idle_limit: float | None = None,
+        heartbeat: Callable[[], None] | None = None,
+        rules: Sequence[Rule] = (),
+        when_busy: Literal["queue", "raise"] = "queue",
+        output_type: Any,
+        max_rounds: int = 3,
+    ) -> Any: ...
+
+    def run(
+        self,
+        prompt: Input,
+        *,
+        deadline: float | None = None,
+        idle_limit: float | None = None,
+        heartbeat: Callable[[], None] | None = None,
+        rules: Sequence[Rule] = (),
+        when_busy: Literal["queue", "raise"] = "queue",
+        output_type: Any = None,
+        max_rounds: int = 3,
+    ) -> Any:
         """Sends a prompt, or queues it behind the run that is active.
 
         `deadline` and `idle_limit` are seconds from the moment the prompt is sent; `heartbeat` is called
         on every update; `rules` hold for this run alone, above all others.
+
+        Returns a `Run`. With `output_type` it ends with a `PromptResponse`, whose `output` is of that type: where the
+        agent's answer does not fit, it is asked again, up to `max_rounds` times.
         """
+        if output_type is not None:
+            assert hooks.run_for_output is not None  # bound by the package itself
+            return hooks.run_for_output(
+                self,
+                prompt,
+                output_type,
+                max_rounds=max_rounds,
+                deadline=deadline,
+                idle_limit=idle_limit,
+                heartbeat=heartbeat,
+                rules=rules,
+                when_busy=when_busy,
+            )
         for name, seconds in (("deadline", deadline), ("idle_limit", idle_limit)):
             if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
                 raise InputError(f"{name} must be a number of seconds, more than 0, not {seconds!r}")

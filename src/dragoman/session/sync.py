@@ -76,7 +76,7 @@ class _Background:
             return self._loop
 
 
-_background = _Background()
+background = _Background()
 
 
 class SyncRun:
@@ -94,18 +94,18 @@ class SyncRun:
         return self._run.done
 
     def result(self) -> RunResult:
-        return _background.call(self._run.result())
+        return background.call(self._run.result())
 
     def cancel(self) -> None:
-        _background.call(self._run.cancel())
+        background.call(self._run.cancel())
 
     def __iter__(self) -> Iterator[Event]:
         self._run.claim()
         try:
-            while batch := _background.call(self._run.next_events()):
+            while batch := background.call(self._run.next_events()):
                 yield from batch
         finally:
-            _background.soon(self._run.drain)  # as in the async loop: who leaves early must not hold up the agent
+            background.soon(self._run.drain)  # as in the async loop: who leaves early must not hold up the agent
 
     def __enter__(self) -> SyncRun:
         return self
@@ -113,7 +113,7 @@ class SyncRun:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _background.call(self._run.__aexit__(kind, problem, trace))
+        background.call(self._run.__aexit__(kind, problem, trace))
 
 
 class SyncSession:
@@ -130,12 +130,13 @@ class SyncSession:
         """As `Session.run`; iterate over what it returns, or call its `result()`."""
 
         async def begin() -> Run:
-            return self._session.run(prompt, **options)
+            run: Run = self._session.run(prompt, **options)
+            return run
 
-        return SyncRun(_background.call(begin()))
+        return SyncRun(background.call(begin()))
 
     def cancel(self) -> None:
-        _background.call(self._session.cancel())
+        background.call(self._session.cancel())
 
     def status(self) -> SessionStatus:
         return self._session.status()
@@ -147,19 +148,19 @@ class SyncSession:
         return self._session.capabilities()
 
     def set_mode(self, mode: str) -> None:
-        _background.call(self._session.set_mode(mode))
+        background.call(self._session.set_mode(mode))
 
     def set_model(self, model: str) -> None:
-        _background.call(self._session.set_model(model))
+        background.call(self._session.set_model(model))
 
     def set_reasoning_effort(self, level: str) -> None:
-        _background.call(self._session.set_reasoning_effort(level))
+        background.call(self._session.set_reasoning_effort(level))
 
     def set_option(self, option_id: str, value: str | bool) -> None:
-        _background.call(self._session.set_option(option_id, value))
+        background.call(self._session.set_option(option_id, value))
 
     def close(self) -> None:
-        _background.call(self._session.close())
+        background.call(self._session.close())
 
     def __enter__(self) -> SyncSession:
         return self
@@ -177,23 +178,23 @@ class AgentRuntimeSync:
         async def make() -> AgentRuntime:
             return AgentRuntime(spec, **options)
 
-        self._runtime = _background.call(make())
+        self._runtime = background.call(make())
 
     def start(self) -> AgentRuntimeSync:
-        _background.call(self._runtime.start())
+        background.call(self._runtime.start())
         return self
 
     def capabilities(self) -> Capabilities:
         return self._runtime.capabilities()
 
     def open_session(self, config: SessionConfig) -> SyncSession:
-        return SyncSession(_background.call(self._runtime.open_session(config)))
+        return SyncSession(background.call(self._runtime.open_session(config)))
 
     def resume_session(self, handle: SessionHandle, config: SessionConfig | None = None) -> SyncSession:
-        return SyncSession(_background.call(self._runtime.resume_session(handle, config)))
+        return SyncSession(background.call(self._runtime.resume_session(handle, config)))
 
     def close(self) -> None:
-        _background.call(self._runtime.close())
+        background.call(self._runtime.close())
 
     def __enter__(self) -> AgentRuntimeSync:
         return self.start()
@@ -206,17 +207,17 @@ class AgentRuntimeSync:
 
 def open_session_sync(agent: client.Agent | None = None, **options: Any) -> SyncSession:
     """As `open_session`; use it with `with`."""
-    return SyncSession(_background.call(_opened(client.open_session(agent, **options))))
+    return SyncSession(background.call(_opened(client.open_session(agent, **options))))
 
 
 def resume_session_sync(handle: SessionHandle | str | bytes | Mapping[str, object], **options: Any) -> SyncSession:
     """As `resume_session`; use it with `with`."""
-    return SyncSession(_background.call(_opened(client.resume_session(handle, **options))))
+    return SyncSession(background.call(_opened(client.resume_session(handle, **options))))
 
 
 def run_sync(agent: client.Agent | None, prompt: Input, **options: Any) -> RunResult:
     """As `run`: one prompt to a fresh session of an agent, and what it brought."""
-    return _background.call(client.run(agent, prompt, **options))
+    return background.call(client.run(agent, prompt, **options))
 
 
 async def _opened(opening: client.Opening) -> Session:

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
+from dragoman.agents.replay.act import Manner
 from dragoman.agents.replay.agent import serve
 from dragoman.agents.replay.player import Player
-from dragoman.agents.replay.playing import Manner
 from dragoman.agents.replay.reading import read_recording
 from dragoman.errors import InputError
 from dragoman.proc.link import END_GRACE, AgentLink

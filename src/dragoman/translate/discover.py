@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 
 import msgspec
@@ -42,12 +43,12 @@ def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
     found: list[Transcript | None] = []
     for path in paths:
         if path.is_dir():
-            inside = [one for one in _below(path) if _may_be_transcript(one, readers, trusted=name is not None)]
+            inside = [one for one in _below(path) if _may_be_transcript(one, readers)]
             found += [_looked_at(name or "", one) for one in inside]
-        elif path.exists():
-            found.append(_looked_at(name or "", path))
+        elif (one := _looked_at(name or "", path)) is not None:
+            found.append(one)
         else:
-            raise InputError(f"there is no {path}", guidance="Name a transcript, or a folder that has some.")
+            raise InputError(f"there is no file {path}", guidance="Name a transcript, or a folder that has some.")
     return _sorted(found)
 
 
@@ -63,9 +64,9 @@ def whose(path: Path) -> str | None:
     return None
 
 
-def _may_be_transcript(path: Path, readers: Sequence[Provider], *, trusted: bool) -> bool:
+def _may_be_transcript(path: Path, readers: Sequence[Provider]) -> bool:
     """A folder that someone names need not be laid out as the agent's own: any lines of JSON may be a transcript."""
-    return any(one.reads(path) for one in readers) or (trusted and path.suffix == ".jsonl")
+    return path.suffix == ".jsonl" or any(one.reads(path) for one in readers)
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -79,6 +80,8 @@ def _looked_at(name: str, path: Path) -> Transcript | None:
         stat = path.stat()
     except OSError:
         return None  # gone meanwhile
+    if not S_ISREG(stat.st_mode):
+        return None  # a pipe or the like: whoever opens it may wait for ever
     return Transcript(name, path, stat.st_size, stat.st_mtime)
 
 

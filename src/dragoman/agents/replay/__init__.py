@@ -4,6 +4,8 @@
     reading.py  JSON Lines to a script: recordings of connections, and sessions out of a journal (pure)
     compare.py  whether the client says what it said then, and the difference where it does not (pure)
     names.py    ids and folders of then and of now, exchanged in each frame (pure)
+    history.py  a session told as what happened before, for a client that loads it (pure)
+    act.py      what a play is made of: requests, the manner, the stretch under way
     playing.py  one session while it is played: what is said next, and what it waits for (pure)
     player.py   the ACP side: methods, sessions, answers (pure: lines in, lines out, the clock is passed in)
     agent.py    the shell: a player on a transport

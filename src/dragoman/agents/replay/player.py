@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
+from dragoman.agents.replay.act import Asked, Manner
 from dragoman.agents.replay.history import history, settings
 from dragoman.agents.replay.names import Names
-from dragoman.agents.replay.playing import Asked, Manner, Playing
-from dragoman.agents.replay.script import NAMING, NEW, OPENINGS, Recording, Track
+from dragoman.agents.replay.playing import Playing
+from dragoman.agents.replay.script import NAMING, NEW, OPENINGS, PROMPT, Recording, Track
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, InputError
 from dragoman.wire.envelope import Envelope, peek
 from dragoman.wire.messages import UNREADABLE, RequestId
@@ -34,11 +35,13 @@ class Player:
         self._ids: set[RequestId] = set()  # that our requests have had
         self._desk = self._playing(recording.desks[connection - 1])
         self._connection = connection
-        self._unopened = [track for track in recording.tracks if track.opened]
+        # Of a session out of a journal it may not be known how it was opened.
+        opened = [track for track in recording.tracks if track.opened]
+        self._unopened = opened or [track for track in recording.tracks if track.led_by(PROMPT)]
         self._tracks = recording.tracks
         self._sessions: dict[str, Playing] = {}
         for track in recording.tracks:
-            if not track.opened:  # asked for without being there: it was an error then, and is now
+            if opened and not track.opened:  # asked for without being there: it was an error then, and is now
                 self._sessions.update(dict.fromkeys(track.session_ids, self._playing(track)))
         self._said: list[bytes] = []
         self._openings: list[tuple[Asked, Playing, int]] = []
@@ -150,7 +153,8 @@ class Player:
         if asked.method == "session/load":
             self._said += [playing.names.now(frame) for frame in history(playing.track)]
             playing.skip_all()
-        self._say(asked, settings(playing.track))
+        named = {"sessionId": playing.track.session_ids[0]} if asked.method in NAMING else {}
+        self._say(asked, {**named, **settings(playing.track)})
 
     def _find(self, method: str, session: str | None) -> Track | None:
         """The track that is to be opened: the one that is named; else the next that was opened in the same way."""
@@ -158,10 +162,13 @@ class Player:
             for track in self._unopened:
                 if session in track.session_ids:
                     return track
-        for track in self._unopened:
-            if track.led_by(method) and (method != NEW or track.connection == self._connection):
+        ours = [track for track in self._unopened if method != NEW or track.connection == self._connection]
+        for track in ours:
+            if track.led_by(method):
                 return track
-        return None
+        # Who wants a new session where each was loaded or resumed means the recorded one all the same.
+        never = method == NEW and not any(track.led_by(NEW) for track in self._tracks)
+        return next(iter(ours), None) if never else None
 
     def _failed_before(self, failure: int, found: Track, method: str) -> bool:
         """Whether it was refused at first, and this is the first time now."""

@@ -15,9 +15,10 @@ from typing import Final
 
 import msgspec
 
+from dragoman.agents.replay.act import Act, Asked, Manner
 from dragoman.agents.replay.compare import Difference, answers_differ, params_differ, prompts_differ
 from dragoman.agents.replay.names import Names
-from dragoman.agents.replay.script import CANCEL, PROMPT, Step, Stretch, Track
+from dragoman.agents.replay.script import CANCEL, PROMPT, Step, Track
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, REQUEST_CANCELLED
 from dragoman.wire.messages import RequestId
 
@@ -27,42 +28,6 @@ PATIENCE: Final = 10.0
 
 # What a client may ask of any agent that says so, and what does no harm where it was not recorded.
 HARMLESS: Final = ("session/close", "session/delete", "authenticate", "logout")
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """A request of the client's, as it came."""
-
-    id: RequestId
-    method: str
-    frame: bytes
-
-
-class Manner(msgspec.Struct, frozen=True):
-    """How it is played. `strict`: what the client says is compared. `real`: with the pauses of the recording."""
-
-    strict: bool = True
-    real: bool = False
-
-
-class _Act:
-    """A stretch under way."""
-
-    def __init__(self, stretch: Stretch, now: float) -> None:
-        self.steps = stretch.steps
-        self.at = 0
-        self.due = now
-        self.heard: dict[RequestId, Asked] = {}  # requests without an answer, by their recorded ids
-        self.unheard: set[RequestId] = set()  # recorded, and not made now
-        self.cancelled = False
-        self.hurried = False  # the client is further on: no pauses, and no waiting for answers
-        self.patient_until: float | None = None
-
-    @property
-    def step(self) -> Step | None:
-        return self.steps[self.at] if self.at < len(self.steps) else None
-
-    def cancel_ahead(self) -> bool:
-        return any(step.method == CANCEL for step in self.steps[self.at :])
 
 
 class Playing:
@@ -75,7 +40,7 @@ class Playing:
         self._manner = manner
         self._new_id = new_id
         self._played: set[int] = set()
-        self._act: _Act | None = None
+        self._act: Act | None = None
         self._waiting: list[Asked] = []
         self._late: dict[str, list[Step]] = {}  # answers to requests that were not made when they were recorded
         self._own: dict[RequestId, RequestId] = {}  # our requests without an answer: their ids now, and as recorded
@@ -119,8 +84,9 @@ class Playing:
             if asked.id == request_id:
                 assert act is not None
                 del act.heard[recorded]
-                act.unheard.add(recorded)
-                act.hurried = not act.heard
+                act.withdrawn.add(recorded)
+                if not act.heard:
+                    self._act = None
                 self._say_error(request_id, REQUEST_CANCELLED, "cancelled")
                 return True
         for asked in self._waiting:
@@ -150,7 +116,7 @@ class Playing:
         self._played.add(number)
         if stretch.lead.method == "session/load" or stretch.lead.method == "session/resume":
             self._played.update(range(number))
-        self._act = act = _Act(stretch, now)
+        self._act = act = Act(stretch, now)
         assert stretch.lead.id is not None
         act.heard[stretch.lead.id] = asked
         self._advance(act, now)
@@ -182,7 +148,7 @@ class Playing:
             return True
         return False
 
-    def _plays(self, act: _Act, step: Step, now: float) -> bool:
+    def _plays(self, act: Act, step: Step, now: float) -> bool:
         if act.heard and self._waiting:
             self._serve_meanwhile(act)
         match step.by, step.kind:
@@ -202,7 +168,7 @@ class Playing:
                 self._speak(act, step)
                 return self._advance(act, now)
 
-    def _advance(self, act: _Act, now: float) -> bool:
+    def _advance(self, act: Act, now: float) -> bool:
         before = act.steps[act.at]
         act.at += 1
         act.patient_until = None
@@ -210,7 +176,7 @@ class Playing:
             act.due = now + max(0.0, act.step.at - before.at)
         return True
 
-    def _waits(self, act: _Act, step: Step, now: float) -> bool:
+    def _waits(self, act: Act, step: Step, now: float) -> bool:
         """For the client to interrupt as it did then."""
         if act.patient_until is None:
             act.patient_until = now + PATIENCE
@@ -222,7 +188,7 @@ class Playing:
         )
         return True
 
-    def _hears(self, act: _Act, step: Step, now: float) -> bool:
+    def _hears(self, act: Act, step: Step, now: float) -> bool:
         """A request within the turn."""
         assert step.id is not None
         asked = next((asked for asked in self._waiting if asked.method == step.method), None)
@@ -238,7 +204,7 @@ class Playing:
         act.heard[step.id] = asked
         return self._advance(act, now)
 
-    def _is_answered(self, act: _Act, step: Step, now: float) -> bool:
+    def _is_answered(self, act: Act, step: Step, now: float) -> bool:
         assert step.id is not None
         given = self._answers.pop(step.id, None)
         if given is None:
@@ -257,7 +223,7 @@ class Playing:
                 return True
         return self._advance(act, now)
 
-    def _speak(self, act: _Act, step: Step) -> None:
+    def _speak(self, act: Act, step: Step) -> None:
         match step.kind:
             case "request":
                 assert step.id is not None
@@ -269,6 +235,8 @@ class Playing:
                 self._said.append(self.names.now(step.frame, None if asked.id == step.id else asked.id))
             case "answer" if step.id in act.unheard:
                 self._late.setdefault(step.method, []).append(step)
+            case "answer" if step.id in act.withdrawn:
+                pass
             case _:
                 frame = self.names.now(step.frame)
                 self._said.append(self._taken_back(frame) if step.method == "$/cancel_request" else frame)
@@ -330,7 +298,7 @@ class Playing:
         else:
             self._say_error(asked.id, METHOD_NOT_FOUND, f"the recording has no {asked.method}")
 
-    def _serve_meanwhile(self, act: _Act) -> None:
+    def _serve_meanwhile(self, act: Act) -> None:
         """What is asked during a turn, and was not then, is answered as it was at another time. Prompts wait."""
         ahead = {step.method for step in act.steps[act.at :] if step.by == "client" and step.kind == "request"}
         for asked in [asked for asked in self._waiting if asked.method != PROMPT and asked.method not in ahead]:

@@ -214,10 +214,10 @@ class _Reader:
         return Track(ids, placed[0].connection, cwd, cut(one.step for one in placed))
 
     def _greeting(self, connection: str, steps: list[Step]) -> list[Step]:
-        """With a handshake, where the lines have none and the journal knows what it came to."""
-        told = self._told.get(connection)
-        if told is None or any(step.method == "initialize" for step in steps):
+        """With a handshake, where the lines have none: as far as the journal knows what it came to."""
+        if any(step.method == "initialize" for step in steps):
             return steps
+        told = self._told.get(connection, _Line(dir="connection"))
         answer: dict[str, object] = {"protocolVersion": told.protocol_version or 1}
         if told.capabilities is not msgspec.UNSET:
             answer["agentCapabilities"] = told.capabilities

@@ -1,0 +1,147 @@
+"""What a tool returned, as what the agent is shown: texts, images, and the value itself where it is an object.
+
+Pure. A text is shown as it is. `Image`, bytes of an image, and images of a library that can `save` them (Pillow) become
+pictures, also in a list or tuple beside texts. Everything else is JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import mimetypes
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from dragoman.evaluation.types import Shape, encode
+from dragoman.session.prompt import Image
+
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Of one result. Models take far less, and agents keep what they were given in memory and in their transcripts."""
+
+_MAGIC: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+
+
+class Text(msgspec.Struct, frozen=True):
+    text: str
+
+
+class Picture(msgspec.Struct, frozen=True):
+    data: str  # Base64
+    mime_type: str
+
+
+Block: TypeAlias = Text | Picture
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer to the agent."""
+
+    blocks: tuple[Block, ...] = ()
+    structured: dict[str, Any] | None = None
+    value: Any = None  # JSON, for the record of the call; of pictures only what they are
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def size(self) -> int:
+        return sum(len(block.text.encode()) if isinstance(block, Text) else len(block.data) for block in self.blocks)
+
+
+class Unfit(Exception):
+    """A result that cannot be passed on; the text is for the agent."""
+
+
+def content_of(result: Any, shape: Shape | None, most_bytes: int = MOST_BYTES) -> Content:
+    """`shape` is what the tool has promised to return. `Unfit` where the result is not that, or is too large."""
+    content = _structured(result, shape) if shape is not None else _shown(result)
+    if content.size > most_bytes:
+        raise Unfit(f"the result has {content.size:,} bytes, and {most_bytes:,} is the most: ask for less at a time")
+    return content
+
+
+def failed(message: str) -> Content:
+    return Content(blocks=(Text(message),), is_error=True)
+
+
+def _structured(result: Any, shape: Shape) -> Content:
+    value = shape.encode_object(result)
+    try:
+        shape.decode_object(value)  # the agent was told the schema, and would refuse what does not fit
+    except ValueError as problem:
+        raise Unfit(f"the tool returned what is no {shape.name}: {problem}") from problem
+    plain = encode(result)
+    return Content(blocks=(Text(_json(plain)),), structured=value, value=plain)
+
+
+def _shown(result: Any) -> Content:
+    if result is None:
+        return Content(blocks=(Text("done"),))
+    if (picture := _picture(result)) is not None:
+        return _mixed([picture])
+    if isinstance(result, list | tuple):
+        parts = [_picture(part) for part in result]
+        if any(parts):
+            return _mixed(part or _words(given) for part, given in zip(parts, result, strict=True))
+    value = encode(result)
+    structured = value if isinstance(value, dict) else None
+    return Content(blocks=(_words(result),), structured=structured, value=value)
+
+
+def _mixed(blocks: Iterable[Block]) -> Content:
+    told = tuple(blocks)
+    value = [block.text if isinstance(block, Text) else {"image": block.mime_type} for block in told]
+    return Content(blocks=told, value=value[0] if len(value) == 1 else value)
+
+
+def _words(value: Any) -> Text:
+    plain = encode(value)
+    return Text(plain if isinstance(plain, str) else _json(plain))
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _picture(value: Any) -> Picture | None:
+    match value:
+        case Image():
+            return _read(value)
+        case bytes() if (kind := _kind(value)) is not None:
+            return Picture(base64.b64encode(value).decode(), kind)
+        case _:
+            return _saved(value)
+
+
+def _saved(value: Any) -> Picture | None:
+    """An image of Pillow's, or of a library that does as it does."""
+    if callable(save := getattr(value, "save", None)) and isinstance(getattr(value, "mode", None), str):
+        saved = io.BytesIO()
+        save(saved, format="PNG")
+        return Picture(base64.b64encode(saved.getvalue()).decode(), "image/png")
+    return None
+
+
+def _read(image: Image) -> Picture:
+    source = image.source
+    data = source if isinstance(source, bytes) else Path(source).expanduser().read_bytes()
+    named = None if isinstance(source, bytes) else mimetypes.guess_type(Path(source).name)[0]
+    mime_type = image.mime_type or _kind(data) or named
+    if mime_type is None:
+        raise Unfit("the tool returned an image of an unknown kind: it has to be given its mime_type")
+    return Picture(base64.b64encode(data).decode(), mime_type)
+
+
+def _kind(data: bytes) -> str | None:
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _MAGIC if data.startswith(magic)), None)

@@ -1,0 +1,293 @@
+"""Fleets: the same tasks over several agents, some at a time, with a line for each that is done.
+
+A task is a line of JSON: {"id": …, "prompt": …, "expected": …, "schema": …}; only the prompt is required. An outcome is
+a line too, written the moment it is known, so that a fleet that was killed goes on where it stopped: what has a line
+is not done again. A line that was cut in the middle is taken away; a task that was changed is a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import statistics
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.errors import DragomanError, InputError
+from dragoman.evaluation.response import PromptResponse
+from dragoman.evaluation.types import encode, shape_of
+from dragoman.record.rows import Usage
+
+Status: TypeAlias = Literal["ok", "wrong", "error"]
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`expected`, where given, is what the output must be; else the text."""
+
+    prompt: str
+    id: str = ""
+    expected: Any | msgspec.UnsetType = msgspec.UNSET
+    schema: dict[str, Any] | None = None
+
+    def digest(self, schema: dict[str, Any] | None) -> str:
+        """Another one, another task."""
+        whole = msgspec.structs.replace(self, id="", schema=self.schema or schema)
+        said = msgspec.json.encode(whole, order="sorted")
+        return hashlib.sha256(said).hexdigest()[:16]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one agent made of one task. Figures that were not reported are left out."""
+
+    task: str
+    agent: str
+    digest: str
+    status: Status
+    output: Any = None
+    text: str = ""
+    error: str | None = None
+    kind: str | None = None  # of the error
+    category: str | None = None
+    limit: str | None = None
+    stop_reason: str | None = None
+    rounds: int = 0
+    attempts: int = 1
+    tool_calls: int = 0
+    tokens: int | None = None
+    cost: float | None = None
+    currency: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.task, self.agent, self.digest
+
+
+Evaluate: TypeAlias = Callable[[Task, str], Awaitable[PromptResponse[Any]]]
+
+
+def read_tasks(path: Path) -> list[Task]:
+    """`InputError` with file and line where one cannot be used. Tasks without an id are called by their line."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path} cannot be read: {problem}") from None
+    tasks: dict[str, Task] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            task = msgspec.json.decode(line, type=Task)
+            if task.schema is not None:
+                shape_of(task.schema)
+        except (msgspec.MsgspecError, InputError) as problem:
+            raise InputError(f"{path}:{number}: {problem}") from None
+        task = msgspec.structs.replace(task, id=task.id or str(number))
+        if not task.prompt.strip():
+            raise InputError(f"{path}:{number}: the prompt is empty")
+        if task.id in tasks:
+            raise InputError(f"{path}:{number}: there is another task with the id {task.id!r}")
+        tasks[task.id] = task
+    if not tasks:
+        raise InputError(f"{path} has no task in it")
+    return list(tasks.values())
+
+
+class Results:
+    """The file of outcomes. One process writes to it: a second one is refused."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: list[Outcome] = []
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Results:
+        import fcntl
+
+        try:
+            file = self._file = open(self.path, "a+b")  # closed in __exit__
+        except OSError as problem:
+            raise InputError(f"{self.path} cannot be written: {problem.strerror}") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.seek(0)
+            self._read(file)
+        except BlockingIOError:
+            file.close()
+            raise InputError(f"another dragoman eval is writing to {self.path}") from None
+        except BaseException:
+            file.close()
+            raise
+        return self
+
+    def _read(self, file: BinaryIO) -> None:
+        data = file.read()
+        whole, newline, _ = data.rpartition(b"\n")
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                self.known.append(msgspec.json.decode(line, type=Outcome))
+            except msgspec.MsgspecError as problem:
+                raise InputError(
+                    f"{self.path}:{number} is no outcome of dragoman eval: {problem}",
+                    guidance="Name another file with --out.",
+                ) from None
+        file.truncate(len(whole) + len(newline))  # a line that was cut is done again
+
+    def add(self, outcome: Outcome) -> None:
+        assert self._file is not None
+        self._file.write(msgspec.json.encode(outcome) + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.known.append(outcome)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Fleet:
+    """`jobs` evaluations at a time; `evaluate` does one. `begun` and `ended` are told of each."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        agents: Sequence[str],
+        evaluate: Evaluate,
+        *,
+        schema: dict[str, Any] | None = None,
+        jobs: int = 1,
+        begun: Callable[[Task, str], None] = lambda task, agent: None,
+        ended: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> None:
+        self._tasks = tasks
+        self._agents = agents
+        self._evaluate = evaluate
+        self._schema = schema
+        self._jobs = jobs
+        self._begun = begun
+        self._ended = ended
+
+    def left(self, known: Iterable[Outcome], *, redo_errors: bool = False) -> list[tuple[Task, str]]:
+        """What is still to be done: task by task, so that the agents keep abreast."""
+        done = {each.key for each in latest(known) if not (redo_errors and each.status == "error")}
+        pairs = ((task, agent) for task in self._tasks for agent in self._agents)
+        return [(task, agent) for task, agent in pairs if (task.id, agent, task.digest(self._schema)) not in done]
+
+    def wanted(self, known: Iterable[Outcome]) -> list[Outcome]:
+        """Of these tasks and agents, the last outcome of each."""
+        keys = {(task.id, agent, task.digest(self._schema)) for task in self._tasks for agent in self._agents}
+        return [each for each in latest(known) if each.key in keys]
+
+    async def run(self, left: Iterable[tuple[Task, str]]) -> None:
+        waiting = iter(left)
+
+        async def work() -> None:
+            for task, agent in waiting:
+                self._begun(task, agent)
+                self._ended(await self._one(task, agent))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._jobs):
+                    group.create_task(work())
+        except BaseExceptionGroup as several:
+            # An outcome is no exception: what is left is one that concerns all, such as a disk that is full.
+            raise several.exceptions[0] from None
+
+    async def _one(self, task: Task, agent: str) -> Outcome:
+        digest = task.digest(self._schema)
+        try:
+            response = await self._evaluate(task, agent)
+        except DragomanError as problem:
+            told = problem.result if isinstance(problem.result, PromptResponse) else None
+            outcome = Outcome(
+                task=task.id,
+                agent=agent,
+                digest=digest,
+                status="error",
+                error=str(problem),
+                kind=type(problem).__name__,
+                category=problem.category,
+            )
+            return outcome if told is None else _with_stats(outcome, told)
+        output = encode(response.output)
+        outcome = Outcome(task=task.id, agent=agent, digest=digest, status=judged(task, output, response.text))
+        return msgspec.structs.replace(_with_stats(outcome, response), output=output)
+
+
+def judged(task: Task, output: Any, text: str) -> Status:
+    if task.expected is msgspec.UNSET:
+        return "ok"
+    return "ok" if task.expected in ((output,) if output is not None else (text.strip(), text)) else "wrong"
+
+
+def _with_stats(outcome: Outcome, response: PromptResponse[Any]) -> Outcome:
+    stats = response.stats
+    usage: Usage = stats.usage
+    return msgspec.structs.replace(
+        outcome,
+        text=response.text,
+        stop_reason=response.stop_reason,
+        limit=stats.limit,
+        rounds=stats.rounds,
+        attempts=stats.attempts,
+        tool_calls=max(len(stats.tool_calls), len(stats.reported)),
+        tokens=usage.total_tokens,
+        cost=usage.cost.amount if usage.cost is not None else None,
+        currency=usage.cost.currency if usage.cost is not None else None,
+        seconds=round(stats.duration, 3),
+    )
+
+
+def latest(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Of each task and agent the last: what was done again counts."""
+    return list({each.key: each for each in outcomes}.values())
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent beside the others. None where it was never reported."""
+
+    agent: str
+    tasks: int
+    ok: int
+    wrong: int
+    errors: int
+    rounds: float | None
+    tool_calls: int
+    tokens: int | None
+    cost: float | None
+    currency: str | None
+    seconds: float | None  # in the middle
+
+
+def compared(outcomes: Iterable[Outcome], agents: Sequence[str]) -> list[Summary]:
+    """One line an agent, the one with the most successes first."""
+    known = latest(outcomes)
+    lines = [_summary(agent, [each for each in known if each.agent == agent]) for agent in agents]
+    return sorted(lines, key=lambda line: -line.ok)
+
+
+def _summary(agent: str, own: Sequence[Outcome]) -> Summary:
+    tokens = [each.tokens for each in own if each.tokens is not None]
+    currencies = {each.currency for each in own if each.currency is not None}
+    costs = [each.cost for each in own if each.cost is not None]
+    return Summary(
+        agent=agent,
+        tasks=len(own),
+        ok=sum(each.status == "ok" for each in own),
+        wrong=sum(each.status == "wrong" for each in own),
+        errors=sum(each.status == "error" for each in own),
+        rounds=statistics.mean(each.rounds for each in own) if own else None,
+        tool_calls=sum(each.tool_calls for each in own),
+        tokens=sum(tokens) if tokens else None,
+        cost=sum(costs) if costs and len(currencies) == 1 else None,
+        currency=currencies.pop() if len(currencies) == 1 else None,
+        seconds=statistics.median(each.seconds for each in own) if own else None,
+    )

@@ -1,0 +1,175 @@
+"""The output of a prompt: asked for, taken by the tool `structured_output` or from the text, and asked for again.
+
+One value is accepted a round. A bad one is answered with all that is wrong with it, and does not count; a second call
+after a good one is an error, and the first is kept. Where the agent did not call the tool, the last JSON in its text
+counts, if it is of the type: it is never mended, and none before it is tried.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.evaluation.tool import Tool, ToolError
+from dragoman.evaluation.types import Invalid, Shape
+
+NAME: Final = "structured_output"
+
+# The end of a text is where an answer stands; looking for JSON in more than this would only take time.
+MOST_TEXT: Final = 1024 * 1024
+# A `[` begins JSON or a footnote; a text of nothing but brackets is given up on after so many.
+MOST_STARTS: Final = 10_000
+# Problems that are said again in the next prompt.
+MOST_SAID: Final = 20
+
+_FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
+
+
+class Output:
+    """What came of one prompt, round by round."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.value: Any = None
+        self.accepted = False
+        self.problems: tuple[str, ...] = ()  # of the last value that was not accepted
+        self._called = False
+
+    @property
+    def tool(self) -> Tool:
+        """Made once for each evaluation: it is the way in."""
+        return Tool(
+            self.offer,
+            name=NAME,
+            description=(
+                "Hand over the final result of the task, once, when the work is done. "
+                "A result that does not fit the schema is answered with what is wrong: correct it and call again."
+            ),
+            read_only=True,
+            input_schema=self.shape.object_schema,
+        )
+
+    def begin_round(self) -> None:
+        """The value of the round before was not good enough, whoever said so."""
+        self.value, self.accepted, self.problems, self._called = None, False, (), False
+
+    async def offer(self, value: Any) -> str:
+        """The tool itself, on the loop: of two calls at once one is the first. `ToolError` has words for the agent."""
+        self._called = True
+        if self.accepted:
+            raise ToolError("A result was already accepted in this round; it stands. Do not call this tool again.")
+        try:
+            self._accept(self.shape.decode_object(value))
+        except Invalid as problem:
+            self.problems = tuple(map(str, problem.problems))
+            wrong = "\n".join(f"- {each}" for each in self.problems)
+            raise ToolError(
+                f"This result does not fit, and was not accepted:\n{wrong}\nCorrect it and call again."
+            ) from problem
+        return "Accepted. The task is done; say no more."
+
+    def read(self, text: str) -> None:
+        """The text of a round that ended without an accepted value."""
+        found = last_json(text)
+        if found is None:
+            if not self._called:
+                self.problems = (f"{NAME} was not called, and there is no JSON in the answer",)
+            return
+        try:
+            self._accept(self._from_text(found.value))
+        except Invalid as problem:
+            self.problems = tuple(map(str, problem.problems))
+
+    def _from_text(self, value: Any) -> Any:
+        """In a text the value may stand as it is, or wrapped as the tool wants it."""
+        try:
+            return self.shape.decode(value)
+        except Invalid:
+            if not (self.shape.wrapped and isinstance(value, dict) and value.keys() == {"value"}):
+                raise
+            return self.shape.decode_object(value)
+
+    def _accept(self, value: Any) -> None:
+        self.value, self.accepted, self.problems = value, True, ()
+
+
+# -- words
+
+
+def instructions(shape: Shape, *, has_tool: bool) -> str:
+    """What goes with the prompt."""
+    schema = msgspec.json.encode(shape.object_schema if has_tool else shape.schema).decode()
+    if has_tool:
+        return (
+            f"When the work is done, hand over the result by calling the tool `{NAME}` once, with arguments that fit "
+            "its schema. Nothing else counts as the result. Should you not have that tool, end your answer with the "
+            f"result as JSON in a ```json block, and nothing after it. The schema:\n{schema}"
+        )
+    return (
+        "When the work is done, end your answer with the result as JSON in a ```json block, and nothing after it. "
+        f"It must fit this JSON Schema:\n{schema}"
+    )
+
+
+def follow_up(problems: tuple[str, ...], *, has_tool: bool) -> str:
+    """The prompt of the round after one that brought no value."""
+    said = "\n".join(f"- {each}" for each in problems[:MOST_SAID])
+    how = f"Call the tool `{NAME}` now, once" if has_tool else "Answer now with the JSON in a ```json block alone"
+    also = ", or, should you not have it, answer with the JSON in a ```json block alone" if has_tool else ""
+    return f"There is no valid result yet:\n{said}\nThe work need not be done again. {how}{also}."
+
+
+# -- JSON in a text
+
+
+class Found(msgspec.Struct, frozen=True):
+    value: Any
+
+
+def last_json(text: str) -> Found | None:
+    """The JSON that ends last in a text: the whole of it, a fenced block, or an object or list among the words."""
+    text = text[-MOST_TEXT:].strip()
+    whole = _parsed(text)
+    if whole is not None:
+        return whole
+    ends: list[tuple[int, Found]] = []
+    for fence in _FENCE.finditer(text):
+        if (block := _parsed(fence[2].strip())) is not None:
+            ends.append((fence.end(), block))
+    ends += _among_words(text)
+    return max(ends, key=lambda each: each[0])[1] if ends else None
+
+
+def _among_words(text: str) -> Iterator[tuple[int, Found]]:
+    position, last = 0, None
+    for _ in range(MOST_STARTS):
+        start = _START.search(text, position)
+        if start is None:
+            break
+        try:
+            value, position = _DECODER.raw_decode(text, start.start())
+        except (ValueError, RecursionError):
+            position = start.end()
+            continue
+        last = (position, Found(value))
+    if last is not None:
+        yield last
+
+
+def _parsed(text: str) -> Found | None:
+    try:
+        return Found(json.loads(text, parse_constant=_refuse))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_START: Final = re.compile(r"[\[{]")
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)

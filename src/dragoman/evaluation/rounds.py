@@ -1,0 +1,214 @@
+"""`Rounds`: prompts to one session until there is a value of the type, and no guard objects.
+
+A round is a run of the session. The first has the caller's prompt, each other one says what is missing. All of them
+together stay within one deadline and one budget; whichever limit ends them cancels the run politely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+from dragoman.errors import (
+    DeadlineExceeded,
+    DragomanError,
+    GuardFailed,
+    InputError,
+    OutputInvalid,
+    RunFailed,
+    SilentFailure,
+    StoppedEarly,
+)
+from dragoman.evaluation.budget import Spending
+from dragoman.evaluation.guard import Guard, objection_prompt, objections
+from dragoman.evaluation.output import Output, follow_up, instructions
+from dragoman.evaluation.response import PromptResponse, Stats
+from dragoman.host.policy.rules import Rule
+from dragoman.session.prompt import Input, Part, parts_of
+from dragoman.session.result import RunResult
+from dragoman.session.run import Run
+from dragoman.session.session import Session
+from dragoman.views import events
+
+# A run that ended so may have handed over its value before.
+_BENIGN: Final = (StoppedEarly, SilentFailure)
+
+
+class TimeLeft:
+    """Until the deadline, or the end of a budget of seconds, whichever comes first. Counts from when it is made."""
+
+    def __init__(self, deadline: float | None, spending: Spending, now: Callable[[], float]) -> None:
+        if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
+            raise InputError(f"deadline must be a number of seconds, more than 0, not {deadline!r}")
+        self._now = now
+        self._began = now()
+        self._deadline = math.inf if deadline is None else deadline
+        self._spending = spending
+        self._budget = math.inf if spending.budget.seconds is None else spending.budget.seconds
+
+    @property
+    def ends(self) -> float | None:
+        """On the loop's clock; None where there is no end."""
+        end = self._began + min(self._deadline, self._budget)
+        return None if end == math.inf else end
+
+    @property
+    def passed(self) -> float:
+        return self._now() - self._began
+
+    def left(self) -> float | None:
+        """Seconds; raises what the end of them is called where there are none."""
+        if self.ends is None:
+            return None
+        left = self.ends - self._now()
+        if left <= 0:
+            raise self.over("")
+        return left
+
+    def over(self, where: str) -> DragomanError:
+        if self._budget < self._deadline:
+            return self._spending.exceeded("seconds", seconds=self.passed)
+        return DeadlineExceeded(f"the deadline of {self._deadline:g} s has passed{where}")
+
+
+class Rounds:
+    """`output` is None where only a text is wanted. What happens is told to `heard`, event by event."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        output: Output | None,
+        spending: Spending,
+        time: TimeLeft,
+        has_tool: bool = False,
+        guards: Sequence[Guard] = (),
+        max_rounds: int = 3,
+        idle_limit: float | None = None,
+        heartbeat: Callable[[], None] | None = None,
+        rules: tuple[Rule, ...] = (),
+    ) -> None:
+        self.session = session
+        self.output = output
+        self.number = 0
+        self.last: RunResult | None = None
+        self.results: list[RunResult] = []
+        self._spending = spending
+        self._time = time
+        self._has_tool = has_tool
+        self._guards = guards
+        self._most = max_rounds
+        self._run_options: dict[str, Any] = {"idle_limit": idle_limit, "heartbeat": heartbeat, "rules": rules}
+        self._used_up: str | None = None  # the budget for which the run was cancelled
+        self.run: Run | None = None  # the one that goes on, or the last
+        self._begun: Run | None = None  # the first, where it was begun before `play`
+
+    def heard(self, event: events.Event) -> None:
+        """For what the agent reports of its usage."""
+        if isinstance(event, events.UsageUpdated):
+            self.stop_if(self._spending.reported(event.usage))
+
+    def stop_if(self, used_up: str | None) -> None:
+        """Ends the run that goes on, where a budget is used up."""
+        if used_up is not None and self._used_up is None:
+            # Not now: we are called in the middle of what the session does with a frame.
+            asyncio.get_running_loop().call_soon(self._stop, used_up)
+
+    def _stop(self, used_up: str) -> None:
+        run = self.run
+        if run is not None and not run.done and not run.cancelling:
+            self._used_up = used_up
+            self.session.cancel_run(run)
+
+    async def play(self, prompt: Input, stats: Callable[[], Stats]) -> PromptResponse[Any]:
+        """The response; raises what it failed with."""
+        said: Input = self._first(prompt)
+        problem: RunFailed | None = None
+        while self.number < self._most:
+            if (used_up := self._spending.used_up()) is not None:
+                raise self._spending.exceeded(used_up)
+            self.number += 1
+            result = await self._round(said)
+            said, problem = await self._what_is_missing(result, stats)
+            if problem is None:
+                return self._response(result, stats)
+        assert problem is not None
+        raise problem
+
+    async def _round(self, said: Input) -> RunResult:
+        if self.output is not None:
+            self.output.begin_round()
+        self._spending.begin_run()
+        run, self._begun = self._begun or self._sent(said), None
+        failure: DragomanError | None = None
+        try:
+            result = await self._of(run)
+        except DragomanError as problem:
+            if problem.result is None:
+                raise
+            failure, result = problem, problem.result
+        self.last = result
+        self.results.append(result)
+        self._spending.end_run(result.usage)
+        if self._used_up is not None:
+            raise self._spending.exceeded(self._used_up)
+        if isinstance(failure, DeadlineExceeded):
+            raise self._time.over("")
+        handed_over = self.output is not None and self.output.accepted
+        if failure is not None and not (handed_over and isinstance(failure, _BENIGN)):
+            raise failure
+        if (unknown := self._spending.not_reported(self.session.agent_name)) is not None:
+            raise unknown
+        return result
+
+    def begin(self, prompt: Input, *, when_busy: Literal["queue", "raise"] = "queue") -> Run:
+        """Sends the first prompt now, or queues it: `play` then goes on from there."""
+        self._begun = self._sent(self._first(prompt), when_busy)
+        return self._begun
+
+    def _sent(self, said: Input, when_busy: Literal["queue", "raise"] = "queue") -> Run:
+        self.run = self.session.run(said, deadline=self._time.left(), when_busy=when_busy, **self._run_options)
+        return self.run
+
+    async def _of(self, run: Run) -> RunResult:
+        """What the run brought; for those who want to see its events first."""
+        return await run
+
+    async def _what_is_missing(self, result: RunResult, stats: Callable[[], Stats]) -> tuple[str, RunFailed | None]:
+        """The next prompt, and the error in its place where there is no round left; no error where all is there."""
+        if result.status == "cancelled" and self.run is not None and self.run.cancelling:
+            return "", None  # the caller wants no more of it
+        rounds = f"{self.number} round{'s' if self.number > 1 else ''}"
+        output = self.output
+        if output is not None and not output.accepted:
+            output.read(result.text)
+        if output is not None and not output.accepted:
+            wrong = "; ".join(output.problems)
+            failure: RunFailed = OutputInvalid(
+                f"no valid {output.shape.name} after {rounds}: {wrong}", problems=output.problems
+            )
+            return follow_up(output.problems, has_tool=self._has_tool), failure
+        try:
+            async with asyncio.timeout_at(self._time.ends):
+                reasons = await objections(self._guards, self._response(result, stats))
+        except TimeoutError:
+            raise self._time.over(" while a guard looked at the result") from None
+        if not reasons:
+            return "", None
+        failure = GuardFailed(f"not done after {rounds}: {'; '.join(reasons)}", reasons=reasons)
+        return objection_prompt(reasons, wants_output=output is not None), failure
+
+    def _first(self, prompt: Input) -> Input:
+        if self.output is None:
+            return prompt
+        how = instructions(self.output.shape, has_tool=self._has_tool)
+        if isinstance(prompt, str) and prompt.strip():
+            return f"{prompt}\n\n{how}"
+        parts: tuple[Part, ...] = parts_of(prompt)
+        return (*parts, how)
+
+    def _response(self, result: RunResult, stats: Callable[[], Stats]) -> PromptResponse[Any]:
+        output = self.output.value if self.output is not None else None
+        return PromptResponse(output=output, text=result.text, stop_reason=result.stop_reason, stats=stats())

@@ -1,0 +1,224 @@
+"""Tools for agents: an MCP server in this process, over HTTP on loopback or joined by a shim over stdio.
+
+The one module that knows the `mcp` package, and it is loaded when the first server is made. What is served, called and
+recorded is the toolbox's; who comes in over HTTP is the door's business, over stdio the shim's.
+
+Promised: when the block is left no port, task or connection of it remains, and calls still running are cancelled and
+waited for a little. Agents are given a token that is good for this server alone, and for as long as it lives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+from dragoman._version import __version__
+from dragoman.errors import InputError
+from dragoman.evaluation.calls import Call, OnCall
+from dragoman.evaluation.content import MOST_BYTES, Content, Picture, Text
+from dragoman.evaluation.door import PATH, Door
+from dragoman.evaluation.progress import Progress
+from dragoman.evaluation.shim import entry, joining
+from dragoman.evaluation.tool import Tool
+from dragoman.evaluation.toolbox import Toolbox
+from dragoman.wire.vocabulary import HttpHeader, McpServer, McpServerHttp
+
+try:
+    import anyio
+    import mcp_types as mcp
+    from mcp.server import Server, ServerRequestContext
+    from mcp.server.stdio import stdio_server
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from mcp.shared.message import SessionMessage
+
+    from dragoman.evaluation.listen import HOST, open_port, serving  # uvicorn comes with it
+except ImportError as missing:
+    raise InputError(
+        "to serve tools to agents the package `mcp` is needed, and it is not installed",
+        guidance="Install it: pip install 'dragoman[mcp]'",
+    ) from missing
+
+
+class ToolServer:
+    """Serves tools while its block lasts:
+
+        async with ToolServer([lookup]) as server:
+            SessionConfig(..., mcp_servers=(server.for_agent(http=capabilities.mcp_http),))
+
+    `calls` is what was called, in the order it began; `on_call` hears of a call when it begins and when it has ended.
+    `state` is what a failing call leaves as it was; calls then run one after another.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool | Callable[..., Any]],
+        *,
+        state: object | None = None,
+        on_call: OnCall | None = None,
+        name: str = "dragoman",
+        port: int = 0,
+        token: str | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.name = name
+        self.token = token or secrets.token_urlsafe(32)
+        self._toolbox = Toolbox(tools, state=state, on_call=on_call, most_bytes=most_bytes)
+        self._mcp = _mcp_server(name, self._toolbox)
+        self._wanted_port = port
+        self._ports: tuple[int, int] | None = None  # over HTTP, for shims
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def calls(self) -> list[Call]:
+        return self._toolbox.calls
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self._open_ports()[0]}{PATH}"
+
+    def for_agent(self, *, http: bool) -> McpServer:
+        """What goes into `SessionConfig.mcp_servers`: over HTTP where the agent takes it, else the shim over stdio."""
+        if not http:
+            return entry(self.name, self._open_ports()[1], self.token)
+        token = HttpHeader(name="Authorization", value=f"Bearer {self.token}")
+        return McpServerHttp(name=self.name, url=self.url, headers=(token,))
+
+    async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise InputError("this tool server was opened before; make another")
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # A task of its own: the package's scopes have to be left by the task that entered them, and whoever closes us
+        # may be another one than whoever opened us.
+        self._task = asyncio.create_task(self._serve(opened), name=f"tool server {self.name}")
+        try:
+            await asyncio.wait({self._task, opened}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        if not opened.done():
+            await self._task  # it failed, and says why
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """May be called again."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+            if not self._task.cancelled() and (problem := self._task.exception()) is not None:
+                raise problem
+
+    async def run_stdio(self) -> None:
+        """Serves the program that started this process, on its stdin and stdout, until it ends. In place of a block."""
+        async with stdio_server() as (reading, writing):
+            await self._mcp.run(reading, writing, self._mcp.create_initialization_options())
+        await self._toolbox.close()
+
+    async def _serve(self, opened: asyncio.Future[None]) -> None:
+        http = open_port(self._wanted_port)
+        try:
+            shims = open_port()
+        except BaseException:
+            http.close()
+            raise
+        port = http.getsockname()[1]
+        manager = StreamableHTTPSessionManager(self._mcp, session_idle_timeout=None)
+        door = Door(manager.handle_request, token=self.token, port=port)
+        try:
+            async with joining(self._joined, shims, self.token), serving(door, http) as stop, manager.run():
+                self._ports = (port, shims.getsockname()[1])
+                if not opened.done():
+                    opened.set_result(None)
+                await self._closing.wait()
+                stop()
+                await self._toolbox.close()  # while there is still somebody who can tell the agents
+        finally:
+            self._ports = None
+            http.close()
+            shims.close()
+
+    async def _joined(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One agent's shim: a message a line."""
+        to_us, reading = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        writing, to_agent = anyio.create_memory_object_stream[SessionMessage](0)
+
+        async def read() -> None:
+            with contextlib.suppress(
+                OSError, ValueError, anyio.BrokenResourceError
+            ):  # ValueError: a line over the limit
+                async with to_us:
+                    while line := await reader.readline():
+                        await to_us.send(_message(line))
+
+        async def write() -> None:
+            with contextlib.suppress(OSError):
+                async with to_agent:
+                    async for message in to_agent:
+                        told = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                        writer.write(told.encode() + b"\n")
+                        await writer.drain()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            tasks.start_soon(write)
+            await self._mcp.run(reading, writing, self._mcp.create_initialization_options())
+            tasks.cancel_scope.cancel()
+
+    def _open_ports(self) -> tuple[int, int]:
+        if self._ports is None:
+            raise InputError("the tool server is not open", guidance="Use it in a block: async with ToolServer(…) as …")
+        return self._ports
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(mcp.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as problem:
+        return problem
+
+
+def _mcp_server(name: str, toolbox: Toolbox) -> Server[Any]:
+    described = [_described(tool) for tool in toolbox.tools.values()]
+
+    async def list_tools(_: ServerRequestContext[Any], __: mcp.PaginatedRequestParams | None) -> mcp.ListToolsResult:
+        return mcp.ListToolsResult(tools=described)
+
+    async def call_tool(
+        context: ServerRequestContext[Any], params: mcp.CallToolRequestParams
+    ) -> mcp.CallToolResult | mcp.InputRequiredResult:
+        async with Progress(context.session.report_progress) as progress:
+            return _result(await toolbox.call(params.name, params.arguments or {}, progress.report))
+
+    return Server(name, version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def _described(tool: Tool) -> mcp.Tool:
+    return mcp.Tool(
+        name=tool.name,
+        description=tool.description or None,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=mcp.ToolAnnotations(read_only_hint=tool.read_only),
+    )
+
+
+def _result(content: Content) -> mcp.CallToolResult:
+    return mcp.CallToolResult(
+        content=[_block(block) for block in content.blocks],
+        structured_content=content.structured,
+        is_error=content.is_error,
+    )
+
+
+def _block(block: Text | Picture) -> mcp.ContentBlock:
+    match block:
+        case Text(text):
+            return mcp.TextContent(text=text)
+        case Picture(data, mime_type):
+            return mcp.ImageContent(data=data, mime_type=mime_type)

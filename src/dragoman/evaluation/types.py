@@ -1,0 +1,243 @@
+"""Types: what a value may be, as a JSON Schema for the agent, and from JSON back to Python.
+
+A type is a JSON Schema (a dict), or any of: scalars, None, lists, tuples, sets, dicts, Literal, Enum, unions,
+TypedDict, NamedTuple, dataclass, attrs, msgspec Struct, Pydantic model, nested as one likes; dates, UUID, Decimal,
+Path, bytes. msgspec reads what it knows; Pydantic, where it is installed, its own models and unions of several classes.
+
+Nothing is guessed: "5" is no number. Unknown fields are ignored, also where the class forbids them. What MCP calls
+an object (the arguments of a tool, a structured result) cannot be a list or a number: those travel as {"value": …}.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeAlias, get_args
+
+import msgspec
+
+from dragoman.errors import InputError
+from dragoman.evaluation.problems import Invalid, Problem, Schema, problems_in, without_unknown
+from dragoman.evaluation.schema import checked, is_object, object_of, root
+
+__all__ = ["Invalid", "Problem", "Schema", "Shape", "decode", "encode", "object_schema", "schema_of", "shape_of"]
+
+# A type hint, or a JSON Schema; a hint has no type of its own that a checker would accept (`int | None`, `list[int]`).
+Type: TypeAlias = Any
+
+# The field that carries a value which is no object.
+FIELD: Final = "value"
+
+
+class Shape:
+    """A type, made ready: its schema, and the way back from JSON."""
+
+    def __init__(self, name: str, schema: Schema, read: Callable[[Any], Any]) -> None:
+        self.name = name
+        self.schema = root(schema)
+        self.wrapped = not is_object(schema)
+        self._read = read
+
+    @property
+    def object_schema(self) -> Schema:
+        """The schema where only an object will do."""
+        return object_of({FIELD: self.schema}, [FIELD]) if self.wrapped else self.schema
+
+    def decode(self, value: Any) -> Any:
+        """The value of this type; `Invalid` with all that is wrong with it."""
+        return self._decoded(self.schema, value, self._read)
+
+    def decode_object(self, value: Any) -> Any:
+        """The same for a value that may have been wrapped to be an object."""
+        if not self.wrapped:
+            return self.decode(value)
+        if not isinstance(value, dict) or FIELD not in value:
+            raise Invalid(problems_in(self.object_schema, value))
+        return self._decoded(self.object_schema, {FIELD: value[FIELD]}, lambda given: self._read(given[FIELD]))
+
+    def encode_object(self, value: Any) -> dict[str, Any]:
+        encoded = encode(value)
+        return {FIELD: encoded} if self.wrapped else encoded
+
+    def _decoded(self, schema: Schema, value: Any, read: Callable[[Any], Any]) -> Any:
+        try:
+            return read(value)
+        except RecursionError:
+            raise Invalid([Problem((), "it is nested too deeply to be read")]) from None
+        except Invalid as problem:
+            # What was read said no in its own words, often of the first mistake alone. The schema knows them all.
+            known = without_unknown(schema, value)
+            if known != value:
+                return self._decoded(schema, known, read)
+            raise Invalid(problems_in(schema, value) or problem.problems) from None
+
+
+def shape_of(type_: Type) -> Shape:
+    """`InputError` where it cannot be said as a JSON Schema."""
+    if isinstance(type_, Shape):
+        return type_
+    if isinstance(type_, dict):
+        return _shape_of_schema(type_)
+    if isinstance(type_, str) or inspect.isroutine(type_):
+        raise InputError(f"the type is {type_!r}; expected a type, or a JSON Schema as a dict")
+    try:
+        return _shape_of_hint(type_)
+    except TypeError as problem:
+        if "unhashable" not in str(problem):
+            raise
+        return _made(type_)
+
+
+def schema_of(type_: Type) -> Schema:
+    return shape_of(type_).schema
+
+
+def decode(type_: Type, value: Any) -> Any:
+    """JSON to a value of the type. `Invalid` says all that is wrong with it, and where."""
+    return shape_of(type_).decode(value)
+
+
+def object_schema(fields: Mapping[str, Type], required: Iterable[str]) -> Schema:
+    """The schema of an object whose fields have these types: the arguments of a tool."""
+    return object_of({name: schema_of(type_) for name, type_ in fields.items()}, required)
+
+
+def encode(value: Any) -> Any:
+    """A value as what JSON has: dicts with text keys, lists, texts, numbers, booleans, None."""
+    try:
+        return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+    except (TypeError, ValueError, NotImplementedError, RecursionError) as problem:
+        raise InputError(
+            f"a value of the type {type(value).__name__} cannot be written as JSON: {problem}"
+        ) from problem
+
+
+# -- a schema that the caller wrote
+
+
+def _shape_of_schema(schema: Schema) -> Shape:
+    known = checked(schema)
+
+    def read(value: Any) -> Any:
+        if problems := problems_in(known, value):
+            raise Invalid(problems)
+        return value
+
+    return Shape(str(known.get("title") or "JSON"), known, read)
+
+
+# -- types
+
+
+@lru_cache(maxsize=512)
+def _shape_of_hint(hint: Type) -> Shape:
+    return _made(hint)
+
+
+def _made(hint: Type) -> Shape:
+    makers = [_by_msgspec, _by_pydantic]
+    if _mentions_pydantic(hint):
+        makers.reverse()
+    refusals: list[str] = []
+    for make in makers:
+        try:
+            return make(hint)
+        except _Unfit as problem:
+            refusals.append(str(problem))
+    name = _name(hint)
+    raise InputError(
+        f"the type {name} cannot be said as a JSON Schema: {refusals[0]}",
+        guidance="Use a dataclass, a Pydantic model, a msgspec Struct, a TypedDict, lists and scalars of these, "
+        "or write the JSON Schema as a dict.",
+    )
+
+
+class _Unfit(Exception):
+    """This library does not know the type."""
+
+
+def _by_msgspec(hint: Type) -> Shape:
+    try:
+        schema = msgspec.json.schema(hint, schema_hook=_schema_of_other)
+    except (TypeError, NotImplementedError, NameError, AttributeError, ValueError) as problem:
+        raise _Unfit(str(problem)) from problem
+
+    def read(value: Any) -> Any:
+        try:
+            return msgspec.convert(value, hint, dec_hook=_other, str_keys=True)
+        except msgspec.ValidationError as problem:
+            raise Invalid([Problem((), str(problem))]) from problem
+
+    return Shape(_name(hint), schema, read)
+
+
+def _by_pydantic(hint: Type) -> Shape:
+    try:
+        from pydantic import PydanticUserError, TypeAdapter, ValidationError
+        from pydantic.errors import PydanticSchemaGenerationError
+    except ImportError:
+        raise _Unfit("pydantic, which may know it, is not installed") from None
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(hint)
+        schema = adapter.json_schema()
+    except (PydanticUserError, PydanticSchemaGenerationError, NameError) as problem:
+        raise _Unfit(str(problem).splitlines()[0]) from problem
+
+    def read(value: Any) -> Any:
+        try:
+            # As JSON: there a date is a text and a tuple a list, also for a strict model; and "5" is no number.
+            return adapter.validate_json(msgspec.json.encode(value), strict=True)
+        except ValidationError as problem:
+            raise Invalid(Problem(tuple(each["loc"]), each["msg"]) for each in problem.errors()) from problem
+
+    return Shape(_name(hint), schema, read)
+
+
+def _mentions_pydantic(hint: Type) -> bool:
+    """Whether it is a model of Pydantic's, or a list, union, … of one. Whoever has one has loaded Pydantic."""
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is None:
+        return False
+    if isinstance(hint, type) and issubclass(hint, pydantic.BaseModel):
+        return True
+    return any(_mentions_pydantic(each) for each in get_args(hint))
+
+
+def _name(hint: Type) -> str:
+    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
+
+
+# -- what msgspec does not know by itself
+
+
+def _is_model(kind: Type) -> bool:
+    return isinstance(kind, type) and hasattr(kind, "model_validate_json") and hasattr(kind, "model_json_schema")
+
+
+def _schema_of_other(kind: Type) -> Schema:
+    if isinstance(kind, type) and issubclass(kind, Path):
+        return {"type": "string", "format": "path"}
+    if _is_model(kind):
+        schema: Schema = kind.model_json_schema()
+        if "$defs" not in schema:
+            return schema
+    raise NotImplementedError(f"{_name(kind)} is not known")
+
+
+def _other(kind: Type, value: Any) -> Any:
+    if isinstance(kind, type) and issubclass(kind, Path):
+        if not isinstance(value, str):
+            raise ValueError(f"Expected `str`, got `{type(value).__name__}`")  # noqa: TRY004 - what msgspec adds a path to
+        return kind(value)
+    return kind.model_validate_json(msgspec.json.encode(value), strict=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if _is_model(type(value)):
+        return value.model_dump(mode="json", by_alias=True)
+    raise NotImplementedError(f"{type(value).__name__} is not known")

@@ -1,0 +1,195 @@
+"""`dragoman import`: transcripts of other programs, asked for, taken in, and told of."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.import_ import import_
+from dragoman.translate.translator import PROVIDERS
+from translate import codex_talk
+from translate.claude_talk import SESSION, Transcript
+
+from .conftest import LIMIT, Cli, On, read_until, without_looks
+
+
+def write(cli: Cli, name: str = f"{SESSION}.jsonl", prompt: str = "What is this?", more: bytes = b"") -> Path:
+    """A transcript of Claude Code's, where that keeps it."""
+    told = Transcript(sessionId=name.partition(".")[0])
+    told.user(prompt)
+    told.call("Bash", {"command": "ls"})
+    told.result("a")
+    told.text("A test.", id="msg_2")
+    path = Path(cli.env["HOME"], ".claude", "projects", "-home-ada-proj", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\n".join(told.lines) + b"\n" + more)
+    os.utime(path, (1.7e9, 1.7e9))
+    return path
+
+
+def write_codex(cli: Cli) -> Path:
+    told = codex_talk.Transcript()
+    told.run("Do it")
+    path = Path(cli.env["HOME"], ".codex", "sessions", "2026", "04", "11", codex_talk.NAME)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\n".join(told.lines) + b"\n")
+    os.utime(path, (1.7e9, 1.7e9))
+    return path
+
+
+@pytest.fixture
+def owner(cli: Cli, tmp_path: Path) -> Cli:
+    """A command line whose user has a home folder of their own."""
+    cli.env["HOME"] = str(tmp_path / "user")
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        cli.env.pop(name, None)
+    return cli
+
+
+def test_the_help_teaches_by_example(cli: Cli) -> None:
+    done = cli("import", "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "Examples:\n    dragoman import " in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_every_provider_can_be_chosen() -> None:
+    (option,) = [one for one in import_.params if one.name == "provider"]
+    assert tuple(getattr(option.type, "choices", ())) == PROVIDERS
+
+
+def test_nothing_is_read_where_nobody_can_agree(owner: Cli) -> None:
+    path = write(owner)
+    write_codex(owner)
+    path.chmod(0)
+    done = owner("import")
+    assert (done.code, done.out) == (2, "")
+    size = path.stat().st_size / 1000
+    assert f"claude: 1 file, {size:.1f} kB in ~/.claude/projects/-home-ada-proj" in done.err
+    assert "codex: 1 file" in done.err
+    assert "--yes" in done.err
+    assert not (owner.home / "journal.db").exists()
+
+
+def test_where_there_are_none_that_is_said(owner: Cli) -> None:
+    done = owner("import", "--yes")
+    assert (done.code, done.out) == (0, "")
+    assert "No transcripts of these agents are on this machine." in done.err
+
+
+def test_on_a_terminal_it_asks_and_no_means_no(owner: Cli, on_terminal: On) -> None:
+    write(owner)
+    terminal = on_terminal("import")
+    assert b"claude: 1 file" in terminal.until(b"[y/N]: ")
+    terminal.type(b"n\n")
+    assert "Nothing was read." in terminal.rest()
+    assert terminal.code() == 1
+    assert not (owner.home / "journal.db").exists()
+
+
+def test_on_a_terminal_it_asks_and_yes_takes_it_in(owner: Cli, on_terminal: On) -> None:
+    write(owner)
+    terminal = on_terminal("import")
+    terminal.until(b"[y/N]: ")
+    terminal.type(b"y\n")
+    shown = without_looks(terminal.rest())
+    assert "1 of 1 files" in shown
+    assert "Imported 1 session.\n  2 messages, 1 tool call, 1 run\n" in shown
+    assert terminal.code() == 0
+
+
+def test_what_came_in_is_told_and_is_a_session_like_any_other(owner: Cli) -> None:
+    write(owner, more=b'{"type":"weather"}\n{"type":"half')
+    write_codex(owner)
+    done = owner("import", "--yes")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "Imported 2 sessions.",
+        "  4 messages, 1 tool call, 2 runs",
+        "  20 tokens in, 200 from caches, 10 out",
+        "Kept, but not understood:",
+        "  1 x claude: weather",
+        "The last line of 1 file is half written: it is left for the next time.",
+    ]
+    listed = {one["agent"]: one for one in json.loads(owner("sessions", "list", "--json").out)}
+    assert (listed["claude"]["agent_session_id"], listed["claude"]["prompt"]) == (SESSION, "What is this?")
+    assert listed["codex"]["prompt"] == "Do it"
+    assert "A test." in owner("sessions", "show", listed["claude"]["id"]).out
+    assert listed["claude"]["id"] in owner("sessions", "search", "test", "--json").out
+    assert owner("journal", "verify").code == 0
+
+
+def test_a_second_time_only_what_is_new_comes_in(owner: Cli) -> None:
+    write(owner)
+    owner("import", "--yes")
+    assert owner("import", "--yes").out == "Nothing new.\nOf 1 file all was here already.\n"
+    write(owner, "22222222-2222-3333-4444-555555555555.jsonl")
+    write(owner, more=b'{"type":"ai-title","aiTitle":"Named"}\n')
+    out = owner("import", "--yes").out
+    assert out.startswith("Imported 1 session, and more of 1 that was here.\n")
+    assert "Named" in owner("sessions", "list").out
+
+
+def test_one_provider_alone_can_be_chosen(owner: Cli) -> None:
+    write(owner)
+    write_codex(owner)
+    done = owner("import", "--yes", "--provider", "codex")
+    assert "claude" not in done.err
+    assert done.out.startswith("Imported 1 session.")
+
+
+def test_a_path_that_is_named_is_read_at_once(owner: Cli) -> None:
+    path = write(owner)
+    odd = owner.workspace / "odd.jsonl"
+    odd.write_text('{"a": 1}\n')
+    done = owner("import", str(path), str(odd), "--json")
+    assert done.code == 0
+    told = json.loads(done.out)
+    assert (told["files"], told["new"], told["amounts"]["messages"]) == (2, 1, 2)
+    assert told["skipped"] == {"it is no transcript that is known here": [str(odd)]}
+
+
+def test_a_path_that_is_not_there_is_refused_before_anything_is_read(owner: Cli) -> None:
+    done = owner("import", str(write(owner)), "nowhere.jsonl")
+    assert (done.code, done.out) == (2, "")
+    assert "there is no file nowhere.jsonl" in done.err
+    assert not (owner.home / "journal.db").exists()
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(owner: Cli) -> None:
+    path = write(owner)
+    os.mkfifo(path.with_name("pipe.jsonl"))
+    assert owner("import", "--yes").out.startswith("Imported 1 session.")
+
+
+def test_a_deleted_session_does_not_come_back(owner: Cli) -> None:
+    path = write(owner)
+    owner("import", "--yes")
+    (session,) = json.loads(owner("sessions", "list", "--json").out)
+    owner("sessions", "delete", "--yes", session["id"])
+    done = owner("import", "--yes")
+    assert "Left out 1 file: it was deleted here.\n" in done.out
+    assert path.name in done.out
+    assert json.loads(owner("sessions", "list", "--json").out) == []
+
+
+def test_interrupted_it_goes_on_the_next_time(owner: Cli) -> None:
+    names = [f"{number:08}-2222-3333-4444-555555555555.jsonl" for number in range(200)]
+    for name in names:
+        write(owner, name)
+    process = owner.start("import", "--yes")
+    assert process.stderr is not None
+    read_until(process.stderr.fileno(), b" of 200 files")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130
+    assert b"What came in stays" in err
+    some = len(json.loads(owner("sessions", "list", "--json", "-n", "0").out))
+    assert 0 < some < 200
+    owner("import", "--yes")
+    assert len(json.loads(owner("sessions", "list", "--json", "-n", "0").out)) == 200
+    assert owner("journal", "verify").code == 0

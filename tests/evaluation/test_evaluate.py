@@ -1,0 +1,615 @@
+"""`evaluate` on scripted agents in memory: values, rounds, limits, permissions, attempts."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import (
+    BudgetExceeded,
+    BudgetNotReported,
+    DeadlineExceeded,
+    DragomanError,
+    GuardFailed,
+    IdleLimitExceeded,
+    InputError,
+    OutputInvalid,
+    RequestFailed,
+    StoppedEarly,
+)
+from dragoman.evaluation.attempt import EvaluatedSession
+from dragoman.evaluation.budget import Budget
+from dragoman.evaluation.evaluate import evaluate
+from dragoman.evaluation.response import Prompt, PromptResponse
+from dragoman.evaluation.retry import NO_RETRY, Retry
+from dragoman.evaluation.tool import tool
+from dragoman.session.idle import LOOKS, IdleWatch
+from dragoman.session.spec import Limits
+from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
+from dragoman.views import events
+from evaluation.acting import acting, hands, runtime_on
+
+pytestmark = pytest.mark.usefixtures("leaves_nothing")
+
+LIMIT = 20.0
+QUICK = Retry(backoff=0.0)
+
+
+@dataclass
+class Item:
+    sku: str
+    count: int
+
+
+async def evaluated(agent: Any, prompt: Any = "Which item?", **options: Any) -> PromptResponse[Any]:
+    async with asyncio.timeout(LIMIT), runtime_on(agent, limits=Limits(cancel_grace=2, close_grace=1)) as runtime:
+        return await evaluate(runtime, prompt, **{"retry": NO_RETRY, **options})
+
+
+# -- values
+
+
+async def test_a_text_is_enough_where_no_type_is_asked_for() -> None:
+    response = await evaluated(ScriptedAgent(), "hi")
+    assert (response.output, response.text, response.stop_reason) == (None, "Hello.", "end_turn")
+    assert (response.stats.rounds, response.stats.attempts) == (1, 1)
+    assert response.stats.usage.total_tokens is None
+
+
+async def test_a_value_that_is_handed_over_is_the_output() -> None:
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            assert await tools.hand_over(sku="A-1", count=3, extra="ignored") == (
+                True,
+                "Accepted. The task is done; say no more.",
+            )
+
+    response = await evaluated(script, output_type=Item)
+    assert response.output == Item("A-1", 3)
+    assert response.stats.rounds == 1
+    assert response.stats.tool_calls == ()  # handing over is no call of the caller's tools
+
+
+async def test_a_list_travels_wrapped_and_arrives_as_a_list() -> None:
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            await tools.hand_over(value=[{"sku": "A-1", "count": 3}])
+
+    response = await evaluated(script, output_type=list[Item])
+    assert response.output == [Item("A-1", 3)]
+
+
+async def test_a_bad_value_is_told_what_is_wrong_and_may_be_mended_in_the_same_round() -> None:
+    said: list[tuple[bool, str]] = []
+
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            said.append(await tools.hand_over(sku=3, count="x"))
+            said.append(await tools.hand_over(sku="A-1", count=3))
+
+    response = await evaluated(script, output_type=Item)
+    (first, why), (second, _) = said
+    assert (first, second) == (False, True)
+    assert "sku: expected string, got 3" in why
+    assert 'count: expected integer, got "x"' in why
+    assert response.output == Item("A-1", 3)
+    assert response.stats.rounds == 1
+
+
+async def test_a_second_value_is_refused_and_the_first_is_kept() -> None:
+    said: list[tuple[bool, str]] = []
+
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            await tools.hand_over(sku="first", count=1)
+            said.append(await tools.hand_over(sku="second", count=2))
+
+    response = await evaluated(script, output_type=Item)
+    assert response.output == Item("first", 1)
+    assert said[0][0] is False
+    assert "already accepted" in said[0][1]
+
+
+async def test_of_two_values_at_once_one_is_accepted() -> None:
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            both = await asyncio.gather(tools.hand_over(sku="a", count=1), tools.hand_over(sku="b", count=2))
+            assert sorted(went for went, _ in both) == [False, True]
+            await turn.say("a" if both[0][0] else "b")
+
+    response = await evaluated(script, output_type=Item)
+    assert response.output.sku == response.text
+
+
+async def test_a_round_without_a_value_is_followed_by_one_that_asks_for_it() -> None:
+    prompts: list[str] = []
+
+    async def script(turn: Turn) -> None:
+        prompts.append(turn.text)
+        if len(prompts) == 1:
+            await turn.say("I looked into it.")
+            return
+        async with hands(turn) as tools:
+            await tools.hand_over(sku="A-1", count=3)
+
+    response = await evaluated(script, output_type=Item)
+    assert response.output == Item("A-1", 3)
+    assert response.stats.rounds == 2
+    assert prompts[0].startswith("Which item?\n\n")
+    assert '"sku"' in prompts[0]
+    assert "structured_output was not called" in prompts[1]
+
+
+async def test_a_value_that_never_comes_is_a_precise_error() -> None:
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            await tools.hand_over(sku="A-1")
+
+    with pytest.raises(OutputInvalid, match="no valid Item after 2 rounds: the field 'count' is missing") as failed:
+        await evaluated(script, output_type=Item, max_rounds=2)
+    assert failed.value.problems == ("the field 'count' is missing",)
+    assert failed.value.category == "agent"
+    assert failed.value.result.stats.rounds == 2
+    assert failed.value.result.output is None
+
+
+async def test_the_last_json_in_the_text_counts_where_the_tool_was_not_called() -> None:
+    async def script(turn: Turn) -> None:
+        await turn.say('Not {"sku": "old", "count": 1}, but:\n```json\n{"sku": "A-1", "count": 3}\n```\n')
+
+    assert (await evaluated(script, output_type=Item)).output == Item("A-1", 3)
+
+
+async def test_json_that_does_not_fit_is_never_mended_and_none_before_it_is_tried() -> None:
+    async def script(turn: Turn) -> None:
+        await turn.say('{"sku": "A-1", "count": 3} or rather {"sku": "A-1", "count": "three"}')
+
+    with pytest.raises(OutputInvalid, match='count: expected integer, got "three"'):
+        await evaluated(script, output_type=Item, max_rounds=1)
+
+
+async def test_a_prompt_may_carry_its_tools_and_its_type() -> None:
+    def lookup(sku: str) -> int:
+        "How many there are."
+        return len(sku)
+
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            went, answer = await tools.call("lookup", {"sku": "A-1"})
+            assert went
+            await tools.hand_over(value=int(answer) if answer.isdigit() else 3)
+
+    response = await evaluated(script, Prompt(text="How many?", tools=[lookup], output_type=int))
+    assert response.output == 3
+    (call,) = response.stats.tool_calls
+    assert (call.name, call.arguments, call.outcome, call.tool_call_id) == ("lookup", {"sku": "A-1"}, "ok", "call-1")
+    assert [row.tool_call_id for row in response.stats.reported] == ["call-1", "call-2"]
+
+
+async def test_a_run_that_stops_early_after_the_value_was_accepted_is_no_failure() -> None:
+    async def script(turn: Turn) -> str:
+        async with hands(turn) as tools:
+            await tools.hand_over(sku="A-1", count=3)
+        return "max_tokens"
+
+    response = await evaluated(script, output_type=Item)
+    assert (response.output, response.stop_reason) == (Item("A-1", 3), "max_tokens")
+
+
+async def test_a_run_that_stops_early_without_a_value_is_that_failure() -> None:
+    async def script(turn: Turn) -> str:
+        await turn.say("half")
+        return "max_tokens"
+
+    with pytest.raises(StoppedEarly) as failed:
+        await evaluated(script, output_type=Item)
+    assert failed.value.result.text == "half"
+
+
+# -- guards
+
+
+async def test_a_guard_that_objects_sends_the_agent_back_with_its_reason() -> None:
+    prompts: list[str] = []
+
+    async def script(turn: Turn) -> None:
+        prompts.append(turn.text)
+        async with hands(turn) as tools:
+            await tools.hand_over(value=len(prompts))
+
+    async def enough(response: PromptResponse[int]) -> str | None:
+        return None if response.output >= 2 else "it is too small"
+
+    response = await evaluated(script, output_type=int, guards=enough)
+    assert (response.output, response.stats.rounds) == (2, 2)
+    assert "it is too small" in prompts[1]
+
+
+async def test_a_guard_that_objects_to_the_end_is_an_error_with_its_reasons() -> None:
+    def never(response: PromptResponse[None]) -> bool:
+        return False
+
+    with pytest.raises(GuardFailed, match="not done after 2 rounds: the check never did not pass") as failed:
+        await evaluated(ScriptedAgent(), guards=[never, lambda response: "more"], max_rounds=2)
+    assert failed.value.reasons == ("the check never did not pass", "more")
+    assert failed.value.result.stats.rounds == 2
+
+
+async def test_a_guard_that_takes_for_ever_is_ended_by_the_deadline() -> None:
+    async def stuck(response: PromptResponse[None]) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlineExceeded, match="while a guard looked at the result") as failed:
+        await evaluated(ScriptedAgent(), guards=stuck, deadline=0.3)
+    assert failed.value.result.text == "Hello."
+
+
+# -- limits
+
+
+async def test_a_deadline_in_the_middle_of_a_tool_ends_the_tool_and_the_run() -> None:
+    ended = asyncio.Event()
+
+    @tool
+    async def wait() -> None:
+        "Waits."
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def script(turn: Turn) -> object:
+        async with hands(turn) as tools:
+            waiting = asyncio.ensure_future(tools.call("wait", {}))
+            await turn.cancelled.wait()
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        return "cancelled"
+
+    agent = acting(script)
+    with pytest.raises(DeadlineExceeded, match=r"0\.6 s") as failed:
+        await evaluated(agent, tools=[wait], deadline=0.6)
+    assert ended.is_set()
+    assert len(agent.all_heard("session/cancel")) == 1
+    stats = failed.value.result.stats
+    assert stats.limit == "deadline"
+    assert [(call.name, call.outcome) for call in stats.tool_calls] == [("wait", "cancelled")]
+
+
+async def test_the_deadline_is_one_for_all_rounds() -> None:
+    async def script(turn: Turn) -> object:
+        if len(turn.agent.all_heard("session/prompt")) == 1:
+            await turn.say("nothing yet")
+            return None
+        return await turn.wait_cancelled()
+
+    with pytest.raises(DeadlineExceeded) as failed:
+        await evaluated(acting(script), output_type=int, deadline=0.5)
+    assert failed.value.result.stats.rounds == 2
+
+
+async def test_a_deadline_counts_from_before_the_agent_is_ready() -> None:
+    async def never(asked: Asked) -> object:
+        await asyncio.Event().wait()
+        return None
+
+    agent = ScriptedAgent(answers={"session/new": never})
+    with pytest.raises(DeadlineExceeded, match="before memory was ready") as failed:
+        await evaluated(agent, deadline=0.2)
+    assert (failed.value.result.stats.limit, failed.value.result.stats.rounds) == ("deadline", 0)
+
+
+async def test_silence_while_a_tool_of_ours_runs_is_no_hang_also_where_the_agent_does_not_tell_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    enough = asyncio.Event()
+    look = IdleWatch.look
+
+    def counted(watch: IdleWatch, now: float, frames: int, at_work: bool) -> bool:
+        nonlocal looks
+        looks += at_work
+        if looks > 2 * LOOKS:
+            enough.set()
+        return look(watch, now, frames, at_work)
+
+    monkeypatch.setattr(IdleWatch, "look", counted)
+
+    @tool
+    async def wait() -> str:
+        "Waits for as many looks as make the limit twice over."
+        await enough.wait()
+        return "done"
+
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            await turn.say((await tools.call("wait", {}, report=False))[1])
+
+    async with asyncio.timeout(LIMIT), runtime_on(script, session_type=EvaluatedSession) as runtime:
+        response = await evaluate(runtime, "go", tools=[wait], idle_limit=0.4, retry=NO_RETRY)
+    assert response.text == "done"
+
+
+async def test_silence_ends_it_and_is_named() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("hm")
+        return await turn.wait_cancelled()
+
+    with pytest.raises(IdleLimitExceeded) as failed:
+        await evaluated(script, idle_limit=0.2)
+    assert failed.value.result.stats.limit == "idle_limit"
+
+
+def _usage(total: int) -> dict[str, Any]:
+    usage = {"totalTokens": total, "inputTokens": total, "outputTokens": 0}
+    return {"stopReason": "end_turn", "usage": usage}
+
+
+async def test_a_budget_of_tool_calls_ends_the_run_at_the_first_call_too_many() -> None:
+    async def script(turn: Turn) -> object:
+        for number in range(3):
+            await turn.tool(f"t{number}", kind="read", status="completed")
+        return await turn.wait_cancelled()
+
+    agent = acting(script)
+    with pytest.raises(BudgetExceeded, match="tool_calls is used up: 3 tool calls, and 2 were allowed") as failed:
+        await evaluated(agent, budget=Budget(tool_calls=2))
+    assert (failed.value.budget, failed.value.used, failed.value.allowed) == ("tool_calls", 3, 2)
+    assert failed.value.result.stats.limit == "tool_calls"
+    assert len(agent.all_heard("session/cancel")) == 1
+
+
+async def test_handing_over_the_value_costs_no_tool_call() -> None:
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            await tools.hand_over(value=1)
+
+    assert (await evaluated(script, output_type=int, budget=Budget(tool_calls=0))).output == 1
+
+
+async def test_a_budget_of_cost_ends_the_run_when_it_is_reached() -> None:
+    async def script(turn: Turn) -> object:
+        for amount in (0.1, 0.3, 0.5):
+            await turn.update("usage_update", used=10, size=100, cost={"amount": amount, "currency": "USD"})
+        return await turn.wait_cancelled()
+
+    with pytest.raises(BudgetExceeded, match=r"0\.5 USD of 0\.5") as failed:
+        await evaluated(script, budget=Budget(cost_usd=0.5))
+    assert failed.value.budget == "cost_usd"
+    assert failed.value.result.stats.usage.cost.amount == 0.5
+
+
+async def test_a_budget_of_tokens_ends_a_run_whose_context_alone_is_more() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.update("usage_update", used=1500, size=10_000)
+        return await turn.wait_cancelled()
+
+    with pytest.raises(BudgetExceeded, match="1,500 tokens of 1,000"):
+        await evaluated(script, budget=Budget(tokens=1000))
+
+
+async def test_a_budget_of_tokens_that_is_used_up_after_a_round_allows_no_other() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("nothing")
+        return _usage(1200)
+
+    agent = acting(script)
+    with pytest.raises(BudgetExceeded, match="1,200 tokens of 1,000"):
+        await evaluated(agent, output_type=int, budget=Budget(tokens=1000))
+    assert len(agent.all_heard("session/prompt")) == 1
+
+
+async def test_a_budget_that_is_found_used_up_when_all_is_done_is_told_in_the_stats() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("7")
+        return _usage(1200)
+
+    response = await evaluated(script, output_type=int, budget=Budget(tokens=1000))
+    assert (response.output, response.stats.over_budget, response.stats.limit) == (7, "tokens", None)
+    assert response.stats.usage.total_tokens == 1200
+
+
+async def test_a_budget_of_seconds_is_named_as_such() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("hm")
+        return await turn.wait_cancelled()
+
+    with pytest.raises(BudgetExceeded) as failed:
+        await evaluated(script, budget=Budget(seconds=0.3), deadline=60)
+    assert failed.value.budget == "seconds"
+    assert failed.value.result.stats.limit == "seconds"
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        (Budget(tokens=1000), "does not report its tokens"),
+        (Budget(cost_usd=1), "does not report its cost"),
+    ],
+)
+async def test_a_budget_on_a_figure_that_is_never_reported_fails_with_that_reason(budget: Budget, said: str) -> None:
+    with pytest.raises(BudgetNotReported, match=said):
+        await evaluated(ScriptedAgent(), budget=budget)
+
+
+async def test_a_cost_in_another_currency_is_no_cost_in_dollars() -> None:
+    async def script(turn: Turn) -> None:
+        await turn.update("usage_update", used=1, size=2, cost={"amount": 3, "currency": "EUR"})
+        await turn.say("done")
+
+    with pytest.raises(BudgetNotReported, match="in dollars, but in EUR"):
+        await evaluated(script, budget=Budget(cost_usd=1))
+
+
+# -- permissions
+
+
+async def test_our_own_tools_are_never_asked_about_and_the_rest_follows_access(tmp_path: Path) -> None:
+    answers: dict[str, str | None] = {}
+
+    def lookup() -> str:
+        "Looks."
+        return "found"
+
+    async def script(turn: Turn) -> None:
+        for title in ("mcp__dragoman__lookup", "lookup (dragoman MCP Server)", "dragoman: lookup", "dragoman_lookup"):
+            answers[title] = await turn.ask_permission(title, kind="other", toolCallId=title)
+        asked: dict[str, dict[str, Any]] = {
+            "name": {"title": "Look", "kind": "other", "name": "mcp__dragoman__lookup"},
+            "as codex": {
+                "title": "mcp.dragoman.lookup",
+                "kind": "execute",
+                "rawInput": {"server": "dragoman", "tool": "lookup", "arguments": {}},
+            },
+            "not as codex": {"title": "mcp.dragoman.lookup", "kind": "execute", "rawInput": {}},
+            "another tool": {"title": "dragoman: erase", "kind": "other"},
+            "another server": {"title": "mcp__other__lookup", "kind": "other"},
+            "a command": {"title": "dragoman: lookup", "kind": "execute", "rawInput": {"command": "rm -rf /"}},
+            "a file": {"title": "dragoman_lookup", "kind": "edit", "locations": [{"path": str(tmp_path / "a")}]},
+        }
+        for what, call in asked.items():
+            answers[what] = await turn.ask_permission(**call, toolCallId=what)
+        await turn.say("done")
+
+    for access in ("read-only", "edit-inside"):
+        response = await evaluated(script, tools=[lookup], cwd=tmp_path, access=access)
+        allowed = {name for name, answer in answers.items() if answer == "allow"}
+        own = {"mcp__dragoman__lookup", "lookup (dragoman MCP Server)", "dragoman: lookup", "dragoman_lookup"}
+        own |= {"name", "as codex"}
+        assert allowed == own | ({"a file"} if access == "edit-inside" else set())
+        assert response.stats.refused == len(answers) - len(allowed)
+
+
+async def test_it_may_write_under_the_allowed_paths_and_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "other" / "src").mkdir(parents=True)
+    answers: dict[str, str | None] = {}
+
+    async def script(turn: Turn) -> None:
+        for name in ("src/a.py", "other/src/a.py", "a.py", "src/../a.py"):
+            place = {"path": str(tmp_path / name)}
+            answers[name] = await turn.ask_permission(f"Write {name}", kind="edit", locations=[place])
+        await turn.say("done")
+
+    for access in ("read-only", "edit-inside", "full"):
+        await evaluated(script, cwd=tmp_path, access=access, allowed_paths=["src"])
+        assert answers == {"src/a.py": "allow", "other/src/a.py": "reject", "a.py": "reject", "src/../a.py": "reject"}
+
+
+async def test_what_is_left_open_may_be_answered_by_the_caller(tmp_path: Path) -> None:
+    async def script(turn: Turn) -> None:
+        await turn.say(str(await turn.ask_permission("Deploy", kind="other")))
+
+    assert (await evaluated(script, cwd=tmp_path, access="ask")).text == "reject"
+    assert (await evaluated(script, cwd=tmp_path, access="ask", on_permission=lambda request: True)).text == "allow"
+
+
+# -- attempts
+
+
+async def test_a_transient_failure_is_tried_again_in_a_new_session() -> None:
+    async def script(turn: Turn) -> None:
+        if len(turn.agent.all_heard("session/prompt")) < 3:
+            turn.refuse(-32603, "overloaded")
+        await turn.say("7")
+
+    agent = acting(script)
+    response = await evaluated(agent, output_type=int, retry=QUICK)
+    assert (response.output, response.stats.attempts, response.stats.rounds) == (7, 3, 1)
+    assert len(agent.all_heard("session/new")) == 3
+
+
+@pytest.mark.parametrize("code", [-32602, -32000, -32001])
+async def test_what_is_not_transient_is_not_tried_again(code: int) -> None:
+    async def script(turn: Turn) -> None:
+        turn.refuse(code, "no")
+
+    agent = acting(script)
+    with pytest.raises(DragomanError):
+        await evaluated(agent, retry=QUICK)
+    assert len(agent.all_heard("session/prompt")) == 1
+
+
+@pytest.mark.parametrize(
+    ("read_only", "after_side_effects", "attempts"), [(True, False, 2), (False, False, 1), (False, True, 2)]
+)
+async def test_nothing_is_tried_again_after_a_tool_with_side_effects_unless_told_so(
+    read_only: bool, after_side_effects: bool, attempts: int
+) -> None:
+    @tool(read_only=read_only)
+    def act() -> str:
+        "Acts."
+        return "done"
+
+    async def script(turn: Turn) -> None:
+        async with hands(turn) as tools:
+            await tools.call("act", {})
+        turn.refuse(-32603, "overloaded")
+
+    retry = Retry(attempts=2, backoff=0.0, after_side_effects=after_side_effects)
+    with pytest.raises(RequestFailed) as failed:
+        await evaluated(script, tools=[act], retry=retry)
+    assert failed.value.result.stats.attempts == attempts
+
+
+@pytest.mark.parametrize(("kind", "attempts"), [("read", 2), ("execute", 1), ("edit", 1)])
+async def test_the_agents_own_tools_count_as_side_effects_by_their_kind(kind: str, attempts: int) -> None:
+    async def script(turn: Turn) -> None:
+        await turn.tool("t", kind=kind, status="completed")
+        turn.refuse(-32603, "overloaded")
+
+    with pytest.raises(RequestFailed) as failed:
+        await evaluated(script, retry=Retry(attempts=2, backoff=0.0))
+    assert failed.value.result.stats.attempts == attempts
+
+
+# -- what is asked for
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_rounds": 0},
+        {"transport": "sse"},
+        {"budget": 3},
+        {"deadline": -1},
+        {"output_type": object()},
+        {"access": "all"},
+        {"tools": [3]},
+    ],
+)
+async def test_what_cannot_be_is_refused_before_the_agent_is_told_anything(options: dict[str, Any]) -> None:
+    agent = ScriptedAgent()
+    with pytest.raises(InputError):
+        await evaluated(agent, **options)
+    assert not agent.all_heard("session/new")
+
+
+async def test_every_event_and_sign_of_life_is_told() -> None:
+    told: list[events.Event] = []
+    beats: list[None] = []
+    await evaluated(ScriptedAgent(), on_event=told.append, heartbeat=lambda: beats.append(None))
+    assert isinstance(told[-1], events.RunCompleted)
+    assert beats
+
+
+async def test_who_stops_waiting_leaves_nothing_running() -> None:
+    begun = asyncio.Event()
+
+    async def script(turn: Turn) -> object:
+        begun.set()
+        return await turn.wait_cancelled()
+
+    agent = acting(script)
+    async with runtime_on(agent) as runtime:
+        waiting = asyncio.ensure_future(evaluate(runtime, "go", output_type=int))
+        async with asyncio.timeout(LIMIT):
+            await begun.wait()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        assert len(agent.all_heard("session/cancel")) == 1

@@ -1,0 +1,146 @@
+"""Real agents are evaluated on the scripted model: values, limits and permissions, with access at its default."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from agents.catalog import AGENTS, RealAgent
+from agents.conftest import LIMIT, Stage, stage  # noqa: F401 (a fixture)
+from dragoman.errors import BudgetExceeded, BudgetNotReported, DeadlineExceeded, DragomanError, OutputInvalid
+from dragoman.evaluation.budget import Budget
+from dragoman.evaluation.evaluate import evaluate
+from dragoman.evaluation.response import PromptResponse
+from dragoman.evaluation.retry import NO_RETRY
+from dragoman.evaluation.tool import tool
+
+# The first test of an agent may have to install it.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+# Agents look for a server's tools beside the conversation: an early round may not have them yet.
+ROUNDS = 6
+
+
+@pytest.fixture(params=["opencode", "claude", "codex", "gemini", "goose"])
+def agent(request: pytest.FixtureRequest) -> RealAgent:
+    [found] = [agent for agent in AGENTS if agent.id == request.param]
+    return found
+
+
+def handing_over(value: Any) -> str:
+    """The directive that has the model call the tool by whatever name the agent gave it."""
+    return f"[[tool:~structured_output {json.dumps({'value': value})}]]"
+
+
+async def evaluated(stage: Stage, prompt: str, **options: Any) -> PromptResponse[Any]:  # noqa: F811 (the fixture)
+    stage.more_env = stage.agent.mcp_env
+    async with asyncio.timeout(LIMIT):
+        return await evaluate(
+            stage.spec, prompt, **{"cwd": stage.folder, "max_rounds": ROUNDS, "retry": NO_RETRY, **options}
+        )
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+async def test_a_value_is_handed_over_and_nobody_is_asked(stage: Stage, transport: Any) -> None:  # noqa: F811
+    response = await evaluated(stage, handing_over([1, 2]), output_type=list[int], transport=transport)
+    assert response.output == [1, 2]
+    assert response.stats.refused == 0
+
+
+async def test_a_wrong_value_is_mended_and_a_second_one_does_not_count(stage: Stage) -> None:  # noqa: F811
+    script = f"{handing_over('three')}{handing_over(3)}{handing_over(4)}[[result]]"
+    response = await evaluated(stage, script, output_type=int)
+    assert response.output == 3
+    assert "already accepted" in response.text
+
+
+async def test_a_value_that_never_comes_is_a_precise_error(stage: Stage) -> None:  # noqa: F811
+    with pytest.raises(OutputInvalid) as failed:
+        await evaluated(stage, "[[say:I will not.]]", output_type=int, max_rounds=2)
+    assert failed.value.problems == ("structured_output was not called, and there is no JSON in the answer",)
+    assert failed.value.result.stats.rounds == 2
+
+
+async def test_json_in_the_text_will_do(stage: Stage) -> None:  # noqa: F811
+    response = await evaluated(stage, '[[say:{"count": 3}]]', output_type=dict[str, int])
+    assert response.output == {"count": 3}
+
+
+async def test_the_callers_tools_are_called_and_linked_to_what_the_agent_reports(stage: Stage) -> None:  # noqa: F811
+    @tool(read_only=True)
+    async def look_up(sku: str) -> int:
+        """Find how many of an item there are."""
+        return 42
+
+    script = f"[[tool:~look_up {json.dumps({'sku': 'violet'})}]]{handing_over(42)}"
+    response = await evaluated(stage, script, output_type=int, tools=[look_up])
+    assert response.output == 42
+    assert response.stats.refused == 0
+    (call,) = response.stats.tool_calls
+    assert (call.name, call.arguments, call.outcome) == ("look_up", {"sku": "violet"}, "ok")
+    assert call.tool_call_id in {row.tool_call_id for row in response.stats.reported}
+
+
+async def test_a_deadline_in_the_middle_of_a_tool_ends_it(stage: Stage) -> None:  # noqa: F811
+    begun = asyncio.Event()
+
+    @tool
+    async def stand_by() -> None:
+        """Wait."""
+        begun.set()
+        await asyncio.Event().wait()
+
+    with pytest.raises(DeadlineExceeded) as failed:
+        await evaluated(stage, "[[tool:~stand_by {}]]", tools=[stand_by], deadline=12.0, guards=lambda _: "Call it.")
+    assert begun.is_set()
+    assert failed.value.result.stats.limit == "deadline"
+    (call,) = failed.value.result.stats.tool_calls
+    assert not call.finished or call.outcome == "cancelled"
+
+
+async def test_a_budget_of_tool_calls_ends_it(stage: Stage) -> None:  # noqa: F811
+    @tool(read_only=True)
+    async def again(number: int) -> int:
+        """Count."""
+        return number + 1
+
+    script = "".join(f'[[tool:~again {{"number": {number}}}]]' for number in range(4))
+    with pytest.raises(BudgetExceeded, match="tool_calls") as failed:
+        await evaluated(
+            stage, f"{script}[[slow:100:0.1]]", tools=[again], budget=Budget(tool_calls=2), guards=lambda _: "Go on."
+        )
+    assert failed.value.used is not None
+    assert failed.value.used >= 3
+
+
+async def test_a_budget_of_tokens_ends_it_or_is_said_not_to_be_known(stage: Stage) -> None:  # noqa: F811
+    # Gemini tells its tokens beside the protocol only.
+    expected: type[DragomanError] = BudgetNotReported if stage.agent.id == "gemini" else BudgetExceeded
+    with pytest.raises(expected, match="tokens"):
+        await evaluated(stage, "[[say:Nothing yet.]]", output_type=int, budget=Budget(tokens=10))
+
+
+async def test_a_budget_of_cost_ends_it_or_is_said_not_to_be_known(stage: Stage) -> None:  # noqa: F811
+    # Of these only Claude tells what it costs: OpenCode does so where it knows the size of the model's context.
+    expected: type[DragomanError] = BudgetExceeded if stage.agent.id == "claude" else BudgetNotReported
+    with pytest.raises(expected, match="USD"):
+        await evaluated(stage, "[[say:Nothing yet.]]", output_type=int, max_rounds=2, budget=Budget(cost_usd=0.000001))
+
+
+async def test_a_budget_of_seconds_ends_it(stage: Stage) -> None:  # noqa: F811
+    with pytest.raises(BudgetExceeded) as failed:
+        await evaluated(stage, "[[slow:1000:0.1]]", budget=Budget(seconds=6))
+    assert failed.value.result.stats.limit == "seconds"
+
+
+async def test_what_the_agent_wants_beside_is_refused_by_default(stage: Stage) -> None:  # noqa: F811
+    script = f"{stage.agent.run('touch made.txt')}{handing_over(1)}"
+    try:
+        response = await evaluated(stage, script, output_type=int)
+    except OutputInvalid as problem:
+        response = problem.result  # a refusal ends the turns of some
+    assert not (stage.folder / "made.txt").exists()
+    assert response.stats.refused >= 1

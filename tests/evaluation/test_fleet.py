@@ -1,0 +1,137 @@
+"""Fleets: what is left to do, what an outcome holds, how agents are compared."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import InputError, OutputInvalid
+from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compared, judged, read_tasks
+from dragoman.evaluation.response import PromptResponse, Stats
+from dragoman.record.rows import Usage
+from dragoman.wire.vocabulary import Cost
+
+TASKS = [Task(id="a", prompt="1"), Task(id="b", prompt="2", expected=2)]
+
+
+def outcome(task: str, agent: str, **more: Any) -> Outcome:
+    digest = next(each for each in TASKS if each.id == task).digest(None)
+    return Outcome(**{"task": task, "agent": agent, "digest": digest, "status": "ok", **more})
+
+
+async def echo(task: Task, agent: str) -> PromptResponse[Any]:
+    if agent == "fails":
+        raise OutputInvalid("no")
+    usage = Usage(total_tokens=10, cost=Cost(amount=0.5, currency="USD"))
+    return PromptResponse(output=int(task.prompt), text=task.prompt, stop_reason="end_turn", stats=Stats(usage=usage))
+
+
+async def test_each_task_goes_to_each_agent_and_never_more_at_once_than_asked_for() -> None:
+    running = most = 0
+    release = asyncio.Event()
+
+    async def slow(task: Task, agent: str) -> PromptResponse[Any]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == 3:
+            release.set()
+        async with asyncio.timeout(10):
+            await release.wait()
+        running -= 1
+        return await echo(task, agent)
+
+    ended: list[Outcome] = []
+    fleet = Fleet(TASKS, ["x", "y", "fails"], slow, jobs=3, ended=ended.append)
+    await fleet.run(fleet.left([]))
+    assert most == 3
+    assert {(each.agent, each.task): each.status for each in ended} == {
+        ("x", "a"): "ok",
+        ("x", "b"): "ok",
+        ("y", "a"): "ok",
+        ("y", "b"): "ok",
+        ("fails", "a"): "error",
+        ("fails", "b"): "error",
+    }
+
+
+async def test_what_concerns_all_stops_all() -> None:
+    def full(outcome: Outcome) -> None:
+        raise OSError("no space left on device")
+
+    fleet = Fleet(TASKS, ["x"], echo, jobs=2, ended=full)
+    with pytest.raises(OSError, match="no space"):
+        await fleet.run(fleet.left([]))
+
+
+def test_a_changed_task_is_a_new_one_and_an_error_may_be_done_again() -> None:
+    known = [outcome("a", "x"), outcome("b", "x", status="error"), outcome("a", "y", digest="old")]
+    fleet = Fleet(TASKS, ["x", "y"], echo)
+    assert [(task.id, agent) for task, agent in fleet.left(known)] == [("a", "y"), ("b", "y")]
+    assert ("b", "x") in [(task.id, agent) for task, agent in fleet.left(known, redo_errors=True)]
+    again = [*known, outcome("b", "x")]
+    assert ("b", "x") not in [(task.id, agent) for task, agent in fleet.left(again, redo_errors=True)]
+
+
+@given(cut=st.integers(0, 1000))
+def test_a_file_that_was_cut_anywhere_is_read_up_to_its_last_whole_line(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("results") / "out.jsonl"
+    with Results(path) as results:
+        for number in range(4):
+            results.add(outcome("a", f"agent {number}", text="ünïcode\nlines"))
+    data = path.read_bytes()
+    path.write_bytes(data[: cut % (len(data) + 1)])
+    whole = data[: cut % (len(data) + 1)].count(b"\n")
+    with Results(path) as again:
+        assert [each.agent for each in again.known] == [f"agent {number}" for number in range(whole)]
+        again.add(outcome("b", "last"))
+    with Results(path) as third:
+        assert [each.agent for each in third.known][-1] == "last"
+        assert len(third.known) == whole + 1
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b'{"mine": 1}\nrest')
+    with pytest.raises(InputError, match=r"mine\.jsonl:1 is no outcome"), Results(path):
+        pass
+    assert path.read_bytes() == b'{"mine": 1}\nrest'
+
+
+def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:
+    lines = compared(
+        [
+            outcome("a", "x", status="error", rounds=3, seconds=4),
+            outcome("a", "y", tokens=10, cost=0.5, currency="USD", rounds=1, seconds=1),
+            outcome("b", "y", tokens=5, rounds=2, seconds=3, status="wrong"),
+        ],
+        ["x", "y", "z"],
+    )
+    assert [(line.agent, line.ok, line.tasks, line.tokens, line.cost, line.seconds) for line in lines] == [
+        ("y", 1, 2, 15, 0.5, 2),
+        ("x", 0, 1, None, None, 4),
+        ("z", 0, 0, None, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "output", "text", "status"),
+    [(1, 1, "x", "ok"), (1, 2, "1", "wrong"), ("hi", None, " hi\n", "ok"), ("hi", None, "ho", "wrong")],
+)
+def test_what_is_expected_is_the_output_or_else_the_text(expected: Any, output: Any, text: str, status: str) -> None:
+    assert judged(Task(prompt="p", expected=expected), output, text) == status
+
+
+def test_tasks_are_called_by_their_line_where_they_have_no_id(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('{"prompt": "a"}\n\n{"prompt": "b", "id": "x", "expected": null}\n')
+    first, second = read_tasks(path)
+    assert (first.id, second.id, second.expected) == ("1", "x", None)
+    assert first.digest(None) != first.digest({"type": "integer"})

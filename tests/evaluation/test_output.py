@@ -1,0 +1,87 @@
+"""The JSON that counts in a text: the last one, or none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.evaluation.output import Output, follow_up, instructions, last_json
+from dragoman.evaluation.types import shape_of
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(st.text(max_size=3), values, max_size=3)
+
+
+@given(value=values)
+def test_json_alone_is_found(value: Any) -> None:
+    found = last_json(f"\n {json.dumps(value)} \n")
+    assert found is not None
+    assert found.value == value
+
+
+@given(first=objects, last=objects, indent=st.sampled_from([None, 2]))
+def test_of_several_the_last_one_counts(first: Any, last: Any, indent: int | None) -> None:
+    text = f"At first {json.dumps(first)}, but then:\n\n{json.dumps(last, indent=indent)}\n\nThat is all."
+    found = last_json(text)
+    assert found is not None
+    assert found.value == last
+
+
+@given(value=values)
+def test_a_fenced_block_is_found_whatever_is_in_it(value: Any) -> None:
+    found = last_json(f"See {{}} here:\n```json\n{json.dumps(value)}\n```\nDone.")
+    assert found is not None
+    assert found.value == value
+
+
+@given(text=st.text(alphabet=st.characters(blacklist_characters="{}[]")))
+def test_a_text_without_json_has_none_unless_it_is_json_itself(text: str) -> None:
+    try:
+        json.loads(text)
+    except ValueError:
+        assert last_json(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 50_000, "[NaN]", "{'a': 1}", "", "```json\n{\n```", "nothing [yet"]
+)
+def test_what_only_looks_like_json_is_none(text: str) -> None:
+    assert last_json(text) is None
+
+
+def test_what_stands_after_the_block_is_the_last() -> None:
+    found = last_json('```json\n{"a": 1}\n```\nor rather {"a": 2}')
+    assert found is not None
+    assert found.value == {"a": 2}
+
+
+def test_a_wrapped_value_is_taken_from_a_text_bare_or_wrapped() -> None:
+    for text in ("[1, 2]", '{"value": [1, 2]}', 'It is:\n```json\n{"value": [1, 2]}\n```'):
+        output = Output(shape_of(list[int]))
+        output.read(text)
+        assert (output.accepted, output.value) == (True, [1, 2])
+
+
+def test_a_value_of_an_earlier_round_does_not_count() -> None:
+    output = Output(shape_of(int))
+    output.read("7")
+    assert output.accepted
+    output.begin_round()
+    output.read("nothing")
+    assert output.problems == ("structured_output was not called, and there is no JSON in the answer",)
+
+
+def test_the_agent_is_told_the_schema_and_then_what_is_missing() -> None:
+    shape = shape_of(dict[str, int])
+    assert "structured_output" in instructions(shape, has_tool=True)
+    assert "structured_output" not in instructions(shape, has_tool=False)
+    assert '"additionalProperties"' in instructions(shape, has_tool=False)
+    assert "a: expected integer" in follow_up(("a: expected integer",), has_tool=True)

@@ -1,0 +1,149 @@
+"""A run of an open session that wants a value: rounds, events, cancelling."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dragoman.errors import DeadlineExceeded, InputError, OutputInvalid, SessionBusy
+from dragoman.evaluation.output_run import OutputRun
+from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.testing.stage import session_of
+from dragoman.views import events
+
+pytestmark = pytest.mark.usefixtures("leaves_nothing")
+
+
+async def second_time(turn: Turn) -> None:
+    await turn.say("Let me see." if len(turn.agent.all_heard("session/prompt")) == 1 else "```json\n7\n```")
+
+
+async def test_a_value_comes_after_as_many_rounds_as_it_takes() -> None:
+    async with session_of(second_time) as session:
+        response = await OutputRun(session, "How many?", int)
+    assert (response.output, response.stats.rounds, response.text) == (7, 2, "```json\n7\n```")
+
+
+async def test_the_events_of_all_rounds_can_be_iterated_and_then_the_value_is_there() -> None:
+    async with session_of(second_time) as session:
+        run = OutputRun(session, "How many?", int)
+        told = [event async for event in run]
+        assert (await run).output == 7
+    assert [type(event) for event in told if isinstance(event, events.RunStarted | events.RunCompleted)] == [
+        events.RunStarted,
+        events.RunCompleted,
+        events.RunStarted,
+        events.RunCompleted,
+    ]
+    with pytest.raises(InputError, match="iterated once"):
+        async for _ in run:
+            pass
+
+
+async def test_who_leaves_the_loop_early_still_gets_the_value() -> None:
+    async with session_of(second_time) as session:
+        run = OutputRun(session, "How many?", int)
+        async for _ in run:
+            break
+        assert (await run).output == 7
+
+
+async def test_no_value_within_the_rounds_is_an_error_with_what_was_wrong() -> None:
+    async with session_of(ScriptedAgent()) as session:
+        with pytest.raises(OutputInvalid, match="after 2 rounds") as failed:
+            await OutputRun(session, "How many?", int, max_rounds=2)
+        assert failed.value.result.text == "Hello."
+        assert session.status() == "idle"
+
+
+async def test_its_prompt_goes_before_those_that_are_queued_later() -> None:
+    said: list[str] = []
+
+    async def script(turn: Turn) -> None:
+        said.append(turn.text.splitlines()[0])
+        await turn.say("7")
+
+    async with session_of(script) as session:
+        first, second = OutputRun(session, "first", int), session.run("second")
+        await second
+        assert (await first).output == 7
+    assert said == ["first", "second"]
+
+
+async def test_cancelling_it_sends_no_other_prompt() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("hm")
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        run = OutputRun(session, "How many?", int)
+        await agent.hears("session/prompt")
+        await run.cancel()
+        response = await run
+        assert (response.output, response.stop_reason) == (None, "cancelled")
+    assert len(agent.all_heard("session/prompt")) == 1
+
+
+async def test_leaving_its_block_cancels_what_still_runs() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("hm")
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        async with OutputRun(session, "How many?", int) as run:
+            async for _ in run:
+                break
+        assert run.done
+    assert len(agent.all_heard("session/cancel")) == 1
+
+
+async def test_a_busy_session_may_refuse_it() -> None:
+    async def script(turn: Turn) -> object:
+        return await turn.wait_cancelled()
+
+    async with session_of(script) as session:
+        session.run("first")
+        with pytest.raises(SessionBusy):
+            OutputRun(session, "How many?", int, when_busy="raise")
+
+
+async def test_programs_that_are_not_async_can_iterate_over_it_too() -> None:
+    async with session_of(second_time) as session:
+        run = OutputRun(session, "How many?", int)
+        run.claim()
+        told = []
+        while batch := await run.next_events():
+            told += batch
+        assert isinstance(told[-1], events.RunCompleted)
+        run.drain()
+        assert (await run).output == 7
+
+
+async def test_its_deadline_is_for_all_rounds() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("hm")
+        return None if len(turn.agent.all_heard("session/prompt")) == 1 else await turn.wait_cancelled()
+
+    async with session_of(script) as session:
+        with pytest.raises(DeadlineExceeded) as failed:
+            await OutputRun(session, "How many?", int, deadline=0.4)
+    assert failed.value.result.stats.limit == "deadline"
+    assert failed.value.result.stats.rounds == 2
+
+
+async def test_who_stops_waiting_cancels_it() -> None:
+    async def script(turn: Turn) -> object:
+        await turn.say("hm")
+        return await turn.wait_cancelled()
+
+    agent = ScriptedAgent(script)
+    async with session_of(agent) as session:
+        waiting = asyncio.ensure_future(OutputRun(session, "How many?", int).result())
+        await agent.hears("session/prompt")
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await agent.hears("session/cancel")

@@ -1,0 +1,34 @@
+"""`allowed_paths` as patterns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dragoman.evaluation.permissions import patterns_of
+from dragoman.host.policy.deeds import locate
+from dragoman.host.policy.globs import path_matches
+from dragoman.workspace import Workspace
+
+
+def matches(pattern: str, path: Path, workspace: Path) -> bool:
+    return path_matches(pattern, locate(str(path), Workspace(workspace)))
+
+
+def test_a_path_stands_for_itself_and_all_below_whatever_its_name_is_made_of(tmp_path: Path) -> None:
+    for name in ("src", "a*b", "a[bc]d", "what?", "white space", "ünï"):
+        (tmp_path / name).mkdir()
+        (pattern,) = patterns_of([name], tmp_path)
+        assert matches(pattern, tmp_path / name / "deep" / "file", tmp_path), name
+        assert matches(pattern, tmp_path / name, tmp_path), name
+        assert not matches(pattern, tmp_path / "other" / name / "file", tmp_path), name
+        assert not matches(pattern, tmp_path / f"{name}x", tmp_path), name
+    assert not matches(patterns_of(["a*b"], tmp_path)[0], tmp_path / "axb", tmp_path)
+    assert not matches(patterns_of(["a[bc]d"], tmp_path)[0], tmp_path / "abd", tmp_path)
+
+
+def test_a_link_stands_for_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    (pattern,) = patterns_of(["link"], tmp_path)
+    assert matches(pattern, tmp_path / "real" / "file", tmp_path)
+    assert matches(pattern, tmp_path / "link" / "file", tmp_path)

@@ -1,0 +1,73 @@
+"""Real agents call our functions, over HTTP and through the shim, and each call is found among what they report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from agents.acts import allow
+from agents.catalog import AGENTS, RealAgent
+from agents.conftest import LIMIT, Stage, stage  # noqa: F401 (a fixture)
+from dragoman import RunResult, Session
+from dragoman.evaluation.calls import link
+from dragoman.evaluation.server import ToolServer
+from dragoman.evaluation.tool import ToolError, tool
+
+# The first test of an agent may have to install it.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+PROMPTS = 5
+
+
+@pytest.fixture(params=["opencode", "claude", "codex", "gemini", "goose"])
+def agent(request: pytest.FixtureRequest) -> RealAgent:
+    [found] = [agent for agent in AGENTS if agent.id == request.param]
+    return found
+
+
+@tool
+async def look_up(sku: str) -> dict[str, int]:
+    """Find how many of an item there are."""
+    if sku == "none":
+        raise ToolError("there is no such item")
+    return {"in_stock": 42}
+
+
+def calling(**arguments: str) -> str:
+    """The directive that has the model call our tool by whatever name the agent gave it."""
+    return f"[[tool:~look_up {json.dumps(arguments)}]][[result]]"
+
+
+async def until_called(session: Session, server: ToolServer, prompt: str) -> RunResult:
+    """Agents look for a server's tools beside the conversation: an early prompt may not have them yet."""
+    for _ in range(PROMPTS):
+        result = await session.run(prompt)
+        if server.calls:
+            return result
+    raise AssertionError(f"{PROMPTS} prompts, and the tool was never called")
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+async def test_our_function_is_called_and_each_call_is_found_among_the_agents(
+    stage: Stage,  # noqa: F811 (the fixture)
+    transport: str,
+) -> None:
+    stage.more_env = stage.agent.mcp_env
+    async with asyncio.timeout(LIMIT), ToolServer([look_up]) as server, stage.runtime() as runtime:
+        assert runtime.capabilities().mcp_http
+        told = server.for_agent(http=transport == "http")
+        session = await runtime.open_session(stage.config(allow, mcp_servers=(told,)))
+        found = await until_called(session, server, calling(sku="violet"))
+        assert re.search(r"in_stock\W+42", found.text)
+        failed = await session.run(calling(sku="none"))
+        assert "there is no such item" in failed.text
+    assert [(call.arguments, call.outcome) for call in server.calls] == [
+        ({"sku": "violet"}, "ok"),
+        ({"sku": "none"}, "error"),
+    ]
+    reported = (*found.tool_calls, *failed.tool_calls)
+    linked = [call.tool_call_id for call in link(server.calls, reported)]
+    assert linked == [found.tool_calls[-1].tool_call_id, failed.tool_calls[-1].tool_call_id]

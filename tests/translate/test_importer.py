@@ -1,0 +1,489 @@
+"""Transcripts in the journal: each record once, one conversation one session, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from dragoman.journal import notes, upkeep
+from dragoman.journal.entry import Entry, message_of
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.store import Connection, Journal, Process
+from dragoman.session.handle import read_handle
+from dragoman.translate.admission import DELETED, LIVE, session_id_of
+from dragoman.translate.discover import Transcript as Found
+from dragoman.translate.discover import given, kept, whose
+from dragoman.translate.imported import ImportedFile, summed
+from dragoman.translate.importer import REST, Importer
+from dragoman.wire.messages import Notification
+from journal.talk import Talk, all_entries
+from translate import codex_talk
+from translate.claude_talk import FOLDER, SESSION, Transcript
+from translate.test_claude_properties import DATA
+
+LIMIT = 60.0
+OURS = session_id_of("claude", SESSION)
+CORPUS = Path(os.environ.get("DRAGOMAN_CORPUS") or "corpus")
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
+    opened: MemoryJournal | SqliteJournal
+    opened = MemoryJournal() if request.param == "memory" else await SqliteJournal.open(tmp_path / "journal.db")
+    async with opened:
+        yield opened
+
+
+def _talk(*prompts: str) -> Transcript:
+    told = Transcript()
+    for number, prompt in enumerate(prompts):
+        told.user(prompt)
+        told.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"msg_c{number}")
+        told.result("a", None, f"toolu_{number}")
+        told.text(f"Answer to {prompt}", id=f"msg_{number}")
+    return told
+
+
+def _written(path: Path, lines: Sequence[bytes], end: bytes = b"\n") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\n".join(lines) + end)
+    return path
+
+
+def _claude(folder: Path, lines: Sequence[bytes], name: str = f"{SESSION}.jsonl") -> Path:
+    return _written(folder / ".claude" / "projects" / "-home-ada-proj" / name, lines)
+
+
+async def _import(journal: Journal, *paths: Path, provider: str = "claude", later: float = 2 * REST) -> ImportedFile:
+    """The last one's. `later`: how long after the files were written."""
+    done: list[ImportedFile] = []
+    for path in paths:
+        stat = path.stat()
+        taking = Importer(journal, clock=lambda at=stat.st_mtime: at + later)  # type: ignore[misc]
+        done.append(await taking.take(Found(provider, path, stat.st_size, stat.st_mtime)))
+    assert not await upkeep.verify(journal)
+    return done[-1]
+
+
+def _told(entries: Sequence[Entry]) -> list[tuple[str | None, str, bytes]]:
+    return [(entry.session_id, entry.kind, entry.frame) for entry in entries]
+
+
+# -- what comes in
+
+
+async def test_a_transcript_becomes_a_session_like_any_other(journal: Journal, tmp_path: Path) -> None:
+    done = await _import(journal, _claude(tmp_path, _talk("Go", "On").lines))
+    (session,) = await journal.sessions()
+    assert (session.id, session.agent, session.agent_session_id) == (OURS, "claude", SESSION)
+    assert (session.cwd, session.prompt, session.runs, session.status) == (FOLDER, "Go", 2, "success")
+    assert session.handle is not None
+    handle = read_handle(session.handle)
+    assert (handle.session_id, handle.agent, handle.agent_session_id, handle.cwd) == (OURS, "claude", SESSION, FOLDER)
+    rows = await journal.rows(OURS)
+    assert [row.text for row in rows.messages] == ["Go", "Answer to Go", "On", "Answer to On"]
+    assert (done.new, done.grown, done.skipped, done.left) == ([OURS], [], None, 0)
+    assert (done.amounts.messages, done.amounts.tool_calls, done.amounts.runs) == (4, 2, 2)
+    assert (done.amounts.input_tokens, done.amounts.output_tokens) == (40, 20)
+    entries = await all_entries(journal)
+    assert {entry.origin for entry in entries if entry.kind != "_dragoman/session"} == {"import"}
+    assert [entry.n for entry in entries] == list(range(1, len(entries) + 1)) == list(range(1, done.frames + 1))
+
+
+async def test_a_sub_agent_is_a_session_of_its_own_that_only_its_agent_continues(
+    journal: Journal, tmp_path: Path
+) -> None:
+    told = Transcript(isSidechain=True, agentId="a1")
+    told.user("Look!")
+    told.text("Seen.")
+    await _import(journal, _claude(tmp_path, told.lines, "agent-a1.jsonl"), _claude(tmp_path, _talk("Go").lines))
+    sessions = {one.agent_session_id: one for one in await journal.sessions()}
+    assert set(sessions) == {"a1", SESSION}
+    assert sessions["a1"].id == session_id_of("claude", "a1")
+    assert sessions["a1"].handle is None
+
+
+async def test_records_that_nobody_knows_are_kept_and_counted(journal: Journal, tmp_path: Path) -> None:
+    told = _talk("Go")
+    told.bare("weather", sky="blue")
+    told.lines.append(b"no JSON")
+    path = _claude(tmp_path, told.lines)
+    done = await _import(journal, path)
+    assert done.unknown == {"weather": 1, "unreadable": 1}
+    assert [entry.kind for entry in await all_entries(journal, OURS)].count("_native/claude") == 2
+    told.user("More")
+    _claude(tmp_path, told.lines)
+    assert (await _import(journal, path)).unknown == {}
+
+
+async def test_what_stands_before_the_session_comes_after_its_beginning(journal: Journal, tmp_path: Path) -> None:
+    told = codex_talk.Transcript(begun=False)
+    told.lines.append(b"no JSON")
+    told.began()
+    told.run()
+    path = _written(tmp_path / codex_talk.NAME, told.lines)
+    await _import(journal, path, provider="codex")
+    kinds = [entry.kind for entry in await all_entries(journal)]
+    assert kinds[:3] == ["_dragoman/session", "session/new", "_native/codex"]
+
+
+async def test_a_file_without_a_conversation_makes_no_session(journal: Journal, tmp_path: Path) -> None:
+    path = _written(tmp_path / "x.jsonl", [b'{"type":"summary","summary":"Of another","leafUuid":"x"}', b"{}"])
+    done = await _import(journal, path)
+    assert (done.skipped, done.unknown) == ("there is no conversation in it", {"unreadable": 1})
+    assert not await journal.sessions()
+
+
+async def test_a_file_that_cannot_be_read_is_skipped_with_the_reason(journal: Journal, tmp_path: Path) -> None:
+    gone = await Importer(journal).take(Found("claude", tmp_path / "gone.jsonl", 0, 0.0))
+    assert gone.skipped == "it cannot be read: No such file or directory"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python reads zstd")
+async def test_a_compressed_file_is_skipped_with_the_reason(journal: Journal, tmp_path: Path) -> None:
+    path = _written(tmp_path / f"{codex_talk.NAME}.zst", [b"x"])
+    assert (await _import(journal, path, provider="codex")).skipped == "it is compressed (zstd)"
+
+
+async def test_a_name_that_is_no_utf_8_does_no_harm(journal: Journal, tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    path = _claude(folder, _talk("Go").lines)
+    assert (await _import(journal, path)).new == [OURS]
+    assert (await _import(journal, path)).frames == 0
+
+
+# -- each record once
+
+
+async def test_a_second_import_brings_nothing_and_does_not_open_the_file(journal: Journal, tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    await _import(journal, path)
+    before = await all_entries(journal)
+    stat = path.stat()
+    path.write_bytes(b"x" * stat.st_size)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    done = await _import(journal, path)
+    assert (done.frames, done.skipped, done.unknown) == (0, None, {})
+    assert await all_entries(journal) == before
+
+
+async def test_what_was_appended_since_comes_in_alone(journal: Journal, tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    first = await _import(journal, path)
+    _claude(tmp_path, _talk("Go", "On").lines)
+    second = await _import(journal, path)
+    assert (second.new, second.grown, second.amounts.messages, second.amounts.runs) == ([], [OURS], 2, 1)
+    _claude(tmp_path / "whole", _talk("Go", "On").lines)
+    async with MemoryJournal() as whole:
+        await _import(whole, _claude(tmp_path / "whole", _talk("Go", "On").lines))
+        assert _told(await all_entries(whole)) == _told(await all_entries(journal))
+    assert first.frames + second.frames == len(await all_entries(journal))
+
+
+@pytest.mark.parametrize("how", ["moved", "copied", "replaced", "truncated"])
+async def test_a_file_that_was_moved_or_replaced_brings_nothing_twice(
+    journal: Journal, tmp_path: Path, how: str
+) -> None:
+    lines = _talk("Go", "On").lines
+    path = _claude(tmp_path, lines)
+    await _import(journal, path)
+    before = _told(await all_entries(journal))
+    other = tmp_path / "elsewhere" / path.name
+    other.parent.mkdir()
+    if how == "moved":
+        path.rename(other)
+    elif how == "copied":
+        shutil.copy(path, other)
+    elif how == "replaced":
+        path.unlink()
+        other = _claude(tmp_path, lines)
+    else:
+        other = _claude(tmp_path, lines[:4])
+    assert (await _import(journal, other)).frames == 0
+    assert _told(await all_entries(journal)) == before
+
+
+async def test_half_a_last_line_is_left_for_the_next_time(journal: Journal, tmp_path: Path) -> None:
+    lines = _talk("Go").lines
+    whole = b"\n".join(lines) + b"\n"
+    path = _claude(tmp_path, lines)
+    path.write_bytes(whole[:-20])
+    done = await _import(journal, path, later=0.0)
+    assert done.left == len(lines[-1]) + 1 - 20
+    assert not done.unknown
+    path.write_bytes(whole)
+    done = await _import(journal, path, later=0.0)
+    assert (done.left, done.amounts.messages) == (0, 1)
+
+
+async def test_a_last_line_without_a_newline_counts_when_it_is_whole(journal: Journal, tmp_path: Path) -> None:
+    lines = _talk("Go").lines
+    path = _claude(tmp_path, lines)
+    path.write_bytes(b"\n".join(lines))
+    assert (await _import(journal, path)).amounts.messages == 2
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    assert (await _import(journal, path)).frames == 0
+
+
+async def test_a_title_that_is_given_later_comes_in_and_nothing_else(journal: Journal, tmp_path: Path) -> None:
+    told = codex_talk.Transcript()
+    told.run()
+    path = _written(tmp_path / "sessions" / "2026" / codex_talk.NAME, told.lines)
+    await _import(journal, path, provider="codex")
+    _written(tmp_path / "session_index.jsonl", [msgspec.json.encode({"id": codex_talk.THREAD, "thread_name": "Named"})])
+    told.run("More", "More.")
+    _written(path, told.lines)
+    await _import(journal, path, provider="codex")
+    rows = await journal.rows(session_id_of("codex", codex_talk.THREAD))
+    assert [row.text for row in rows.messages] == ["Go", "Done.", "More", "More."]
+
+
+@settings(max_examples=25, deadline=None)
+@drawn(st.lists(st.tuples(st.integers(0, len(DATA)), st.booleans()), max_size=6))
+def test_any_split_of_a_file_into_appends_brings_each_record_once(cuts: list[tuple[int, bool]]) -> None:
+    """And what was ended too early is not told again, nor does it cost what came after."""
+
+    async def run(steps: Sequence[tuple[int, bool]], folder: Path) -> list[tuple[str | None, str, bytes]]:
+        path = _claude(folder, [])
+        async with MemoryJournal() as journal:
+            for place, at_rest in steps:
+                path.write_bytes(DATA[:place])
+                await _import(journal, path, later=2 * REST if at_rest else 0.0)
+            return _told(await all_entries(journal))
+
+    with TemporaryDirectory() as name:
+        steps = sorted(cuts)
+        end = (len(DATA), False)
+        whole = asyncio.run(run([end], Path(name, "whole")))
+        quiet = asyncio.run(run([*((place, False) for place, _ in steps), end], Path(name, "quiet")))
+        assert quiet == whole
+        ended = Counter(asyncio.run(run([*steps, end], Path(name, "ended"))))
+        assert not Counter(whole) - ended
+        more = [kind for _, kind, _ in (ended - Counter(whole)).elements()]
+        # Ends of runs, and what is held back until its end is known.
+        held = {"session/prompt", "user_message_chunk", "tool_call", "tool_call_update"}
+        assert set(more) <= held
+
+
+async def test_a_run_that_is_left_open_ends_when_the_file_is_at_rest(journal: Journal, tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk("Go", "On").lines[:5])
+    await _import(journal, path, later=1.0)
+    assert (await journal.sessions())[0].status == "running"
+    done = await _import(journal, path)
+    assert (done.grown, done.frames) == ([OURS], 1)
+    assert (await journal.sessions())[0].status == "error"
+    assert (await _import(journal, path)).frames == 0
+
+
+def _steps(*arguments: str, stop_after: int | None) -> int:
+    """Runs the process; how many lines it said. Killed after so many of them."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "translate.import_process", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        said = 0
+        for _ in process.stdout:
+            said += 1
+            if said == stop_after:
+                process.kill()
+                break
+        process.wait(LIMIT)
+    return said
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, seed: int) -> None:
+    for number in range(4):
+        prompts = [f"{number} {turn}" for turn in range(12)]
+        session = f"{SESSION[:-1]}{number}"
+        lines = [line.replace(SESSION.encode(), session.encode()) for line in _talk(*prompts).lines]
+        os.utime(_claude(tmp_path, lines, f"{session}.jsonl"), (1e9 + number, 1e9 + number))
+    folder = str(tmp_path / ".claude")
+    steps = _steps(str(tmp_path / "whole.db"), folder, stop_after=None)
+    assert steps > 20
+    chance = random.Random(seed)
+    for _ in range(5):
+        _steps(str(tmp_path / "killed.db"), folder, stop_after=chance.randint(1, steps // 3))
+    _steps(str(tmp_path / "killed.db"), folder, stop_after=None)
+    async with (
+        await SqliteJournal.open(tmp_path / "whole.db") as whole,
+        await SqliteJournal.open(tmp_path / "killed.db") as killed,
+    ):
+        assert _told(await all_entries(killed)) == _told(await all_entries(whole))
+        assert list(await killed.positions()) == list(await whole.positions())
+        assert not await upkeep.verify(killed)
+
+
+async def test_two_imports_at_once_bring_each_record_once(tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk(*map(str, range(30))).lines)
+    found = Found("claude", path, path.stat().st_size, path.stat().st_mtime)
+    async with (
+        await SqliteJournal.open(tmp_path / "journal.db") as one,
+        await SqliteJournal.open(tmp_path / "journal.db") as two,
+    ):
+        done = await asyncio.gather(Importer(one).take(found), Importer(two).take(found))
+        assert sorted(bool(report.frames) for report in done) == [False, True]
+        frames = [entry.frame for entry in await all_entries(one)]
+        assert len(frames) == len(set(frames))
+        assert not await upkeep.verify(one)
+
+
+# -- one conversation, one session
+
+
+async def _ran(journal: Journal, session_id: str = "s1", agent_session_id: str = SESSION) -> Talk:
+    """As Dragoman runs it."""
+    talk = await Talk.begin(journal, session_id, agent="claude")
+    opened = notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id=agent_session_id)
+    talk.note(opened)
+    talk.turn("Go", "Answer")
+    await talk.commit()
+    return talk
+
+
+async def test_a_session_that_dragoman_ran_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
+    await _ran(journal)
+    before = await all_entries(journal)
+    side = Transcript(isSidechain=True, agentId="a1")
+    side.user("Look!")
+    done = await _import(journal, _claude(tmp_path, _talk("Go").lines))
+    assert done.skipped == LIVE
+    done = await _import(journal, _claude(tmp_path, side.lines, "agent-a1.jsonl"))
+    assert (done.skipped or "").startswith(LIVE)
+    assert await all_entries(journal) == before
+
+
+async def test_a_session_that_begins_while_files_are_imported_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
+    other = SESSION.replace("1", "9")
+    first = _claude(
+        tmp_path, [line.replace(SESSION.encode(), other.encode()) for line in _talk("Go").lines], f"{other}.jsonl"
+    )
+    now = [first.stat().st_mtime]
+    importer = Importer(journal, clock=lambda: now[0])
+    await importer.take(Found("claude", first, 0, 0.0))
+    await _ran(journal)
+    path = _claude(tmp_path, _talk("Go").lines)
+    os.utime(path, (now[0] + 5, now[0] + 5))
+    now[0] += 6
+    assert (await importer.take(Found("claude", path, 0, 0.0))).skipped == LIVE
+
+
+async def test_an_imported_session_that_dragoman_continued_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    await _import(journal, path)
+    record = await upkeep.load(journal, OURS)
+    await journal.connect(Connection(id="live", agent="claude", at=0.0))
+    line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
+    entry = Entry("live", OURS, 1, 2e9, "client", "session/prompt", line)
+    record.add(entry, message_of(entry))
+    await journal.append([entry], [record.take()])
+    before = await all_entries(journal)
+    _claude(tmp_path, _talk("Go", "On").lines)
+    assert (await _import(journal, path)).skipped == LIVE
+    assert await all_entries(journal) == before
+
+
+async def test_a_session_that_a_process_has_open_is_left_to_it(journal: Journal, tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    await _import(journal, path)
+    await journal.heartbeat(Process(id="p", host="h", pid=1, started="", heartbeat=0.0))
+    await journal.claim(OURS, "p", alive=lambda _: True)
+    before = await all_entries(journal)
+    _claude(tmp_path, _talk("Go", "On").lines)
+    assert (await _import(journal, path)).skipped == "a process has its session open"
+    assert await all_entries(journal) == before
+    await journal.release(OURS, "p")
+    assert (await _import(journal, path)).grown == [OURS]
+
+
+@pytest.mark.parametrize("session", ["imported", "live"])
+async def test_a_deleted_session_stays_deleted(journal: Journal, tmp_path: Path, session: str) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    if session == "imported":
+        await _import(journal, path)
+        await journal.delete(OURS, at=1.0)
+    else:
+        await _ran(journal)
+        await journal.delete("s1", at=1.0)
+    assert not await journal.positions()
+    for lines in (_talk("Go").lines, _talk("Go", "On").lines):
+        _claude(tmp_path, lines)
+        assert (await _import(journal, path)).skipped == DELETED
+    assert not await journal.sessions()
+
+
+async def test_the_note_on_an_imported_session_is_the_hosts(journal: Journal, tmp_path: Path) -> None:
+    await _import(journal, _claude(tmp_path, _talk("Go").lines))
+    first = (await all_entries(journal))[0]
+    message = message_of(first)
+    assert first.origin == "host"
+    assert isinstance(message, Notification)
+    assert isinstance(notes.read(message), notes.SessionOpened)
+
+
+# -- which files there are
+
+
+def test_the_files_of_a_provider_are_found_where_it_keeps_them(tmp_path: Path) -> None:
+    path = _claude(tmp_path, [b"{}"])
+    _claude(tmp_path, [b"{}"], f"{SESSION}/tool-results/x.jsonl")
+    _claude(tmp_path, [b"{}"], "notes.txt")
+    assert [(one.provider, one.path, one.size) for one in kept("claude", {}, tmp_path)] == [("claude", path, 3)]
+    assert kept("codex", {}, tmp_path) == []
+    moved = {"CLAUDE_CONFIG_DIR": str(tmp_path / ".claude")}
+    assert [one.path for one in kept("claude", moved, Path("/nowhere"))] == [path]
+
+
+async def test_whose_a_file_is_its_beginning_tells(journal: Journal, tmp_path: Path) -> None:
+    codex = codex_talk.Transcript()
+    codex.run()
+    paths = {
+        "claude": _written(tmp_path / "1.jsonl", _talk("Go").lines),
+        "codex": _written(tmp_path / "2.jsonl", codex.lines),
+        None: _written(tmp_path / "3.jsonl", [b'{"type":"session","version":3}', b'{"type":"message"}']),
+    }
+    assert {whose(path): path for path in paths.values()} == paths
+    importer = Importer(journal)
+    done = summed([await importer.take(one) for one in given([tmp_path])])
+    assert (done.files, done.new) == (3, 2)
+    assert list(done.skipped) == ["it is no transcript that is known here"]
+    again = summed([await importer.take(one) for one in given([tmp_path])])
+    assert (again.frames, again.unchanged) == (0, 2)
+
+
+# -- real ones
+
+
+@pytest.mark.skipif(
+    not (CORPUS / "oracle.json").exists(), reason="no transcripts: DRAGOMAN_CORPUS names the folder that has them"
+)
+async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
+    found = given([CORPUS])
+    async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
+        first = summed([await Importer(journal).take(one) for one in found])
+        assert first.new > 100
+        assert not first.unknown
+        assert set(first.skipped) <= {"it is no transcript that is known here"}
+        left_out = [Path(path).relative_to(CORPUS).parts[0] for paths in first.skipped.values() for path in paths]
+        assert not {"claude", "codex", "generated", "trees"} & set(left_out)
+        assert len(await journal.sessions()) == first.new
+        assert not await upkeep.verify(journal)
+        second = summed([await Importer(journal).take(one) for one in found])
+        assert (second.new, second.grown, second.frames) == (0, 0, 0)
+        for one in await journal.sessions():
+            assert one.status != "running"
