@@ -69,7 +69,10 @@ async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
         resolved: list[str | None] = []
         for _ in range(2):
             seen = await told(session.run(prompt))
-            resolved += [event.option_kind for event in seen if isinstance(event, events.PermissionResolved)]
+            # The agent's own questions: kimi names no command in its own, and runs it through us with variables set,
+            # so that ours about it cannot be remembered.
+            answered = [event for event in seen if isinstance(event, events.PermissionResolved)]
+            resolved += [event.option_kind for event in answered if event.origin == "agent"]
             assert (stage.folder / "made.txt").exists()
             (stage.folder / "made.txt").unlink()
         if resolved and resolved[0] != "allow_always":

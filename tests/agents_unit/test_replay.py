@@ -364,6 +364,25 @@ def test_a_prompt_that_is_taken_back_is_answered_so_and_the_next_is_played() -> 
     assert texts(client.prompt("next"))[-1] == "Next."
 
 
+def test_one_of_two_prompts_that_is_taken_back_leaves_the_other() -> None:
+    tape = Tape()
+    tape.greet()
+    tape.open()
+    first = tape.prompt("first")
+    second = tape.prompt("second")
+    tape.want(7, "session/request_permission")
+    tape.give(7, YES)
+    tape.answer(second, {"stopReason": "end_turn"})
+    tape.answer(first, {"stopReason": "max_tokens"})
+    tape.turn("next", "Next.")
+    client = Client(tape).open()
+    client.prompt("first")
+    client.prompt("second")
+    assert ends(client.send({"method": "$/cancel_request", "params": {"requestId": client._ids}})) == [-32800]
+    assert ends(client.give(7, YES)) == ["max_tokens"]
+    assert texts(client.prompt("next")) == ["Next."]
+
+
 # -- time
 
 

@@ -113,6 +113,17 @@ def test_a_session_whose_id_changed_when_it_was_resumed_is_one_session() -> None
     client = Client(tape)
     assert client.ask("session/resume", sessionId="old", cwd=CWD)[0]["result"] == {"sessionId": "new"}
     assert texts(client.prompt("hello", "new")) == ["Hi."]
+    client = Client(tape)
+    assert client.ask("session/resume", sessionId="mine", cwd=CWD)[0]["result"] == {"sessionId": "mine"}
+    assert texts(client.prompt("hello", "mine")) == ["Hi."]
+
+
+def test_what_came_before_the_session_was_asked_for_comes_when_it_is() -> None:
+    tape = Tape()
+    tape.greet()
+    tape.say("early")
+    tape.answer(tape.ask("session/load", sessionId="s1", cwd=CWD), {})
+    assert texts(Client(tape).ask("session/load", sessionId="s1", cwd=CWD)) == ["early"]
 
 
 def test_sessions_are_listed_where_no_list_was_recorded() -> None:

@@ -18,9 +18,8 @@ from . import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide.md"
-PAGES = [
-    GUIDE.with_name(f"{name}.md") for name in ("chat", "evaluate", "files", "login", "policy", "questions", "tools")
-]
+RUN = ("chat", "evaluate", "files", "login", "policy", "questions", "replay", "tools")
+PAGES = [GUIDE.with_name(f"{name}.md") for name in RUN]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 

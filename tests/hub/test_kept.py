@@ -201,6 +201,16 @@ def all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
+async def test_what_the_agent_says_of_itself_is_kept_with_the_connection() -> None:
+    journal = MemoryJournal()
+    agent = ScriptedAgent(capabilities={"loadSession": True}, initialize={"agentInfo": {"name": "a", "version": "1"}})
+    async with kept_session(agent, journal):
+        [connection] = await journal.connections()
+    assert connection.protocol_version == 1
+    assert connection.capabilities == msgspec.Raw(b'{"loadSession":true}')
+    assert connection.agent_info == msgspec.Raw(b'{"name":"a","version":"1"}')
+
+
 # -- coming back
 
 

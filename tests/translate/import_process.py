@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate import importer
+from dragoman.translate import intake
 from dragoman.translate.discover import given
+from dragoman.translate.importer import Importer
 
-importer._ENTRIES = 20  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
+intake._ENTRIES = 20  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
 
 
 async def main(path: str, folder: str) -> None:
@@ -31,9 +32,8 @@ async def main(path: str, folder: str) -> None:
             return cursor
 
         journal.append = told  # type: ignore[method-assign]
-        taking = importer.Importer(journal)
-        for transcript in given([Path(folder)]):
-            await taking.take(transcript)
+        async for _ in Importer(journal).each(given([Path(folder)])):
+            pass
 
 
 if __name__ == "__main__":

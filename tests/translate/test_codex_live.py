@@ -1,6 +1,6 @@
 """A session of the real agent, as it was lived through ACP and as its transcript tells it: the same conversation.
 
-What may differ stands in docs/transcripts-codex.md.
+What may differ stands in docs/transcripts.md.
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ import asyncio
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -343,6 +345,40 @@ async def test_two_imports_at_once_bring_each_record_once(tmp_path: Path) -> Non
         assert not await upkeep.verify(one)
 
 
+async def test_an_import_that_came_too_late_does_not_keep_the_next_one_from_going_on(
+    journal: Journal, tmp_path: Path
+) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    found = Found("claude", path, path.stat().st_size, path.stat().st_mtime)
+    late = Importer(journal)
+    await late.take(Found("claude", tmp_path / "gone.jsonl", 0, 0.0))  # it has looked how far others are
+    await late.take(Found("claude", _claude(tmp_path, [b"{}"], "empty.jsonl"), 0, 0.0))
+    await _import(journal, path)
+    assert (await late.take(found)).frames == 0
+    _claude(tmp_path, _talk("Go", "On").lines)
+    assert (await late.take(found)).skipped == "another import is reading it"
+    assert (await late.take(found)).grown == [OURS]
+    assert not await upkeep.verify(journal)
+
+
+async def test_copies_that_are_taken_one_right_after_the_other_bring_each_record_once(
+    journal: Journal, tmp_path: Path
+) -> None:
+    lines = _talk("Go", "On").lines
+    paths = [_written(tmp_path / f"{number}" / f"{SESSION}.jsonl", lines) for number in range(5)]
+    found = [Found("claude", path, 0, 0.0) for path in paths]
+    done = [one async for one in Importer(journal).each([*found, found[0]])]
+    assert [one.path for one in done] == [*map(str, paths), str(paths[0])]
+    assert [bool(one.frames) for one in done] == [True, False, False, False, False, False]
+    at_once = Importer(journal)
+    _written(paths[0], _talk("Go", "On", "More").lines)
+    more = await asyncio.gather(*(at_once.take(one) for one in found))
+    assert [bool(one.frames) for one in more] == [True, False, False, False, False]
+    frames = [entry.frame for entry in await all_entries(journal)]
+    assert len(frames) == len(set(frames))
+    assert not await upkeep.verify(journal)
+
+
 # -- one conversation, one session
 
 
@@ -464,6 +500,29 @@ async def test_whose_a_file_is_its_beginning_tells(journal: Journal, tmp_path: P
     assert list(done.skipped) == ["it is no transcript that is known here"]
     again = summed([await importer.take(one) for one in given([tmp_path])])
     assert (again.frames, again.unchanged) == (0, 2)
+
+
+async def test_of_a_folder_with_transcripts_of_several_agents_one_agents_can_be_taken(tmp_path: Path) -> None:
+    codex = codex_talk.Transcript()
+    codex.run()
+    ours = _written(tmp_path / "mixed" / "1.jsonl", _talk("Go").lines)
+    theirs = _written(tmp_path / "mixed" / "2.jsonl", codex.lines)
+    assert [(one.provider, one.path) for one in given([tmp_path], "claude")] == [("claude", ours)]
+    assert [(one.provider, one.path) for one in given([tmp_path], "codex")] == [("codex", theirs)]
+    assert [(one.provider, one.path) for one in given([ours], "codex")] == [("codex", ours)]
+
+
+async def test_a_journal_of_the_first_format_can_be_imported_into(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    async with await SqliteJournal.open(path):
+        pass
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("DROP TABLE watch_positions")
+        file.execute("PRAGMA user_version = 1")
+    async with await SqliteJournal.open(path) as journal:
+        assert (await _import(journal, _claude(tmp_path, _talk("Go").lines))).new == [OURS]
+        (position,) = await journal.positions()
+        assert (position.session_id, position.finished) == (OURS, True)
 
 
 # -- real ones

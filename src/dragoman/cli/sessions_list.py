@@ -72,7 +72,8 @@ async def run_list(*, agent: str | None, workspace: str | None, since: str | Non
         return note(_nothing(bool(every)))
     print_sessions(listed, width())
     if len(shown) < len(found):
-        note(f"{len(found) - len(shown):,} older sessions are not shown: -n 0 lists all.")
+        left = len(found) - len(shown)
+        note(f"{left:,} older session{'s are' if left > 1 else ' is'} not shown: -n 0 lists all.")
     return None
 
 

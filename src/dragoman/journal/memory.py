@@ -95,7 +95,9 @@ class MemoryJournal:
         for change in changes:
             self._apply(change)
         if position is not None:
-            self._positions[position.connection_id] = position
+            known = self._positions.get(position.connection_id, position)
+            frames = max(known.frames, position.frames)
+            self._positions[position.connection_id] = msgspec.structs.replace(position, frames=frames)
         self._news.tell()
         return write_cursor(self.name, self._end)
 

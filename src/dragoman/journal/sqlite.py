@@ -52,9 +52,13 @@ _PACKED_AT_ONCE: Final = 500
 _SETTLED_AT: Final = 4 * 1024 * 1024
 _COMMIT_BYTES: Final = 32 * 1024
 
+_POSITION: Final = Position.__struct_fields__
 _PUT_POSITION: Final = (
-    f"INSERT OR REPLACE INTO watch_positions({', '.join(Position.__struct_fields__)})"
-    f" VALUES({', '.join('?' * len(Position.__struct_fields__))})"
+    f"INSERT INTO watch_positions({', '.join(_POSITION)}) VALUES({', '.join('?' * len(_POSITION))})"
+    " ON CONFLICT(connection_id) DO UPDATE SET "
+    + ", ".join(
+        f"{name} = {'MAX(frames, excluded.frames)' if name == 'frames' else f'excluded.{name}'}" for name in _POSITION
+    )
 )
 
 
@@ -296,7 +300,7 @@ class SqliteJournal:
 
     async def positions(self) -> Sequence[Position]:
         def read(connection: sqlite3.Connection) -> list[Position]:
-            names = Position.__struct_fields__
+            names = _POSITION
             found = connection.execute(f"SELECT {', '.join(names)} FROM watch_positions")  # noqa: S608 (names of ours)
             return [msgspec.convert(dict(zip(names, values, strict=True)), Position, strict=False) for values in found]
 

@@ -83,7 +83,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     path: str
     session_id: str  # the first session that it tells of; empty where it tells of none
-    frames: int  # that the connection has of it
+    frames: int  # that the connection has of it; who tells fewer does not take any back
     offset: int  # of the first byte that was not read yet
     # As the file was when all of it had been read; zeros while it is being read.
     inode: int = 0

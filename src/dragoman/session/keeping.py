@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dragoman.journal import notes
 from dragoman.journal.entry import Origin
 from dragoman.journal.errors import JournalError
@@ -19,11 +21,19 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection, Journal, Process
 from dragoman.journal.upkeep import load
 from dragoman.record.facts import Fact
-from dragoman.wire.messages import Message
+from dragoman.wire.messages import UNREADABLE, Message
 
 if TYPE_CHECKING:
     from dragoman.journal.entry import Entry
     from dragoman.session.session import Session
+
+
+class _Handshake(msgspec.Struct, frozen=True):
+    """Names as on the wire; parts are kept as they were said."""
+
+    protocolVersion: int | None = None  # noqa: N815
+    agentCapabilities: msgspec.Raw = msgspec.Raw(b"")  # noqa: N815
+    agentInfo: msgspec.Raw = msgspec.Raw(b"")  # noqa: N815
 
 
 class Keeper:
@@ -59,6 +69,21 @@ class Kept:
     def problem(self) -> JournalError | None:
         """Why nothing more is kept."""
         return self._recorder.problem
+
+    async def shook_hands(self, answer: msgspec.Raw) -> None:
+        """What the agent said of itself."""
+        try:
+            told = msgspec.json.decode(answer, type=_Handshake)
+        except UNREADABLE:
+            return
+        await self._keeper.journal.connect(
+            msgspec.structs.replace(
+                self._connection,
+                protocol_version=told.protocolVersion,
+                capabilities=told.agentCapabilities or None,
+                agent_info=told.agentInfo or None,
+            )
+        )
 
     async def record_of(self, session_id: str) -> SessionRecord:
         """What the journal knows of the session, to go on from; from here on it is ours."""

@@ -165,6 +165,8 @@ class AgentRuntime:
         answer = _decode("initialize", raw, acp.InitializeResponse)
         dialect_for(answer.protocol_version)
         self._capabilities = capabilities_of(answer, raw)
+        if self.kept is not None:
+            await self.kept.shook_hands(raw)
         if self.spec.auth_method is not None:
             await self.authenticate(self.spec.auth_method)
 

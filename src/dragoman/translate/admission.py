@@ -25,7 +25,6 @@ def session_id_of(provider: str, native_id: str) -> str:
 
 
 class Admission(msgspec.Struct, frozen=True):
-    here: frozenset[str]  # our ids of all sessions of the journal
     live: frozenset[str]  # the agents' ids of those that Dragoman ran
     deleted: frozenset[str]  # the agents' ids of those that are no more
 
@@ -44,7 +43,6 @@ async def look(journal: Journal, provider: str) -> Admission:
     tombstones = await journal.tombstones()
     named = [one for one in sessions if one.agent_session_id]
     return Admission(
-        here=frozenset(await journal.session_ids()),
         live=frozenset(
             one.agent_session_id for one in named if session_id_of(provider, one.agent_session_id) != one.id
         ),

@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.translate.reading import opened, whole_lines
-from dragoman.translate.translator import PROVIDERS, Provider, provider
+from dragoman.translate.translator import PROVIDERS, provider
 
 # Lines that tell whose a file is. Some begin with a few that tell nothing, such as summaries of other conversations.
 _TELLING: Final = 40
@@ -38,13 +38,13 @@ def kept(name: str, environment: Mapping[str, str], home: Path) -> list[Transcri
 
 
 def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
-    """Files that someone names, and all transcripts in folders that someone names, the oldest first."""
-    readers = [provider(one) for one in ([name] if name else PROVIDERS)]
+    """Files that someone names, and all transcripts in folders that someone names, the oldest first. With the name of a
+    provider, a file is taken to be that one's, and of a folder those that are."""
     found: list[Transcript | None] = []
     for path in paths:
         if path.is_dir():
-            inside = [one for one in _below(path) if _may_be_transcript(one, readers)]
-            found += [_looked_at(name or "", one) for one in inside]
+            inside = [one for one in _below(path) if _may_be_transcript(one)]
+            found += [_looked_at(name or "", one) for one in inside if name is None or _is_of(name, one)]
         elif (one := _looked_at(name or "", path)) is not None:
             found.append(one)
         else:
@@ -64,9 +64,16 @@ def whose(path: Path) -> str | None:
     return None
 
 
-def _may_be_transcript(path: Path, readers: Sequence[Provider]) -> bool:
+def _may_be_transcript(path: Path) -> bool:
     """A folder that someone names need not be laid out as the agent's own: any lines of JSON may be a transcript."""
-    return path.suffix == ".jsonl" or any(one.reads(path) for one in readers)
+    return path.suffix == ".jsonl" or any(provider(name).reads(path) for name in PROVIDERS)
+
+
+def _is_of(name: str, path: Path) -> bool:
+    try:
+        return _looked_at(name, path) is not None and whose(path) == name
+    except (OSError, InputError):
+        return provider(name).reads(path)  # who takes it in will say what is wrong with it
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -1,0 +1,64 @@
+"""`transcripts`: importing a folder of transcripts with rows and search index, against decoding the same lines.
+
+python -m bench.clients.transcripts FOLDER
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from bench.clients.memory import peak
+from bench.clients.report import report
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.translate.discover import Transcript, given, whose
+from dragoman.translate.importer import Importer
+
+
+def decode(transcripts: list[Transcript]) -> tuple[float, int]:
+    """Seconds, and bytes: reading the files is part of both."""
+    read = msgspec.json.Decoder().decode
+    size = 0
+    began = time.perf_counter()
+    for one in transcripts:
+        with one.path.open("rb") as file:
+            for line in file:
+                size += len(line)
+                try:
+                    read(line)
+                except msgspec.DecodeError:
+                    pass  # two in one line, or half of one
+    return time.perf_counter() - began, size
+
+
+async def taken(journal: SqliteJournal, transcripts: list[Transcript]) -> tuple[float, int]:
+    """Seconds, and frames."""
+    began = time.perf_counter()
+    frames = sum([one.frames async for one in Importer(journal).each(transcripts)])
+    return time.perf_counter() - began, frames
+
+
+async def main(folder: Path) -> None:
+    known = [(whose(one.path), one) for one in given([folder])]
+    transcripts = [msgspec.structs.replace(one, provider=name) for name, one in known if name is not None]
+    decode(transcripts)  # the files are in memory then, for both
+    decoding, size = decode(transcripts)
+    with tempfile.TemporaryDirectory() as place:
+        async with await SqliteJournal.open(Path(place, "journal.db")) as journal:
+            importing, frames = await taken(journal, transcripts)
+            again, more = await taken(journal, transcripts)
+    if more or not frames:
+        raise SystemExit(f"{frames} frames came in, and {more} the second time")
+    report(
+        decode=decoding, take=importing, again=again, size=size, frames=frames, peak=peak(), cores=os.cpu_count() or 1
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
