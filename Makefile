@@ -9,7 +9,7 @@ export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 # or an agent that stumbled once. What fails twice is.
 AGAIN = $(BIN)/pytest --last-failed --last-failed-no-failures none
 
-.PHONY: run install lint format test test-all test-agents bench vocabulary reference clean
+.PHONY: run install lint format test test-all test-agents torture bench vocabulary reference clean
 
 run: install  ## install, then talk to the built-in demo agent
 	$(BIN)/dragoman run "hello"
@@ -41,6 +41,9 @@ test: install  ## under five minutes
 test-all: install  ## what `make test` leaves out: tests that take long by their nature, or install something
 	PYTHONPATH=tests $(BIN)/python -m agents.install
 	$(BIN)/pytest -n 2 -m slow || $(AGAIN) -m slow
+
+torture: install  ## hundreds of kills, where `make test-all` has a few
+	DRAGOMAN_KILLS=200 $(BIN)/pytest -m slow tests/faults/test_kills.py
 
 test-agents: install  ## real agents alone, each against a scripted model on loopback
 	PYTHONPATH=tests $(BIN)/python -m agents.install

@@ -40,7 +40,8 @@ def decode(transcripts: list[Transcript]) -> tuple[float, int]:
 async def taken(journal: SqliteJournal, transcripts: list[Transcript]) -> tuple[float, int]:
     """Seconds, and frames."""
     began = time.perf_counter()
-    frames = sum([one.frames async for one in Importer(journal).each(transcripts)])
+    importer = Importer(journal)
+    frames = sum([(await importer.take(one)).frames for one in transcripts])
     return time.perf_counter() - began, frames
 
 

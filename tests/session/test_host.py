@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,11 @@ from dragoman.errors import InputError, RequestFailed
 from dragoman.host.permission import PermissionRequest, answer_later
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import Question, QuestionAnswer
+from dragoman.proc._reaper_main import marked
+from dragoman.proc.reaper import reaper
+from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.demo import demo_spec
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import LIMIT, config, play, runtime_of, session_of
 from dragoman.views import events
@@ -267,3 +272,31 @@ async def test_fifty_sessions_ask_and_run_at_once_and_none_hears_of_another(tmp_
             [terminal] = session.fold.terminals.values()
             assert (terminal.exit_code, terminal.output is not None and word in terminal.output) == (0, True)
     assert asked == {(word, origin): 1 for word in sessions for origin in ("agent", "files", "terminals")}
+
+
+async def test_fifty_sessions_of_one_process_have_each_its_own_answers_and_commands(tmp_path: Path) -> None:
+    """With a real agent's process, and real commands; none of them is left."""
+    asked: Counter[str] = Counter()
+
+    def asker(word: str) -> Callable[[PermissionRequest], bool]:
+        def on_permission(request: PermissionRequest) -> bool:
+            assert word in (request.command or "")
+            asked[word] += 1
+            return not word.endswith("7x")  # some are refused
+
+        return on_permission
+
+    words = [f"word{number}x" for number in range(50)]
+    async with AgentRuntime(demo_spec(tmp_path / "home")) as runtime, asyncio.timeout(LIMIT * 3):
+        sessions = {}
+        for word in words:
+            (tmp_path / word).mkdir()
+            sessions[word] = await runtime.open_session(
+                config(workspace=Workspace(tmp_path / word), on_permission=asker(word))
+            )
+        results = await asyncio.gather(*(session.run(f"run echo {word}") for word, session in sessions.items()))
+        for word, result in zip(words, results, strict=True):
+            mine, others = word in result.text, [other for other in words if other != word and other in result.text]
+            assert (mine, others) == (not word.endswith("7x"), [])
+    assert set(asked) == set(words)
+    assert marked(reaper().prefix + ".", prefix=True) == []

@@ -32,8 +32,9 @@ async def main(path: str, folder: str) -> None:
             return cursor
 
         journal.append = told  # type: ignore[method-assign]
-        async for _ in Importer(journal).each(given([Path(folder)])):
-            pass
+        importer = Importer(journal)
+        for transcript in given([Path(folder)]):
+            await importer.take(transcript)
 
 
 if __name__ == "__main__":

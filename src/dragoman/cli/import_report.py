@@ -77,9 +77,10 @@ async def _taken(found: Sequence[Transcript]) -> list[ImportedFile]:
     with _shown(found) as shown:
         try:
             async with await open_journal(where().parent) as journal:
-                async for one in Importer(journal).each(found, shown.within):
-                    shown.done(found[len(done)])
-                    done.append(one)
+                importer = Importer(journal)
+                for one in found:
+                    done.append(await importer.take(one, shown.within))
+                    shown.done(one)
         except asyncio.CancelledError:
             shown.stop()
             note("Stopped. What came in stays; the same command goes on from there.")

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -34,9 +33,6 @@ from dragoman.translate.translator import PROVIDERS
 # an hour.
 REST: Final = 3600.0
 
-# Files that are under way: one that is committed, and one that is read.
-_AT_ONCE: Final = 2
-
 _LARGEST: Final = 2**63 - 1  # that a journal can keep; some file systems number their files beyond it
 
 
@@ -48,38 +44,19 @@ class Importer:
         self._clock = clock
         self._positions: dict[tuple[str, str], Position] | None = None
         self._admissions: dict[str, tuple[float, Admission]] = {}
-        self._reading = asyncio.Lock()  # one file is read at a time, while what came of others is committed
-        self._under_way: list[Intake] = []
-
-    async def each(
-        self, transcripts: Iterable[Transcript], told: Callable[[int], None] = lambda _: None
-    ) -> AsyncIterator[ImportedFile]:
-        """`take` all of them; while the last of one file is committed, the next is read."""
-        taking: deque[asyncio.Task[ImportedFile]] = deque()
-        try:
-            for transcript in transcripts:
-                taking.append(asyncio.ensure_future(self.take(transcript, told)))
-                if len(taking) == _AT_ONCE:
-                    yield await taking.popleft()
-            while taking:
-                yield await taking.popleft()
-        finally:
-            for task in taking:
-                task.cancel()
-            await asyncio.gather(*taking, return_exceptions=True)
+        self._taking = asyncio.Lock()  # one file at a time: another one may tell of the same session
 
     async def take(self, transcript: Transcript, told: Callable[[int], None] = lambda _: None) -> ImportedFile:
         """What is new of a file, committed. `told` hears how many bytes of it are done. Never raises for a file."""
         nothing = ImportedFile(provider=transcript.provider, path=str(transcript.path))
         try:
-            async with self._reading:
+            async with self._taking:
                 name = transcript.provider or await self._known_as(transcript.path) or whose(transcript.path)
                 if name is None:
                     return msgspec.structs.replace(nothing, skipped="it is no transcript that is known here")
                 intake = await self._read(name, transcript.path, told)
             if intake is None:
                 return msgspec.structs.replace(nothing, provider=name)
-            await intake.committed()
             return msgspec.structs.replace(intake.report(), path=str(transcript.path))
         except OSError as problem:
             reason = f"it cannot be read: {problem.strerror or problem}"
@@ -113,9 +90,8 @@ class Importer:
         )
         inode, size, modified = state
         end = Seen(inode=inode, size=size, modified=modified, finished=at_rest)
-        intake = Intake(self._journal, await self._admission(name, stat.st_mtime), start, end, self._under_way)
+        intake = Intake(self._journal, await self._admission(name, stat.st_mtime), start, end)
         await intake.read(path, told)
-        self._under_way = [one for one in (*self._under_way, intake) if not one.is_settled]
         if intake.refusal is None:
             positions[name, key] = intake.position
         return intake

@@ -17,7 +17,6 @@ import msgspec
 
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, message_of
-from dragoman.journal.rows import RowChanges
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
@@ -68,38 +67,25 @@ class _Said(msgspec.Struct, frozen=True, gc=False):
 
 
 class Intake:
-    """One file, once: `read`, then wait until all is `committed`, then ask for the `report`."""
+    """One file, once: `read` it, then ask for the `report`."""
 
-    def __init__(
-        self, journal: Journal, admission: Admission, position: Position, end: Seen, before: Sequence[Intake]
-    ) -> None:
+    def __init__(self, journal: Journal, admission: Admission, position: Position, end: Seen) -> None:
         self.position = position
         self.refusal: str | None = None  # of the file's own session
         self._journal = journal
         self._admission = admission
         self._end = end
-        self._before = before  # files whose last part may still have to be committed
         self._sessions: dict[str, _Session | None] = {}  # by the agent's id; None for those that stay out
         self._early: dict[str, list[Frame]] = {}  # of sessions that are not told of yet
         self._n = self._began = position.frames
         self._entries: list[Entry] = []
         self._size = 0
-        self._committing: asyncio.Future[None] | None = None
         self._unknown: Counter[str] = Counter()
         self._refused: str | None = None  # of any session
         self._left = 0  # bytes of a last line that is half written
 
     async def read(self, path: Path, told: Callable[[int], None]) -> None:
-        """Takes what is new of it; the last of that may still have to be committed. `told` hears how far it is."""
-        try:
-            await self._read(path, told)
-        except BaseException:
-            await self.settled()
-            raise
-        finally:
-            self._before = ()
-
-    async def _read(self, path: Path, told: Callable[[int], None]) -> None:
+        """Commits what is new of it. `told` hears how far it is."""
         its = provider(self.position.provider)
         translator = its.translator(path, _sidecar(its.sidecar(path)))
         offset = 0
@@ -163,9 +149,6 @@ class Intake:
         session: _Session | None = None
         if refusal is None:
             session_id = session_id_of(self.position.provider, note.native_id)
-            for one in self._before:
-                if session_id in one.session_ids:
-                    await one.settled()
             session = await self._known(session_id)
             refusal = LIVE if session is None else None
         if refusal is not None:
@@ -210,51 +193,20 @@ class Intake:
         self._size += len(said.line)
 
     async def _commit(self, offset: int, end: Seen | None = None) -> None:
-        """The next batch is gathered while this one is written."""
-        await self.committed()
-        connection: Connection | None = None
-        if self._entries and not self.position.frames:
-            name, at = self.position.provider, self._entries[0].at
-            connection = Connection(id=self.position.connection_id, agent=name, at=at)
         seen = msgspec.structs.asdict(end or _UNSEEN)
-        self.position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, **seen)
-        entries, self._entries, self._size = self._entries, [], 0
-        touched = {entry.session_id for entry in entries}
+        position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, **seen)
+        touched = {entry.session_id for entry in self._entries}
         records = [one.record for one in self._sessions.values() if one is not None]
         changes = [record.take() for record in records if record.session_id in touched]
-        self._committing = asyncio.ensure_future(self._write(connection, entries, changes, self.position))
-
-    async def _write(
-        self,
-        connection: Connection | None,
-        entries: Sequence[Entry],
-        changes: Sequence[RowChanges],
-        position: Position,
-    ) -> None:
-        append = self._journal.append(entries, changes, position=position)
-        if connection is None:
-            await append
+        append = self._journal.append(self._entries, changes, position=position)
+        if self._entries and not self.position.frames:
+            name, at = position.provider, self._entries[0].at
+            connect = self._journal.connect(Connection(id=position.connection_id, agent=name, at=at))
+            await asyncio.gather(connect, append)  # asked for together, in this order, they are one commit
         else:
-            # Asked for together, in this order, they are one commit.
-            await asyncio.gather(self._journal.connect(connection), append)
-
-    async def committed(self) -> None:
-        """All that was taken is in the journal; or why it is not."""
-        if self._committing is not None:
-            await self._committing
-
-    async def settled(self) -> None:
-        """All that was taken is in the journal, or never will be."""
-        if self._committing is not None:
-            await asyncio.wait([self._committing])
-
-    @property
-    def is_settled(self) -> bool:
-        return self._committing is None or self._committing.done()
-
-    @property
-    def session_ids(self) -> set[str]:
-        return {one.record.session_id for one in self._sessions.values() if one is not None}
+            await append
+        self.position = position
+        self._entries, self._size = [], 0
 
     def report(self) -> ImportedFile:
         changed = [one for one in self._sessions.values() if one is not None and one.changed]
