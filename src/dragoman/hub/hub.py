@@ -138,7 +138,9 @@ class Hub:
                 pass  # the next one may come through; who appends hears of it
 
     async def _interrupt_what_the_dead_left(self) -> None:
-        running = [row for row in await self.journal.sessions() if row.status == "running"]
+        # Transcripts that their agent still writes to are nobody's here, and go on.
+        written = {one.session_id for one in await self.journal.positions() if not one.finished}
+        running = [row for row in await self.journal.sessions() if row.status == "running" and row.id not in written]
         if not running:
             return
         process = self.keeper.process
