@@ -141,7 +141,8 @@ def test_on_a_terminal_it_shows_how_far_it_is(cli: Cli, on_terminal: On) -> None
 
 
 def test_functions_are_found_by_name(cli: Cli) -> None:
-    (cli.workspace / "catalogue.py").write_text('def lookup(sku: str) -> int:\n    "How many."\n    return 3\n')
+    module = 'print("no outcome")\n\n\ndef lookup(sku: str) -> int:\n    "How many."\n    return 3\n'
+    (cli.workspace / "catalogue.py").write_text(module)
     write_tasks(cli, {"prompt": "mcp"})
     for where in ("catalogue:lookup", "catalogue.py:lookup"):
         done = cli("eval", "-a", "demo", "tasks.jsonl", "--tools", where, "--json", "--out", where.replace(":", "-"))
@@ -158,6 +159,10 @@ def test_functions_are_found_by_name(cli: Cli) -> None:
         (["tasks.jsonl", "--budget", "coins=3"], "coins"),
         (["tasks.jsonl", "--budget", "tokens=-3"], "more than 0"),
         (["tasks.jsonl", "--deadline", "soon"], "deadline"),
+        (["tasks.jsonl", "--access", "all"], "access"),
+        (["tasks.jsonl", "--cwd", "nowhere"], "nowhere does not exist"),
+        (["tasks.jsonl", "--tools", "shop:lookup", "--tools", "shop:lookup"], "two tools"),
+        (["tasks.jsonl", "--out", "/dev/zero"], "/dev/zero is no file"),
         (["tasks.jsonl", "--schema", "tasks.jsonl"], "--schema"),
         (["bad.jsonl"], "bad.jsonl:2"),
         (["twice.jsonl"], "twice.jsonl:2: there is another task"),
@@ -165,6 +170,7 @@ def test_functions_are_found_by_name(cli: Cli) -> None:
 )
 def test_what_is_wrong_is_found_before_any_agent_is_started(cli: Cli, arguments: list[str], said: str) -> None:
     write_tasks(cli, {"prompt": "hello"}, {"prompt": "hello"})
+    (cli.workspace / "shop.py").write_text("def lookup(sku: str) -> int: ...\n")
     (cli.workspace / "bad.jsonl").write_text('{"prompt": "a"}\n{"promt": "b"}\n')
     (cli.workspace / "twice.jsonl").write_text('{"prompt": "a", "id": "x"}\n{"prompt": "b", "id": "x"}\n')
     done = cli("eval", *arguments)

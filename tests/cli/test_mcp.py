@@ -139,6 +139,6 @@ def test_a_port_that_is_taken_is_said(shop: Cli) -> None:
     with over_http(shop) as (_, url):
         port = url.rpartition(":")[2].partition("/")[0]
         done = shop("mcp", "shop", "--http", port)
-    assert done.code == 1
-    assert "in use" in done.err.lower()
+    assert done.code == 2
+    assert f"port {port} cannot be opened: Address already in use" in done.err
     assert "Traceback" not in done.err

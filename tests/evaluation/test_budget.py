@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import InputError
@@ -18,6 +18,7 @@ def dollars(amount: float) -> Cost:
     return Cost(amount=amount, currency="USD")
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(runs=st.lists(st.integers(0, 10**9), max_size=6))
 def test_usage_that_adds_up_is_taken_apart_into_runs_and_sums_to_the_same(runs: list[int]) -> None:
     spending = Spending(Budget(), cumulative=True)
@@ -30,6 +31,7 @@ def test_usage_that_adds_up_is_taken_apart_into_runs_and_sums_to_the_same(runs: 
     assert spending.total.cost is None or spending.total.cost.amount == sum(runs)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(runs=st.lists(st.integers(0, 10**9), max_size=6))
 def test_usage_of_each_run_is_added_up(runs: list[int]) -> None:
     spending = Spending(Budget())

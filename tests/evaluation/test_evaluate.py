@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -21,7 +21,6 @@ from dragoman.errors import (
     RequestFailed,
     StoppedEarly,
 )
-from dragoman.evaluation.attempt import EvaluatedSession
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
 from dragoman.evaluation.response import Prompt, PromptResponse
@@ -329,7 +328,7 @@ async def test_silence_while_a_tool_of_ours_runs_is_no_hang_also_where_the_agent
         async with hands(turn) as tools:
             await turn.say((await tools.call("wait", {}, report=False))[1])
 
-    async with asyncio.timeout(LIMIT), runtime_on(script, session_type=EvaluatedSession) as runtime:
+    async with asyncio.timeout(LIMIT), runtime_on(script) as runtime:
         response = await evaluate(runtime, "go", tools=[wait], idle_limit=0.4, retry=NO_RETRY)
     assert response.text == "done"
 
@@ -484,6 +483,39 @@ async def test_our_own_tools_are_never_asked_about_and_the_rest_follows_access(t
         assert response.stats.refused == len(answers) - len(allowed)
 
 
+@pytest.mark.parametrize(
+    "title",
+    ["mcp__dragoman__{}", "dragoman_{}", "dragoman__{}", "dragoman: {}", "{} (dragoman MCP Server)"],
+)
+async def test_an_argument_that_is_called_url_makes_no_fetch_of_our_tool(title: str) -> None:
+    def open_page(url: str, command: str = "") -> str:
+        "Opens a page."
+        return url
+
+    class Page(TypedDict):
+        url: str
+
+    answers: list[str | None] = []
+
+    async def script(turn: Turn) -> None:
+        for name, given in (
+            ("open_page", {"url": "https://a.example"}),
+            ("structured_output", {"url": "https://a.example"}),
+            ("structured_output", {"urls": ["https://a.example"]}),  # it takes no such thing: this is not ours
+            ("open_page", {"command": "rm -r ."}),  # it could be run next, as something that was allowed
+        ):
+            answers.append(await turn.ask_permission(title.format(name), kind="other", rawInput=given))
+        fetch = title.format("open_page")
+        answers.append(await turn.ask_permission(fetch, kind="fetch", rawInput={"url": "https://b.example"}))
+        await turn.say('{"url": "https://a.example"}')
+
+    for access in ("read-only", "ask"):
+        answers.clear()
+        response = await evaluated(script, tools=[open_page], output_type=Page, access=access)
+        assert answers == ["allow", "allow", "reject", "reject", "reject"]
+        assert response.stats.refused == 3
+
+
 async def test_it_may_write_under_the_allowed_paths_and_nowhere_else(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "other" / "src").mkdir(parents=True)
@@ -570,6 +602,10 @@ async def test_the_agents_own_tools_count_as_side_effects_by_their_kind(kind: st
 # -- what is asked for
 
 
+def nothing() -> None:
+    """Does nothing."""
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -580,6 +616,9 @@ async def test_the_agents_own_tools_count_as_side_effects_by_their_kind(kind: st
         {"output_type": object()},
         {"access": "all"},
         {"tools": [3]},
+        {"tools": [tool(nothing), nothing]},
+        {"tools": [tool(name="structured_output")(nothing)]},
+        {"state": object()},
     ],
 )
 async def test_what_cannot_be_is_refused_before_the_agent_is_told_anything(options: dict[str, Any]) -> None:

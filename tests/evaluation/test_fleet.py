@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import InputError, OutputInvalid
@@ -78,6 +78,7 @@ def test_a_changed_task_is_a_new_one_and_an_error_may_be_done_again() -> None:
     assert ("b", "x") not in [(task.id, agent) for task, agent in fleet.left(again, redo_errors=True)]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(cut=st.integers(0, 1000))
 def test_a_file_that_was_cut_anywhere_is_read_up_to_its_last_whole_line(
     tmp_path_factory: pytest.TempPathFactory, cut: int
@@ -97,12 +98,31 @@ def test_a_file_that_was_cut_anywhere_is_read_up_to_its_last_whole_line(
         assert len(third.known) == whole + 1
 
 
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("data", [b'{"mine": 1}\nrest', b"a note without an end", b'{"prompt": "x"}'])
+def test_a_file_of_something_else_is_left_alone(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "mine.jsonl"
-    path.write_bytes(b'{"mine": 1}\nrest')
+    path.write_bytes(data)
     with pytest.raises(InputError, match=r"mine\.jsonl:1 is no outcome"), Results(path):
         pass
-    assert path.read_bytes() == b'{"mine": 1}\nrest'
+    assert path.read_bytes() == data
+
+
+def test_what_is_no_file_is_refused_before_it_is_read() -> None:
+    with pytest.raises(InputError, match="is no file"), Results(Path("/dev/zero")):  # it would never end
+        pass
+
+
+def test_another_model_makes_other_tasks() -> None:
+    task = Task(id="a", prompt="p")
+    done = Outcome(task="a", agent="x", digest=task.digest(None, "small"), status="ok")
+    left = {model: Fleet([task], ["x"], echo, model=model).left([done]) for model in ("small", "large", None)}
+    assert left == {"small": [], "large": [(task, "x")], None: [(task, "x")]}
+
+
+def test_other_ends_of_lines_may_stand_in_a_prompt(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text('\ufeff{"prompt": "a\u2028b\u0085c"}\r\n{"prompt": "d"}', newline="")
+    assert [task.prompt for task in read_tasks(path)] == ["a\u2028b\u0085c", "d"]
 
 
 def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.evaluation.output import Output, follow_up, instructions, last_json
@@ -20,6 +20,7 @@ values = st.recursive(
 objects = st.dictionaries(st.text(max_size=3), values, max_size=3)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(value=values)
 def test_json_alone_is_found(value: Any) -> None:
     found = last_json(f"\n {json.dumps(value)} \n")
@@ -27,6 +28,7 @@ def test_json_alone_is_found(value: Any) -> None:
     assert found.value == value
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(first=objects, last=objects, indent=st.sampled_from([None, 2]))
 def test_of_several_the_last_one_counts(first: Any, last: Any, indent: int | None) -> None:
     text = f"At first {json.dumps(first)}, but then:\n\n{json.dumps(last, indent=indent)}\n\nThat is all."
@@ -35,6 +37,7 @@ def test_of_several_the_last_one_counts(first: Any, last: Any, indent: int | Non
     assert found.value == last
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(value=values)
 def test_a_fenced_block_is_found_whatever_is_in_it(value: Any) -> None:
     found = last_json(f"See {{}} here:\n```json\n{json.dumps(value)}\n```\nDone.")
@@ -42,6 +45,7 @@ def test_a_fenced_block_is_found_whatever_is_in_it(value: Any) -> None:
     assert found.value == value
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(text=st.text(alphabet=st.characters(blacklist_characters="{}[]")))
 def test_a_text_without_json_has_none_unless_it_is_json_itself(text: str) -> None:
     try:
@@ -55,6 +59,43 @@ def test_a_text_without_json_has_none_unless_it_is_json_itself(text: str) -> Non
 )
 def test_what_only_looks_like_json_is_none(text: str) -> None:
     assert last_json(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"items": [1, 2],}',
+        'At first [3], then {"items": [1, 2], "more": ',
+        "```json\n[1, 2]\n```\nNo:\n```json\n[1, 2, 3,]\n```",
+        "[1] " * 10_001,
+        '["\\ud800"]',
+        "So: [1e999]",
+    ],
+)
+def test_neither_a_piece_of_broken_json_nor_what_was_before_it_passes_for_the_answer(text: str) -> None:
+    found = last_json(text)
+    assert found is None or found.value == [3]  # which is whole, and the last that is
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["```a\n", "[" + "1," * 50, '{"a":[1,', "[x ", "~~~\n```\n"])
+def test_a_text_that_is_made_to_be_slow_is_read_in_no_time(part: str) -> None:
+    assert last_json(part * (800_000 // len(part))) is None
+
+
+def test_half_of_a_character_is_no_answer_and_no_crash() -> None:
+    for type_ in (str, list[int]):
+        output = Output(shape_of(type_))
+        output.read('"\\ud800"')
+        assert not output.accepted
+        assert output.problems
+
+
+def test_a_block_in_a_list_or_of_another_program_is_read_as_well() -> None:
+    for text in ("1. So:\n   ```json\n   7\n   ```", "~~~~\n7\n~~~~~\n", "```\n7\n```\n```py\nprint(x)\n```\nDone."):
+        found = last_json(text)
+        assert found is not None
+        assert found.value == 7
 
 
 def test_what_stands_after_the_block_is_the_last() -> None:

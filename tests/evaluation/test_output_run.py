@@ -25,6 +25,24 @@ async def test_a_value_comes_after_as_many_rounds_as_it_takes() -> None:
     assert (response.output, response.stats.rounds, response.text) == (7, 2, "```json\n7\n```")
 
 
+async def test_a_session_is_asked_for_a_value_by_its_type() -> None:
+    async with session_of(second_time) as session:
+        run = session.run("How many?", output_type=int, max_rounds=2)
+        assert isinstance(run, OutputRun)
+        assert (await run).output == 7
+        with pytest.raises(InputError, match="max_rounds"):
+            session.run("How many?", output_type=int, max_rounds=0)
+
+
+async def test_the_agent_is_told_of_no_tool_that_it_does_not_have() -> None:
+    agent = ScriptedAgent(second_time)
+    async with session_of(agent) as session:
+        await session.run("How many?", output_type=int)
+    first, second = agent.all_heard("session/prompt")
+    assert "structured_output" not in f"{first}{second}"
+    assert "there is no JSON in the answer" in f"{second}"
+
+
 async def test_the_events_of_all_rounds_can_be_iterated_and_then_the_value_is_there() -> None:
     async with session_of(second_time) as session:
         run = OutputRun(session, "How many?", int)
@@ -51,7 +69,7 @@ async def test_who_leaves_the_loop_early_still_gets_the_value() -> None:
 
 async def test_no_value_within_the_rounds_is_an_error_with_what_was_wrong() -> None:
     async with session_of(ScriptedAgent()) as session:
-        with pytest.raises(OutputInvalid, match="after 2 rounds") as failed:
+        with pytest.raises(OutputInvalid, match="after 2 rounds: there is no JSON in the answer") as failed:
             await OutputRun(session, "How many?", int, max_rounds=2)
         assert failed.value.result.text == "Hello."
         assert session.status() == "idle"

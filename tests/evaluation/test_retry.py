@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import (
@@ -48,6 +48,7 @@ def test_other_categories_can_be_chosen() -> None:
     assert Retry(categories=("agent",)).again(AgentCrashed("gone"), 1, side_effects=False)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(failed=st.integers(1, 10_000))
 def test_the_pauses_grow_up_to_the_longest(failed: int) -> None:
     retry = Retry(backoff=0.5, factor=2, longest=10)

@@ -119,6 +119,16 @@ async def test_bad_arguments_are_answered_with_all_that_is_wrong_and_run_nothing
     assert ran == []
 
 
+async def test_a_result_that_is_no_number_is_an_error_and_no_null_where_a_number_was_promised() -> None:
+    def ratio() -> float:
+        return float("nan")
+
+    async with ToolServer([ratio]) as server, joined(server, "http") as agent:
+        result = await agent.call_tool("ratio", {})
+    assert result.is_error
+    assert "the result of ratio cannot be passed on" in text_of(result)
+
+
 async def test_an_unknown_tool_is_answered_with_those_that_there_are() -> None:
     async with ToolServer([lookup]) as server, joined(server, "http") as agent:
         result = await agent.call_tool("look_up", {})

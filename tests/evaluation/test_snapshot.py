@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, PrivateAttr
 
@@ -192,6 +192,7 @@ _JSON = st.recursive(
 )
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(state=st.dictionaries(st.text(max_size=2), _JSON, max_size=4), data=st.data())
 def test_whatever_was_done_to_it_a_state_is_as_it_was(state: dict[str, Any], data: st.DataObject) -> None:
     expected = msgspec.json.encode(state)

@@ -15,7 +15,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import TypedDict
 
@@ -149,6 +149,7 @@ TABLE: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
 
 
 @pytest.mark.parametrize("name", TABLE)
+@settings(deadline=None)  # the machine may be busy
 @given(data=st.data())
 def test_a_value_goes_through_json_and_back(name: str, data: st.DataObject) -> None:
     type_, values = TABLE[name]
@@ -169,6 +170,7 @@ def test_what_an_agent_is_told_is_an_object(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     type_=st.sampled_from([name for name in TABLE if name != "any"]),
     junk=st.recursive(
@@ -316,3 +318,14 @@ def test_a_value_that_is_nested_without_end_is_refused_in_words() -> None:
 def test_what_json_has_no_word_for_cannot_be_encoded() -> None:
     with pytest.raises(InputError, match="object"):
         encode({"a": object()})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_no_number_in_json_goes_neither_in_nor_out(number: float) -> None:
+    for type_ in (float, Any, {"type": "number"}):
+        with pytest.raises(Invalid, match="is no number in JSON"):
+            decode(type_, number)
+    with pytest.raises(Invalid, match="is no number in JSON"):
+        shape_of(list[float]).decode_object({"value": [1.0, number]})
+    with pytest.raises(InputError, match="cannot be written as JSON"):
+        encode({"a": [number]})

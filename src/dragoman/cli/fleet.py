@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 import msgspec
 
@@ -24,8 +25,11 @@ from dragoman.evaluation.fleet import Fleet, Outcome, Results, Summary, Task, co
 from dragoman.evaluation.loading import load_tools
 from dragoman.evaluation.response import PromptResponse
 from dragoman.evaluation.retry import Retry
+from dragoman.evaluation.tool import tools_of
 from dragoman.evaluation.types import shape_of
+from dragoman.host.policy.access import parse_access
 from dragoman.session.client import Agent, LocalClient
+from dragoman.workspace import Workspace
 
 # Of an error that is shown while others still run; the file has all of it.
 MOST_SHOWN = 100
@@ -70,10 +74,12 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(given: Given) -> int:
     """Does it, and returns the exit code. Raises nothing that the user could have caused."""
+    told = sys.stdout
     try:
-        work = prepare(given)
-        with Results(work.out) as results:
-            return asyncio.run(_run(given, work, results))
+        with contextlib.redirect_stdout(sys.stderr):  # what the user's functions print is no outcome
+            work = prepare(given)
+            with Results(work.out) as results:
+                return asyncio.run(_run(given, work, results, told))
     except DragomanError as error:
         sys.stderr.write(exits.message_of(error, width=terminal_width()))
         return exits.code_of_error(error, opened=False)
@@ -95,13 +101,17 @@ def prepare(given: Given) -> Work:
     for agent in agents.values():
         client.spec_of(agent)  # a name that nobody knows is found now
     schema = _schema(Path(given.schema)) if given.schema is not None else None
+    # Else each task would fail with it, and be taken as done.
+    Workspace(cwd)
+    parse_access(given.access)
+    tools = tools_of(tool for where in given.tools for tool in load_tools(where, folder=Path.cwd()))
     return Work(
         tasks=read_tasks(tasks),
         agents=agents,
         schema=schema,
         out=Path(given.out) if given.out is not None else tasks.with_suffix(".results.jsonl"),
         options={
-            "tools": [tool for where in given.tools for tool in load_tools(where, folder=Path.cwd())],
+            "tools": list(tools.values()),
             "cwd": cwd,
             "access": given.access,
             "model": given.model,
@@ -145,7 +155,7 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-async def _run(given: Given, work: Work, results: Results) -> int:
+async def _run(given: Given, work: Work, results: Results, told: TextIO) -> int:
     agents = list(work.agents)
     shown = _progress(given)
 
@@ -153,11 +163,18 @@ async def _run(given: Given, work: Work, results: Results) -> int:
         results.add(outcome)
         shown.ended(outcome)
         if given.as_json:
-            sys.stdout.write(msgspec.json.encode(outcome).decode() + "\n")
-            sys.stdout.flush()
+            told.write(msgspec.json.encode(outcome).decode() + "\n")
+            told.flush()
 
     fleet = Fleet(
-        work.tasks, agents, work.evaluated, schema=work.schema, jobs=given.jobs, begun=shown.begun, ended=ended
+        work.tasks,
+        agents,
+        work.evaluated,
+        schema=work.schema,
+        model=given.model,
+        jobs=given.jobs,
+        begun=shown.begun,
+        ended=ended,
     )
     left = fleet.left(results.known, redo_errors=given.redo_errors)
     shown.start(len(work.tasks) * len(agents), len(left), results.path)
@@ -166,7 +183,7 @@ async def _run(given: Given, work: Work, results: Results) -> int:
     finally:
         shown.stop()
     outcomes = fleet.wanted(results.known)
-    print_table(compared(outcomes, agents), to_stderr=given.as_json)
+    print_table(compared(outcomes, agents), sys.stderr if given.as_json else told)
     if code is not None:
         return code
     return exits.DONE if all(outcome.status == "ok" for outcome in outcomes) else exits.AGENT_FAILED
@@ -288,7 +305,7 @@ def _say(line: str) -> None:
     sys.stderr.write(f"{plain(line)}\n")
 
 
-def print_table(lines: Sequence[Summary], *, to_stderr: bool) -> None:
+def print_table(lines: Sequence[Summary], stream: TextIO) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -309,7 +326,6 @@ def print_table(lines: Sequence[Summary], *, to_stderr: bool) -> None:
             _or_dash(line.cost, "{:.4f} " + (line.currency or "")),
             _or_dash(line.seconds, "{:.1f} s"),
         )
-    stream = sys.stderr if to_stderr else sys.stdout
     # Into a file the table is as wide as it is: nothing in it may be cut.
     width = None if stream.isatty() else 200
     Console(file=stream, width=width, highlight=False).print(table)

@@ -35,9 +35,9 @@ def serve(names: Sequence[str], *, port: int | None, state: str | None, name: st
         with contextlib.redirect_stdout(sys.stderr):  # what a module prints when it is loaded is no message, either
             tools = [tool for each in names for tool in load_tools(each, folder=Path.cwd())]
             shared = None if state is None else _named(state)
-        token = os.environ.get(TOKEN) or None
+        token = os.environ.get(TOKEN, "").strip() or None
         server = ToolServer(tools, state=shared, name=name, port=port or 0, token=token)
-        return asyncio.run(_over_stdio(server) if port is None else _over_http(server, show_token=token is None))
+        return asyncio.run(_over_stdio(server) if port is None else _over_http(server, port, show_token=token is None))
     except InputError as problem:
         click.echo(f"dragoman mcp: {problem}", err=True)
         if problem.guidance:
@@ -50,12 +50,18 @@ async def _over_stdio(server: ToolServer) -> int:
     return DONE
 
 
-async def _over_http(server: ToolServer, *, show_token: bool) -> int:
+async def _over_http(server: ToolServer, port: int, *, show_token: bool) -> int:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with server:
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(server)
+        except OSError as problem:
+            raise InputError(
+                f"port {port} cannot be opened: {problem.strerror}", guidance="Name another one, or 0 for any."
+            ) from problem
         click.echo(server.url)
         if show_token:
             click.echo(f"Authorization: Bearer {server.token}", err=True)

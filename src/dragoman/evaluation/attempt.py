@@ -59,16 +59,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     on_event: OnEvent | None
 
 
-class EvaluatedSession(Session):
-    """A session whose agent is at work also while it waits for a tool of ours, whether it tells of it or not."""
-
-    calls = 0  # that go on
-
-    @property
-    def at_work(self) -> bool:
-        return self.calls > 0 or super().at_work
-
-
 class Attempt:
     """One session, from the agent's start to its end."""
 
@@ -171,8 +161,8 @@ class Attempt:
         if call.name == NAME:
             return
         self._calls[call.id] = call
-        if isinstance(self._session, EvaluatedSession):
-            self._session.calls = sum(not each.finished for each in self._calls.values())
+        if self._session is not None:
+            self._session.calls_of_ours = sum(not each.finished for each in self._calls.values())
         self._count()
 
     def _count(self) -> None:

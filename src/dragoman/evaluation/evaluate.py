@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.evaluation.attempt import SERVER, EvaluatedSession, Plan, Transport, carried_out
+from dragoman.evaluation.attempt import SERVER, Plan, Transport, carried_out
 from dragoman.evaluation.budget import NO_BUDGET, Budget
 from dragoman.evaluation.guard import Guard
 from dragoman.evaluation.output import NAME
 from dragoman.evaluation.permissions import Permissions
 from dragoman.evaluation.response import Prompt, PromptResponse
 from dragoman.evaluation.retry import Retry
-from dragoman.evaluation.tool import Tool, tool
+from dragoman.evaluation.snapshot import check_state
+from dragoman.evaluation.tool import Tool, tools_of
 from dragoman.evaluation.types import Type, shape_of
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
@@ -34,9 +35,6 @@ from dragoman.session.spec import AgentSpec, Limits, OnEvent, SessionConfig, rul
 from dragoman.session.sync import background  # the one loop of all programs that are not async
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -107,12 +105,18 @@ async def evaluate(
         raise InputError(f"budget is {budget!r}; expected a Budget, such as Budget(tool_calls=30)")
     if any(server.name == SERVER for server in mcp_servers):
         raise InputError(f"an MCP server is called {SERVER!r}, which is the name of our own; call it something else")
-    made = tuple(each if isinstance(each, Tool) else tool(each) for each in tools)
+    made = tools_of(tools)
+    if NAME in made:
+        raise InputError(f"a tool is called {NAME!r}, which is the name of our own", guidance="Call it something else.")
+    if state is not None:
+        check_state(state)
     shape = None if output_type is None else shape_of(output_type)
-    names = [each.name for each in made] + ([NAME] if shape is not None else [])
+    schemas = {name: each.input_schema for name, each in made.items()}
+    if shape is not None:
+        schemas[NAME] = shape.object_schema
     workspace = Workspace(cwd, additional)
     permissions = Permissions(
-        SERVER, names, allowed_paths=allowed_paths, cwd=workspace.cwd, on_permission=on_permission
+        SERVER, schemas, allowed_paths=allowed_paths, cwd=workspace.cwd, on_permission=on_permission
     )
     config = SessionConfig(
         workspace=workspace,
@@ -127,7 +131,7 @@ async def evaluate(
     plan = Plan(
         prompt=prompt,
         shape=shape,
-        tools=made,
+        tools=tuple(made.values()),
         state=state,
         config=config,
         permissions=permissions,
@@ -180,7 +184,6 @@ def _runtime_of(
             line_limit=settings.line_limit,
             sources=sources_of(settings),
             on_question=config.on_question,
-            session_type=EvaluatedSession,
         )
 
     return make, spec

@@ -14,7 +14,7 @@ import statistics
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,9 @@ from dragoman.record.rows import Usage
 
 Status: TypeAlias = Literal["ok", "wrong", "error"]
 
+# How each line of the outcomes begins. Of a file that is not ours nothing may be taken away.
+_BEGIN: Final = b'{"task":"'
+
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`expected`, where given, is what the output must be; else the text."""
@@ -34,10 +37,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     expected: Any | msgspec.UnsetType = msgspec.UNSET
     schema: dict[str, Any] | None = None
 
-    def digest(self, schema: dict[str, Any] | None) -> str:
+    def digest(self, schema: dict[str, Any] | None, model: str | None = None) -> str:
         """Another one, another task."""
         whole = msgspec.structs.replace(self, id="", schema=self.schema or schema)
-        said = msgspec.json.encode(whole, order="sorted")
+        said = msgspec.json.encode(whole if model is None else (whole, model), order="sorted")
         return hashlib.sha256(said).hexdigest()[:16]
 
 
@@ -74,7 +77,8 @@ Evaluate: TypeAlias = Callable[[Task, str], Awaitable[PromptResponse[Any]]]
 def read_tasks(path: Path) -> list[Task]:
     """`InputError` with file and line where one cannot be used. Tasks without an id are called by their line."""
     try:
-        lines = path.read_text("utf-8").splitlines()
+        # By the newline alone: a text may have other ends of lines in it, and JSON lets them stand.
+        lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as problem:
         raise InputError(f"{path} cannot be read: {problem}") from None
     tasks: dict[str, Task] = {}
@@ -109,6 +113,8 @@ class Results:
     def __enter__(self) -> Results:
         import fcntl
 
+        if self.path.exists() and not self.path.is_file():
+            raise InputError(f"{self.path} is no file that could be read again", guidance="Name another with --out.")
         try:
             file = self._file = open(self.path, "a+b")  # closed in __exit__
         except OSError as problem:
@@ -127,16 +133,20 @@ class Results:
 
     def _read(self, file: BinaryIO) -> None:
         data = file.read()
-        whole, newline, _ = data.rpartition(b"\n")
+        whole, newline, cut = data.rpartition(b"\n")
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self.known.append(msgspec.json.decode(line, type=Outcome))
             except msgspec.MsgspecError as problem:
-                raise InputError(
-                    f"{self.path}:{number} is no outcome of dragoman eval: {problem}",
-                    guidance="Name another file with --out.",
-                ) from None
+                raise self._foreign(number, str(problem)) from None
+        if cut and cut[: len(_BEGIN)] != _BEGIN[: len(cut)]:
+            raise self._foreign(data.count(b"\n") + 1, "it is not one that was cut, either")
         file.truncate(len(whole) + len(newline))  # a line that was cut is done again
+
+    def _foreign(self, number: int, why: str) -> InputError:
+        return InputError(
+            f"{self.path}:{number} is no outcome of dragoman eval: {why}", guidance="Name another file with --out."
+        )
 
     def add(self, outcome: Outcome) -> None:
         assert self._file is not None
@@ -162,6 +172,7 @@ class Fleet:
         evaluate: Evaluate,
         *,
         schema: dict[str, Any] | None = None,
+        model: str | None = None,
         jobs: int = 1,
         begun: Callable[[Task, str], None] = lambda task, agent: None,
         ended: Callable[[Outcome], None] = lambda outcome: None,
@@ -170,6 +181,7 @@ class Fleet:
         self._agents = agents
         self._evaluate = evaluate
         self._schema = schema
+        self._model = model
         self._jobs = jobs
         self._begun = begun
         self._ended = ended
@@ -178,12 +190,15 @@ class Fleet:
         """What is still to be done: task by task, so that the agents keep abreast."""
         done = {each.key for each in latest(known) if not (redo_errors and each.status == "error")}
         pairs = ((task, agent) for task in self._tasks for agent in self._agents)
-        return [(task, agent) for task, agent in pairs if (task.id, agent, task.digest(self._schema)) not in done]
+        return [(task, agent) for task, agent in pairs if self._key(task, agent) not in done]
 
     def wanted(self, known: Iterable[Outcome]) -> list[Outcome]:
         """Of these tasks and agents, the last outcome of each."""
-        keys = {(task.id, agent, task.digest(self._schema)) for task in self._tasks for agent in self._agents}
+        keys = {self._key(task, agent) for task in self._tasks for agent in self._agents}
         return [each for each in latest(known) if each.key in keys]
+
+    def _key(self, task: Task, agent: str) -> tuple[str, str, str]:
+        return task.id, agent, task.digest(self._schema, self._model)
 
     async def run(self, left: Iterable[tuple[Task, str]]) -> None:
         waiting = iter(left)
@@ -202,7 +217,7 @@ class Fleet:
             raise several.exceptions[0] from None
 
     async def _one(self, task: Task, agent: str) -> Outcome:
-        digest = task.digest(self._schema)
+        *_, digest = self._key(task, agent)
         try:
             response = await self._evaluate(task, agent)
         except DragomanError as problem:

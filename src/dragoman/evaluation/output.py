@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -19,21 +18,22 @@ from dragoman.evaluation.types import Invalid, Shape
 
 NAME: Final = "structured_output"
 
-# The end of a text is where an answer stands; looking for JSON in more than this would only take time.
+# Characters among which an object or a list is looked for, where it is not the whole text and in no block.
 MOST_TEXT: Final = 1024 * 1024
 # A `[` begins JSON or a footnote; a text of nothing but brackets is given up on after so many.
 MOST_STARTS: Final = 10_000
 # Problems that are said again in the next prompt.
 MOST_SAID: Final = 20
 
-_FENCE: Final = re.compile(r"^(`{3,}|~{3,})[^\n`]*\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)")
 
 
 class Output:
     """What came of one prompt, round by round."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, *, has_tool: bool = True) -> None:
         self.shape = shape
+        self._has_tool = has_tool  # the agent was given it
         self.value: Any = None
         self.accepted = False
         self.problems: tuple[str, ...] = ()  # of the last value that was not accepted
@@ -77,7 +77,8 @@ class Output:
         found = last_json(text)
         if found is None:
             if not self._called:
-                self.problems = (f"{NAME} was not called, and there is no JSON in the answer",)
+                called = f"{NAME} was not called, and " if self._has_tool else ""
+                self.problems = (f"{called}there is no JSON in the answer",)
             return
         try:
             self._accept(self._from_text(found.value))
@@ -131,45 +132,73 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def last_json(text: str) -> Found | None:
-    """The JSON that ends last in a text: the whole of it, a fenced block, or an object or list among the words."""
-    text = text[-MOST_TEXT:].strip()
+    """The JSON that ends last in a text: the whole of it, a fenced block, or an object or list among the words.
+
+    One look at each character, whatever an agent writes. A piece of broken JSON is not tried, nor, where the last
+    block was meant as JSON and is none, one before it.
+    """
+    text = text.strip()
     whole = _parsed(text)
     if whole is not None:
         return whole
-    ends: list[tuple[int, Found]] = []
-    for fence in _FENCE.finditer(text):
-        if (block := _parsed(fence[2].strip())) is not None:
-            ends.append((fence.end(), block))
-    ends += _among_words(text)
-    return max(ends, key=lambda each: each[0])[1] if ends else None
+    end, block = _last_block(text)
+    if len(text) - end > MOST_TEXT:
+        return None
+    try:
+        start, stop = _last_among_words(text, end)
+    except _GivenUp:
+        return None
+    return _parsed(text[start:stop] if stop else block)
 
 
-def _among_words(text: str) -> Iterator[tuple[int, Found]]:
-    position, last = 0, None
+def _last_block(text: str) -> tuple[int, str]:
+    """Where the last fenced block ends that was meant as JSON, and what is in it; 0 where there is none."""
+    last = (0, "")
+    position, began = 0, 0
+    fence, named = "", ""
+    for line in text.split("\n"):
+        before, position = position, position + len(line) + 1
+        said = line.strip()
+        if not fence:
+            if opened := _FENCE.fullmatch(said):
+                fence, named, began = opened[1], opened[2].strip().lower(), position
+        elif said.startswith(fence) and not said.strip(fence[0]):
+            inside = text[began:before].strip()
+            meant = named.startswith("json") or (not named and inside.startswith(("{", "[")))
+            if meant or _parsed(inside) is not None:
+                last = (position, inside)
+            fence = ""
+    return last
+
+
+class _GivenUp(Exception):
+    """Too much to look through; what was found so far need not be the last."""
+
+
+def _last_among_words(text: str, position: int) -> tuple[int, int]:
+    """From where to where the last object or list after a position goes; 0, 0 where there is none."""
+    last = (0, 0)
     for _ in range(MOST_STARTS):
         start = _START.search(text, position)
         if start is None:
-            break
+            return last
         try:
-            value, position = _DECODER.raw_decode(text, start.start())
+            _, position = _DECODER.raw_decode(text, start.start())
+            last = (start.start(), position)
+        except json.JSONDecodeError as problem:
+            position = max(start.end(), problem.pos)  # not a piece of it, which would pass for the whole
         except (ValueError, RecursionError):
-            position = start.end()
-            continue
-        last = (position, Found(value))
-    if last is not None:
-        yield last
+            raise _GivenUp from None
+    raise _GivenUp
 
 
 def _parsed(text: str) -> Found | None:
+    # msgspec's reader, for Python's takes what is no JSON (NaN), no text (half of a character) and no number (1e999).
     try:
-        return Found(json.loads(text, parse_constant=_refuse))
+        return Found(msgspec.json.decode(text.encode()))
     except (ValueError, RecursionError):
         return None
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no JSON")
-
-
 _START: Final = re.compile(r"[\[{]")
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+_DECODER: Final = json.JSONDecoder()

@@ -51,7 +51,7 @@ class OutputRun:
         self._time = TimeLeft(deadline, self._spending, asyncio.get_running_loop().time)
         self._rounds = _Rounds(
             session,
-            output=Output(shape_of(output_type)),
+            output=Output(shape_of(output_type), has_tool=False),
             spending=self._spending,
             time=self._time,
             max_rounds=max_rounds,

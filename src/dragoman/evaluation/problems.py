@@ -5,6 +5,7 @@ Each problem has the place where it is (`items[3].price`). Nothing is ever fetch
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -218,6 +219,22 @@ def _show(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     return cut(msgspec.json.encode(value).decode())
+
+
+def without_a_word(value: object) -> float | None:
+    """A number in it that JSON has no word for (NaN, an infinity). Readers of JSON let some through, writers do not."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case float() as number if not math.isfinite(number):
+                return number
+            case dict() as fields:
+                waiting.extend(fields.values())
+            case list() as items:
+                waiting.extend(items)
+            case _:
+                pass
+    return None
 
 
 def cut(text: str, most: int = MOST_SHOWN) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias, get_args
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.evaluation.problems import Invalid, Problem, Schema, problems_in, without_unknown
+from dragoman.evaluation.problems import Invalid, Problem, Schema, problems_in, without_a_word, without_unknown
 from dragoman.evaluation.schema import checked, is_object, object_of, root
 
 __all__ = ["Invalid", "Problem", "Schema", "Shape", "decode", "encode", "object_schema", "schema_of", "shape_of"]
@@ -63,6 +63,8 @@ class Shape:
         return {FIELD: encoded} if self.wrapped else encoded
 
     def _decoded(self, schema: Schema, value: Any, read: Callable[[Any], Any]) -> Any:
+        if (number := without_a_word(value)) is not None:
+            raise Invalid([Problem((), f"{number} is no number in JSON")])
         try:
             return read(value)
         except RecursionError:
@@ -108,11 +110,14 @@ def object_schema(fields: Mapping[str, Type], required: Iterable[str]) -> Schema
 def encode(value: Any) -> Any:
     """A value as what JSON has: dicts with text keys, lists, texts, numbers, booleans, None."""
     try:
-        return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+        plain = msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
     except (TypeError, ValueError, NotImplementedError, RecursionError) as problem:
         raise InputError(
             f"a value of the type {type(value).__name__} cannot be written as JSON: {problem}"
         ) from problem
+    if (number := without_a_word(plain)) is not None:
+        raise InputError(f"a value of the type {type(value).__name__} cannot be written as JSON: it has {number} in it")
+    return plain
 
 
 # -- a schema that the caller wrote

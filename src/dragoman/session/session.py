@@ -95,6 +95,7 @@ class Session:
             self._kept.join(self)
         self._position = 0
         self._serving = 0  # requests of the agent that we have not answered
+        self.calls_of_ours = 0  # of tools that are served to the agent from here, and still run
         self._active: Run | None = None
         self._queue: deque[tuple[Run, tuple[acp.ContentBlock, ...]]] = deque()
         self._escalation: asyncio.Task[None] | None = None
@@ -493,7 +494,7 @@ class Session:
     @property
     def at_work(self) -> bool:
         """A tool runs, an answer of ours is awaited, or we do not listen: silence then is no sign of a hang."""
-        if self._serving or self._active is None or self._runtime.reader_held:
+        if self.calls_of_ours or self._serving or self._active is None or self._runtime.reader_held:
             return True
         return self.fold.tool_calls.any_unfinished
 
