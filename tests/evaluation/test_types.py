@@ -199,6 +199,7 @@ def test_what_decodes_fits_the_schema_and_what_does_not_says_why(type_: str, jun
         (int, "5", ['expected integer, got "5"']),
         (int, 5.0, ["expected integer, got 5.0"]),
         (bool, 1, ["expected boolean, got 1"]),
+        ({"type": "array", "items": {"type": "integer"}}, [False], ["[0]: expected integer, got false"]),
         (list[int], [1, "x", None], ['[1]: expected integer, got "x"', "[2]: expected integer, got null"]),
         (Item, {"count": "3"}, ["the field 'sku' is missing", 'count: expected integer, got "3"']),
         (Item, [], ["expected object, got a list"]),

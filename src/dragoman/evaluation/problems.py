@@ -119,7 +119,9 @@ def validator_class(schema: Schema) -> Any:
     known = library()
     base = known.validators.validator_for(schema, default=known.Draft202012Validator)
     # 1.0 is a whole number to JSON Schema, and not to Python's types.
-    whole = base.TYPE_CHECKER.redefine("integer", lambda _, value: isinstance(value, int) and value is not True)
+    whole = base.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    )
     return known.validators.extend(base, type_checker=whole)
 
 
