@@ -36,7 +36,7 @@ format: install
 	$(BIN)/ruff format .
 
 test: install  ## under five minutes
-	$(BIN)/pytest -n 2 -m "not slow" || $(AGAIN) -m "not slow"
+	$(BIN)/pytest -n 3 -m "not slow" || $(AGAIN) -m "not slow"
 
 test-all: install  ## what `make test` leaves out: tests that take long by their nature, or install something
 	PYTHONPATH=tests $(BIN)/python -m agents.install
