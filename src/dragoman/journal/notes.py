@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from dragoman.journal.entry import Entry
-from dragoman.wire import lenient
+from dragoman.record.notes import read_as, written
 from dragoman.wire.messages import Notification
 
 
@@ -51,30 +51,13 @@ TYPES: dict[str, type[Note]] = {
 METHODS = {type_: method for method, type_ in TYPES.items()}
 
 
-class _Line(msgspec.Struct, frozen=True):
-    method: str
-    params: msgspec.Raw
-    jsonrpc: str = "2.0"
-
-
 def write(note: Note) -> Notification:
     """The note as the frame that is kept."""
-    method = METHODS[type(note)]
-    try:
-        params = msgspec.Raw(msgspec.json.encode(note))
-    except UnicodeEncodeError:  # the name of a folder that is no UTF-8
-        params = msgspec.Raw(lenient.restated(msgspec.to_builtins(note)))
-    return Notification(method, params, msgspec.json.encode(_Line(method, params)))
+    return written(METHODS[type(note)], note)
 
 
 def read(message: Notification) -> Note | None:
-    type_ = TYPES.get(message.method)
-    if type_ is None:
-        return None
-    try:
-        return msgspec.json.decode(message.params, type=type_)
-    except msgspec.MsgspecError:
-        return None
+    return read_as(TYPES, message)
 
 
 def is_tombstone(entry: Entry) -> bool:

@@ -6,13 +6,16 @@ They count only with the origin `host`. The same method from an agent is an unkn
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from dragoman.wire import lenient
 from dragoman.wire.messages import Notification, RequestId
 from dragoman.wire.vocabulary import ContentBlock, PermissionOption
+
+T = TypeVar("T")
 
 # Bytes of a text that are kept for a diff. Nearly every source file is smaller, and nobody reads a diff of more; an
 # agent that rewrites a large file again and again would else fill the record with copies of it.
@@ -109,16 +112,25 @@ class _Line(msgspec.Struct, frozen=True):
 
 def write(note: Note) -> Notification:
     """The note as the frame that is kept."""
-    method = _METHODS[type(note)]
+    return written(_METHODS[type(note)], note)
+
+
+def read(message: Notification) -> Note | None:
+    return read_as(_TYPES, message)
+
+
+def written(method: str, note: msgspec.Struct) -> Notification:
+    """Any note, by its method."""
     try:
         params = msgspec.Raw(msgspec.json.encode(note))
-    except UnicodeEncodeError:  # the name of a file that is no UTF-8
+    except UnicodeEncodeError:  # the name of a file or folder that is no UTF-8
         params = msgspec.Raw(lenient.restated(msgspec.to_builtins(note)))
     return Notification(method, params, msgspec.json.encode(_Line(method, params)))
 
 
-def read(message: Notification) -> Note | None:
-    type_ = _TYPES.get(message.method)
+def read_as(types: Mapping[str, type[T]], message: Notification) -> T | None:
+    """The note of one of these methods; None where it is none, or cannot be read."""
+    type_ = types.get(message.method)
     if type_ is None:
         return None
     try:
