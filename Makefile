@@ -9,9 +9,15 @@ export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 # or an agent that stumbled once. What fails twice is.
 AGAIN = $(BIN)/pytest --last-failed --last-failed-no-failures none
 
-.PHONY: run install lint format test test-all test-agents torture bench vocabulary reference clean
+.PHONY: run run-check hello install lint format test test-all test-agents torture bench vocabulary reference clean page built types test-page bench-page
 
-run: install  ## install, then talk to the built-in demo agent
+run: install built  ## install, build the page, and serve it: prints a link
+	$(BIN)/dragoman serve
+
+run-check: install built  ## the same, but only to see that it answers
+	$(BIN)/python scripts/check_serve.py
+
+hello: install  ## a first run on a terminal: talk to the built-in demo agent
 	$(BIN)/dragoman run "hello"
 
 install: $(VENV)/.installed
@@ -51,6 +57,35 @@ test-agents: install  ## real agents alone, each against a scripted model on loo
 
 bench: install  ## side by side with the official SDKs; writes docs/performance.md
 	$(BIN)/python -m bench
+
+# -- the page. What is built goes into the package; `npm ci` takes what the lock file names, and nothing else.
+
+PAGE := src/dragoman/bridge/page/index.html
+
+page: $(PAGE)  ## build the page into the package
+
+built:
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory page; else \
+		echo "The page is not built, as there is no npm: the API's documents are served in its place."; fi
+
+$(PAGE): web/node_modules/.installed web/index.html web/vite.config.ts $(shell find web/src web/public -type f)
+	cd web && npm run --silent build
+
+web/node_modules/.installed: web/package-lock.json
+	@command -v npm > /dev/null || { echo "The page needs Node 20.19 or later (npm) to be built."; exit 1; }
+	cd web && npm ci --silent
+	@touch $@
+
+types: install  ## write the page's types anew from the bridge's, and what its store is tested with
+	$(BIN)/python scripts/generate_page_types.py
+	$(BIN)/python scripts/generate_page_vectors.py
+
+test-page: install page  ## the page by itself, then in a browser (Chromium) against a real server
+	cd web && npm test
+	$(BIN)/pytest -m slow tests/page || $(AGAIN) -m slow tests/page
+
+bench-page: install page  ## what the page costs: size, time to open, frames while it streams
+	$(BIN)/python -m bench.page
 
 vocabulary: install  ## generate the protocol's types anew from the pinned schema
 	$(BIN)/python scripts/generate_vocabulary.py

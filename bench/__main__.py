@@ -14,9 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import (
+    case_bridge,
     case_chunks,
     case_evaluate,
     case_import,
+    case_import_transcripts,
     case_journal,
     case_million,
     case_open,
@@ -24,6 +26,7 @@ from bench import (
     case_terminal,
     case_tools,
     case_version,
+    case_watch_idle,
 )
 from bench.measure import ROOT, Settings
 from bench.peers import Peers, cache_folder, our_versions
@@ -38,8 +41,11 @@ CASES: dict[str, Callable[[Settings, Peers], Case]] = {
     "terminal": case_terminal.run,
     "policy": case_policy.run,
     "journal": case_journal.run,
+    "bridge": case_bridge.run,
     "tools": case_tools.run,
     "evaluate": case_evaluate.run,
+    "transcripts": case_import_transcripts.run,
+    "watch-idle": case_watch_idle.run,
 }
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -108,7 +114,8 @@ def _positive(text: str) -> int:
 def _settings(workspace: Path, repetitions: int, quick: bool) -> Settings:
     settings = Settings(workspace=workspace, repetitions=repetitions, short_repetitions=repetitions * 4 + 1)
     if quick:
-        return replace(settings, repetitions=1, short_repetitions=3, opens=3, chunks=5_000, million=50_000, ticks=200)
+        small = replace(settings, repetitions=1, short_repetitions=3, opens=3)
+        return replace(small, chunks=5_000, million=50_000, ticks=200, watched=200)
     return settings
 
 

@@ -35,6 +35,8 @@ def run(settings: Settings, peers: Peers) -> Case:
         Contender("Python SDK", lambda: python_client(peers.python, "chunks_python_sdk", *burst(count))),
         Contender("dragoman", lambda: python_client(sys.executable, "journal_burst", *burst(count))),
         Contender(f"{SESSIONS} sessions", lambda: python_client(sys.executable, "journal_burst", *several)),
+        Contender("a hub", lambda: python_client(sys.executable, "journal_hub", *burst(count))),
+        Contender(f"a hub, {SESSIONS} sessions", lambda: python_client(sys.executable, "journal_hub", *several)),
     ]
     outcomes = interleaved("journal", contenders, settings.repetitions, settings.say)
     # Long, and each holds its own comparison.
@@ -52,14 +54,17 @@ def run(settings: Settings, peers: Peers) -> Case:
         settings.say,
     )["search"]
     ours = outcomes["dragoman"]
+    hub, busy_hub = outcomes["a hub"], outcomes[f"a hub, {SESSIONS} sessions"]
     return Case(
         "journal",
         f"{count:,} message chunks, each frame and its rows committed to a file before it is shown",
         "The agent, the chunks and the Python SDK are those of `chunks`; the SDK only dispatches, and keeps nothing. "
-        "With Dragoman each frame is folded, committed with its rows to an SQLite file, and only then handed out. "
-        f"The store by itself: {settings.million:,} frames are committed with their rows and read back by cursor, a "
-        "session of 100,000 frames is opened from its rows and by folding its frames, and a word that a hundred of "
-        f"{settings.million:,} messages have is searched for, by the index and by `LIKE`.",
+        "With Dragoman each frame is folded, committed with its rows to an SQLite file, and only then handed out; "
+        "through a hub it goes on to `async for event in run`. "
+        f"The store by itself: {settings.million:,} frames are committed with their rows and read back by cursor, "
+        "and a session of 100,000 frames is opened from its rows and by folding its frames. "
+        f"{settings.million:,} messages of English prose are searched, by the index and by `LIKE`, for a word that a "
+        "hundred of them have, for one that every fifteenth has, and for two words in a row.",
         [
             Row(
                 f"against the Python SDK ({PYTHON_SDK[1]}), which keeps nothing",
@@ -77,6 +82,18 @@ def run(settings: Settings, peers: Peers) -> Case:
                 bar=SESSIONS_BAR,
             ),
             Row(
+                "through a hub, event by event, against the Python SDK",
+                "speed",
+                _figure(hub, "seconds"),
+                _figure(outcomes["Python SDK"], "seconds"),
+            ),
+            Row(
+                f"through a hub, {SESSIONS} sessions at once against one",
+                "cost",
+                _figure(busy_hub, "seconds"),
+                _figure(hub, "seconds"),
+            ),
+            Row(
                 "the file against the bytes of its frames",
                 "cost",
                 _figure(ours, "file_bytes", "the file", "B"),
@@ -85,9 +102,16 @@ def run(settings: Settings, peers: Peers) -> Case:
             ),
             _within("read by cursor, against written", alone, "read_seconds", "write_seconds", READ_BAR),
             _within("opened from rows, against folded", alone, "rows_seconds", "fold_seconds", OPEN_BAR),
-            _within("searched, against looked through", library, "search_seconds", "scan_seconds", SEARCH_BAR),
+            _within("a rare word, against looked through", library, "search_seconds", "scan_seconds", SEARCH_BAR),
+            _within("a frequent word", library, "frequent_seconds", "frequent_scan_seconds"),
+            _within("two words in a row", library, "phrase_seconds", "phrase_scan_seconds"),
         ],
-        [*_lag(ours, "one session"), *_lag(outcomes[f"{SESSIONS} sessions"], f"{SESSIONS} sessions")],
+        [
+            *_lag(ours, "one session"),
+            *_lag(outcomes[f"{SESSIONS} sessions"], f"{SESSIONS} sessions"),
+            *_lag(hub, "one session of a hub"),
+            *_lag(busy_hub, f"{SESSIONS} sessions of a hub"),
+        ],
     )
 
 
@@ -96,7 +120,7 @@ def _figure(outcome: Outcome, value: str, name: str = "", unit: Unit = "s") -> F
     return Figure(name or outcome.name, samples, unit, outcome.reason)
 
 
-def _within(what: str, outcome: Outcome, ours: str, other: str, bar: float) -> Row:
+def _within(what: str, outcome: Outcome, ours: str, other: str, bar: float | None = None) -> Row:
     """Two figures of the same run."""
     names = (name.removesuffix("_seconds") for name in (ours, other))
     return Row(what, "speed", _figure(outcome, ours, next(names)), _figure(outcome, other, next(names)), bar=bar)

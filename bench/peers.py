@@ -20,6 +20,7 @@ from pathlib import Path
 from bench.measure import ROOT, Unavailable, last_line
 
 PYTHON_SDK = ("agent-client-protocol", "0.12.1")
+CLAUDE_CODE_LOG = ("claude-code-log", "1.7.0")
 TS_SDK = ("@agentclientprotocol/sdk", "2.4.0")
 
 # A first install downloads a few megabytes; a network that takes longer than this is as good as none.
@@ -47,8 +48,16 @@ class Peers:
     @cached_property
     def python(self) -> Path:
         """An interpreter of our own version that can `import acp`."""
-        name, version = PYTHON_SDK
-        home = self.folder / "py"
+        return self._environment("py", *PYTHON_SDK)
+
+    @cached_property
+    def claude_code_log(self) -> Path:
+        """The program of this name, in an environment of its own."""
+        return self._environment("claude-code-log", *CLAUDE_CODE_LOG).with_name("claude-code-log")
+
+    def _environment(self, folder: str, name: str, version: str) -> Path:
+        """The interpreter of an environment that has this package."""
+        home = self.folder / folder
         python = home / "bin" / "python"
         if self._python_versions(python, name) != {"python": _our_python(), name: version}:
             self.say(f"installing {name} {version} (Python) into {_shown(home)}")
@@ -74,6 +83,7 @@ class Peers:
     def versions(self) -> dict[str, str]:
         """What is installed of the peers and of what they stand on; only what is there."""
         found = self._python_versions(self.folder / "py" / "bin" / "python", PYTHON_SDK[0], "pydantic")
+        found |= self._python_versions(self.folder / "claude-code-log" / "bin" / "python", CLAUDE_CODE_LOG[0])
         found.pop("python", None)
         if node := shutil.which("node"):
             found["Node"] = (

@@ -23,6 +23,13 @@ def peak() -> int:
     return _field("VmHWM") or (largest if sys.platform == "darwin" else largest * 1024)
 
 
+def peak_of_helpers() -> int:
+    """The same of the largest process that this one has begun and seen the end of; more than was its own, where it was
+    begun by a large parent."""
+    largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    return largest if sys.platform == "darwin" else largest * 1024
+
+
 def _field(name: str) -> int:
     if not STATUS.exists():
         return 0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.clients.memory import peak
+from bench.clients.memory import peak, peak_of_helpers
 from bench.clients.report import report
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.translate.discover import Transcript, given, whose
@@ -41,7 +41,7 @@ async def taken(journal: SqliteJournal, transcripts: list[Transcript]) -> tuple[
     """Seconds, and frames."""
     began = time.perf_counter()
     importer = Importer(journal)
-    frames = sum([(await importer.take(one)).frames for one in transcripts])
+    frames = sum(done.frames for done in await importer.take_all(transcripts))
     return time.perf_counter() - began, frames
 
 
@@ -57,7 +57,13 @@ async def main(folder: Path) -> None:
     if more or not frames:
         raise SystemExit(f"{frames} frames came in, and {more} the second time")
     report(
-        decode=decoding, take=importing, again=again, size=size, frames=frames, peak=peak(), cores=os.cpu_count() or 1
+        decode=decoding,
+        take=importing,
+        again=again,
+        size=size,
+        frames=frames,
+        peak=peak() + peak_of_helpers(),
+        cores=os.cpu_count() or 1,
     )
 
 

@@ -1,14 +1,16 @@
 """Settings: what the user chose, read once, checked whole.
 
-Four layers, of which the later wins: the built-in defaults, `config.toml` in the home folder, environment variables
-(`DRAGOMAN_` and the setting's name in capitals), flags of the command line. The home folder is `DRAGOMAN_HOME`, else
+Five layers, of which the later wins: the built-in defaults, `config.toml` in the home folder, what was set in the page
+(`settings.json` there), environment variables (`DRAGOMAN_` and the setting's name in capitals), flags of the command
+line. The home folder is `DRAGOMAN_HOME`, else
 `~/.dragoman`: one folder for everything of ours, so that it can be looked into, moved and deleted as one. It is made
 when something is first written to it (`make_home`), never by reading.
 
 A setting that cannot be used is a `ConfigError` that says where it stands (file and line, variable or option), what
 was found there and what is expected. An unknown key is an error too: a misspelt `acces = "read-only"` that went
-unnoticed would be a promise broken in silence. Tables `[agents.NAME]` and `[[policy]]` are only carried here, as they
-stand; what they may contain is `agents/preset.py`'s and `host/rules.py`'s to know.
+unnoticed would be a promise broken in silence. Tables `[agents.NAME]`, `[[policy]]` and `[watch]` are only carried
+here, as they stand; what they may contain is `agents/preset.py`'s, `host/policy/rules.py`'s and
+`translate/watch_modes.py`'s to know.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -32,9 +34,17 @@ ACCESS_ALIASES: Final = {"low": "read-only", "medium": "edit-inside", "high": "f
 PREFIX: Final = "DRAGOMAN_"
 HOME_VARIABLE: Final = "DRAGOMAN_HOME"
 FILE_NAME: Final = "config.toml"
+SETTINGS_FILE: Final = "settings.json"
 
 # The journal keeps the first 64 KiB of a line over the limit; a lower limit would cut below that.
 LEAST_LINE_LIMIT: Final = 64 * 1024
+
+
+class PageSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What was set in the page. `agents` are tables as `[agents.NAME]` in `config.toml`."""
+
+    settings: dict[str, str | bool | int | float] = {}
+    agents: dict[str, Table] = {}
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +75,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     permission_timeout: float | None = None
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
+    watch: Table = {}
     document: Document | None = None
     given: dict[str, str] = {}
 
@@ -121,6 +132,7 @@ def load(
     given: dict[str, str] = {}
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
+    watch: Table = {}
     if document is not None:
         top = Place(document)
         for key, value in document.table.items():
@@ -128,10 +140,19 @@ def load(
                 agents = _agent_tables(top / key, value)
             elif key == "policy":
                 policy = _policy_tables(top / key, value)
+            elif key == "watch":
+                watch = _watch_table(top / key, value)
             elif key in SETTINGS:
                 values[key] = _read_setting(top / key, key, value)
             else:
-                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy"))
+                raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "watch"))
+    for source, kept in _page_settings(folder):
+        for key, chosen in kept.settings.items():
+            if key not in SETTINGS:
+                raise Place(Document(source)).unknown(key, tuple(SETTINGS))
+            values[key] = _read_setting(Place(Document(source)), key, chosen)
+            given[key] = source
+        agents = {**agents, **{name: {**agents.get(name, {}), **table} for name, table in kept.agents.items()}}
     for variable, text in environ.items():
         if setting := _setting_of_variable(variable, text):
             values[setting] = _read_setting(Place(Document(variable)), setting, text)
@@ -144,8 +165,22 @@ def load(
             raise Place(Document(option)).unknown(key, tuple(SETTINGS))
         values[key] = _read_setting(Place(Document(option)), key, value)
         given[key] = option
-    whole = Config(home=folder, agents=agents, policy=policy, document=document, given=given)
+    whole = Config(home=folder, agents=agents, policy=policy, watch=watch, document=document, given=given)
     return msgspec.structs.replace(whole, **values)
+
+
+def _page_settings(folder: Path) -> Iterator[tuple[str, PageSettings]]:
+    path = folder / SETTINGS_FILE
+    try:
+        yield str(path), msgspec.json.decode(path.read_bytes(), type=PageSettings)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"the file cannot be read: {error.strerror}", where=str(path)) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"this is not what Dragoman writes there: {error}", where=str(path), guidance="Mend it, or delete it."
+        ) from None
 
 
 def _agent_tables(place: Place, value: object) -> dict[str, Table]:
@@ -162,6 +197,12 @@ def _policy_tables(place: Place, value: object) -> Table | list[Table]:
         return value
     if not isinstance(value, list) or not all(isinstance(rule, dict) for rule in value):
         raise place.wrong("policy", kind(value), "rules, each a table written as [[policy]]")
+    return value
+
+
+def _watch_table(place: Place, value: object) -> Table:
+    if not isinstance(value, dict):
+        raise place.wrong("watch", kind(value), "a table, written as [watch]")
     return value
 
 

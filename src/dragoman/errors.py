@@ -29,6 +29,8 @@ DragomanError
 │       ├── DeadlineExceeded     the run's deadline
 │       ├── IdleLimitExceeded    nothing was heard for too long
 │       └── BudgetExceeded       a budget is used up (named)                                        agent
+├── ServerUnreachable        the server of a `Client` cannot be reached, or no longer              transient
+├── ServerRefused            the server of a `Client` does not do what was asked of it              input
 └── Cancelled                the request was cancelled (-32800)                                     cancelled
 
 Each error has a `category` that says whether trying again can help, and `guidance`: what the person
@@ -237,6 +239,23 @@ class IdleLimitExceeded(LimitExceeded):
     default_guidance = (
         "Raise idle_limit if the agent thinks long without a sign; silence while a tool runs does not count."
     )
+
+
+class ServerUnreachable(DragomanError):
+    """A `Client` has no connection to its server, and gave up trying. What ran there may go on without us."""
+
+    category = "transient"
+    default_guidance = "Look whether `dragoman serve` runs there, then connect anew and attach to the session."
+
+
+class ServerRefused(DragomanError):
+    """The server of a `Client` said no. `kind` is its word for why: unauthorized, forbidden, not_found, …"""
+
+    category = "input"
+
+    def __init__(self, message: str, *, kind: str, guidance: str | None = None) -> None:
+        super().__init__(message, guidance=guidance)
+        self.kind = kind
 
 
 class Cancelled(DragomanError):

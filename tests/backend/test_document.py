@@ -14,7 +14,8 @@ def test_every_example_of_the_document_runs_and_prints_what_is_shown(tmp_path: P
     folder.mkdir()
     shown = list(examples.examples(DOCUMENT))
     assert shown
+    ids: dict[str, str] = {}
     for example in shown:
-        printed = examples.run(example, folder, examples.newcomer(tmp_path))
+        printed = examples.run(example, folder, examples.newcomer(tmp_path), ids)
         assert example.expected is not None
-        assert examples.matches(example.expected, printed), f"{example.where} printed:\n{printed}"
+        assert examples.matches(example.expected, printed, ids), f"{example.where} printed:\n{printed}"

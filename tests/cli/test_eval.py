@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def test_what_is_done_is_not_done_again_and_a_line_that_was_cut_is(cli: Cli) -> 
     write_tasks(cli, tasks[0], {**tasks[1], "prompt": "another"}, tasks[2])
     done = cli("eval", "-a", "demo", "tasks.jsonl")
     assert done.code == 0, done.err
-    assert "3 to do; 1 of them are done already" in done.err
+    assert "2 to do, 1 are done already" in done.err
     assert file.read_bytes().startswith(marked + second)
     assert sorted(each["task"] for each in outcomes(file)) == ["t1", "t2", "t2", "t3"]
     assert "3/3" in done.out
@@ -93,9 +94,11 @@ def test_what_is_done_is_not_done_again_and_a_line_that_was_cut_is(cli: Cli) -> 
 def test_errors_are_done_again_when_asked_for(cli: Cli) -> None:
     write_tasks(cli, {"prompt": "error"}, {"prompt": "hello"})
     assert cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1").code == 1
-    assert "2 of them are done" in cli("eval", "-a", "demo", "tasks.jsonl").err
+    known = cli("eval", "-a", "demo", "tasks.jsonl")
+    assert "nothing to do: all 2 are done already" in known.err
+    assert "1 ended with an error; --redo-errors does them again" in known.err
     again = cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1", "--redo-errors")
-    assert "1 of them are done" in again.err
+    assert "1 to do, 1 are done already" in again.err
     assert len(outcomes(cli.workspace / "tasks.results.jsonl")) == 3
     assert "1/2" in again.out
 
@@ -113,10 +116,32 @@ def test_a_kill_in_the_middle_keeps_what_is_done_and_leaves_no_process(cli: Cli,
     os.set_blocking(lifeline, True)
     cli.wait_until_all_are_gone(lifeline)
     assert [each["task"] for each in outcomes(cli.workspace / "tasks.results.jsonl")] == ["quick"]
+    if number != signal.SIGKILL:  # which nobody hears
+        assert process.stderr is not None
+        assert b"dragoman: 1 left to do; the same command goes on with them" in process.stderr.read()
     write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "hello again"})
     done = cli("eval", "--agent-command", agent, "tasks.jsonl")
     os.close(lifeline)
-    assert "1 of them are done already" in done.err
+    assert "1 to do, 1 are done already" in done.err
+    assert (done.code, done.out.split().count("2/2")) == (0, 1)
+
+
+def test_it_is_killed_again_and_again_and_each_task_is_done_once(cli: Cli) -> None:
+    write_tasks(cli, *(asking(number, number) for number in range(8)))
+    (cli.workspace / "out.json").write_text(json.dumps(ECHO))
+    command = ("eval", "-a", "demo", "tasks.jsonl", "--schema", "out.json", "--json", "-j", "3")
+    for _ in range(2):
+        process = cli.start(*command)
+        assert process.stdout is not None
+        for _ in range(2):
+            read_until(process.stdout.fileno(), b"\n")
+        process.kill()
+        assert process.wait(LIMIT) == -signal.SIGKILL
+    done = cli(*command)
+    assert done.code == 0, done.err
+    found = outcomes(cli.workspace / "tasks.results.jsonl")
+    assert sorted((each["task"], each["output"]["n"]) for each in found) == [(f"t{n}", n) for n in range(8)]
+    assert len(done.out.splitlines()) <= 4  # what had a line was not done again
 
 
 def test_two_at_once_on_one_file_are_refused(cli: Cli) -> None:
@@ -137,7 +162,26 @@ def test_on_a_terminal_it_shows_how_far_it_is(cli: Cli, on_terminal: On) -> None
     said = without_looks(terminal.rest())
     assert terminal.code() == 1
     assert "2/2" in said
-    assert "demo bad error" in said
+    assert "error bad" in said
+    assert "1 ok 1 error" in said
+
+
+def test_what_is_wrong_is_shown_beside_what_was_expected(cli: Cli) -> None:
+    write_tasks(cli, asking(1, 2), {"prompt": '{"value": null}', "schema": {"type": "null"}, "expected": None})
+    (cli.workspace / "out.json").write_text(json.dumps(ECHO))
+    done = cli("eval", "-a", "demo", "tasks.jsonl", "--schema", "out.json")
+    assert re.search(r'wrong t1 \([0-9.]+ s\): {"n":1}, expected {"n":2}\n', done.err)
+    wrong, null = outcomes(cli.workspace / "tasks.results.jsonl")
+    assert (wrong["status"], wrong["expected"]) == ("wrong", {"n": 2})
+    assert (null["status"], null.get("output")) == ("ok", None)
+
+
+def test_a_long_command_line_costs_no_figure_of_the_table(cli: Cli, on_terminal: On) -> None:
+    write_tasks(cli, asking(1))
+    terminal = on_terminal("eval", "--agent-command", f"{cli.demo} {'x' * 100}", "tasks.jsonl", "--attempts", "1")
+    said = without_looks(terminal.rest())
+    terminal.code()
+    assert re.search(r"agent +ok +wrong +errors +rounds +calls +tokens +cost +time", said)
 
 
 def test_functions_are_found_by_name(cli: Cli) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
-from .conftest import LIMIT, Cli
+from .conftest import LIMIT, Cli, On
 
 SHOP = '''
 import dragoman
@@ -76,6 +76,13 @@ async def test_a_module_alone_means_what_is_marked_in_it(shop: Cli) -> None:
 def test_it_ends_with_its_stdin(shop: Cli) -> None:
     done = shop("mcp", "shop:count", stdin=b"")
     assert (done.code, done.out) == (0, "")
+
+
+def test_a_person_who_starts_it_is_told_what_it_waits_for_and_can_end_it(shop: Cli, on_terminal: On) -> None:
+    terminal = on_terminal("mcp", "shop:count")
+    terminal.until(b"It waits for a program that speaks MCP to it; Ctrl-C ends it.")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.code() == -signal.SIGINT
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Text, Thought
 from dragoman.cli.render import Renderer, duration, size, usage_parts
 from dragoman.cli.screen import without_colours
 from dragoman.record import rows
+from dragoman.record.notes import Difference
 from dragoman.views import events
 from dragoman.wire.vocabulary import Content, Cost, Diff, TextContent, ToolCallContent, ToolCallLocation
 
@@ -250,3 +251,18 @@ def test_figures_are_short() -> None:
     assert usage_parts(rows.Usage(cost=Cost(amount=12.5, currency="EUR"))) == ["12.50 EUR"]
     assert (duration(0.04), duration(3600)) == ("0.0s", "1h")
     assert (size(12), size(1500), size(3_200_000)) == ("12 bytes", "1.5 kB", "3.2 MB")
+
+
+@pytest.mark.parametrize(
+    ("difference", "said"),
+    [
+        (Difference("prompt", here="add a test"), 'it leaves out "add a test"'),
+        (Difference("answer", here="Done.", told="Undone."), '"Undone." is not kept here'),
+        (Difference("tool_calls", here="Write a.py"), 'it leaves out the tool calls of a run: "Write a.py"'),
+        (Difference("tool_calls", told="rm \x1b[31ma.py"), '"rm a.py" is not kept here'),
+    ],
+)
+def test_a_history_that_differs_is_one_line(difference: Difference, said: str) -> None:
+    event = events.HistoryDiffers(0.0, "s", "r", None, (difference,), 3)
+    [line] = lines(event, using=renderer(width=120))
+    assert line == f"! the agent tells this session otherwise: {said} (and 2 more)"

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.sessions_find import find, matching, moment, prefixes
+from dragoman.cli.sessions_find import matching, moment
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
 from dragoman.hub.identity import this_process
+from dragoman.journal.find import find, prefixes
 from dragoman.journal.rows import Session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.store import Process
@@ -517,3 +518,19 @@ def test_on_a_terminal_it_is_asked_before_anything_is_deleted(cli: Cli) -> None:
     assert len(listed(cli)) == 2
     assert "Deleted 1 session" in shown(cli, 80, "sessions", "delete", "feed01", typed=b"y\n")
     assert [one["id"] for one in listed(cli)] == ["feed02"]
+
+
+def test_a_history_that_the_agent_tells_otherwise_is_shown_as_a_line(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        talk = await talked(journal, "s1", "hello")
+        request = talk.prompt("go on")
+        talk.note(notes.HistoryDiffers((notes.Difference("prompt", here="hello"),), 1))
+        talk.say("Gladly.")
+        talk.end(request)
+        await talk.commit()
+
+    keep(cli, work)
+    assert '! the agent tells this session otherwise: it leaves out "hello"\n' in cli("sessions", "show").out
+    told = [json.loads(line) for line in cli("sessions", "show", "--json").out.splitlines()]
+    [event] = [event for event in told if event["type"] == "history.differs"]
+    assert event["differences"] == [{"what": "prompt", "here": "hello"}]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli.text import columns
-from dragoman.cli.usage_sums import Spent, spent, summed, total
+from dragoman.evaluation.spending import Spent, spent, summed, total
 from dragoman.journal.glance import Glance
 from dragoman.journal.rows import Session
 from dragoman.journal.rows import Usage as Reported

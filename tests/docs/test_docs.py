@@ -13,14 +13,27 @@ import pytest
 from dragoman import errors, events
 from dragoman.cli import exits
 from dragoman.cli.run import EPILOG
+from translate.claude_talk import SESSION, Transcript
 
 from . import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "guide.md"
-RUN = ("chat", "evaluate", "files", "login", "policy", "questions", "replay", "tools")
+RUN = ("chat", "evaluate", "files", "import", "login", "policy", "questions", "replay", "sessions", "tools", "watch")
 PAGES = [GUIDE.with_name(f"{name}.md") for name in RUN]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def keep_a_transcript(home: Path) -> None:
+    """What a newcomer has who used Claude Code before."""
+    talk = Transcript()
+    talk.user("Which files are here?")
+    talk.call("Bash", {"command": "ls", "description": "List files"})
+    talk.result("a.py")
+    talk.text("Only a.py.", id="msg_2")
+    file = home / ".claude" / "projects" / "-home-ada-proj" / f"{SESSION}.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"".join(line + b"\n" for line in talk.lines))
 
 
 @pytest.mark.timeout(240)  # dozens of real runs, one after the other
@@ -30,10 +43,12 @@ def test_every_example_runs_and_prints_what_is_shown(document: Path, tmp_path: P
     folder.mkdir()
     (folder / "README.md").write_text("# My project\n")
     env = examples.newcomer(tmp_path)
+    keep_a_transcript(tmp_path)
+    ids: dict[str, str] = {}
     wrong = []
     for example in examples.examples(document):
-        printed = examples.run(example, folder, env)
-        if example.expected is not None and not examples.matches(example.expected, printed):
+        printed = examples.run(example, folder, env, ids)
+        if example.expected is not None and not examples.matches(example.expected, printed, ids):
             wrong.append(f"{example.where}\n{example.text}--- shown:\n{example.expected}--- printed:\n{printed}")
     assert not wrong, "\n\n".join(wrong)
 

@@ -10,6 +10,7 @@ import httpx2
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
+from dragoman.evaluation.identity import SERVER
 from dragoman.session.runtime import AgentRuntime
 from dragoman.testing.memory import memory_runtime
 from dragoman.testing.scripted import Script, ScriptedAgent, Turn
@@ -30,7 +31,7 @@ class Hands:
         self._calls += 1
         call_id = f"call-{self._calls}"
         if report:
-            await self.turn.tool(call_id, title=f"mcp__dragoman__{tool}", kind="other", rawInput=dict(arguments))
+            await self.turn.tool(call_id, title=f"mcp__{SERVER}__{tool}", kind="other", rawInput=dict(arguments))
         answer: Any = await self.client.call_tool(tool, dict(arguments))
         if report:
             await self.turn.tool_update(call_id, status="failed" if answer.is_error else "completed")

@@ -38,6 +38,7 @@ def ids(calls: list[Call], rows: list[Row]) -> list[str | None]:
         Row("t1", "dragoman.look_up", None, {"sku": "a"}),
         Row("t1", "dragoman: look up", None, {"sku": "a"}),
         Row("t1", "look_up (dragoman MCP Server)", None, None),
+        Row("mcp_dragoman_look_up__t1", "a", None, None),
         Row("t1", "mcp.dragoman.look_up", None, {"server": "dragoman", "tool": "look_up", "arguments": {"sku": "a"}}),
         Row("t1", "Finding the item", None, {"sku": "a"}),
     ],
@@ -45,7 +46,7 @@ def ids(calls: list[Call], rows: list[Row]) -> list[str | None]:
 )
 def test_every_way_that_agents_name_a_tool_is_understood(row: Row) -> None:
     other = Row("t0", "Read file", "read", {"path": "look_up.py"})
-    assert ids([call(sku="a")], [other, row]) == ["t1"]
+    assert ids([call(sku="a")], [other, row]) == [row.tool_call_id]
 
 
 def test_equal_calls_are_taken_in_order_and_each_once() -> None:

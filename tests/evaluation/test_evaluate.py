@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,11 @@ from dragoman.errors import (
 )
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
+from dragoman.evaluation.identity import SERVER
 from dragoman.evaluation.response import Prompt, PromptResponse
 from dragoman.evaluation.retry import NO_RETRY, Retry
 from dragoman.evaluation.tool import tool
+from dragoman.host.permission import PermissionRequest
 from dragoman.session.idle import LOOKS, IdleWatch
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
@@ -447,73 +450,81 @@ async def test_a_cost_in_another_currency_is_no_cost_in_dollars() -> None:
 # -- permissions
 
 
-async def test_our_own_tools_are_never_asked_about_and_the_rest_follows_access(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("access", "asked", "allowed"),
+    [
+        ("read-only", set(), set()),
+        ("ask", {"a command", "another server", "a file"}, set()),
+        ("edit-inside", {"a command", "another server"}, {"a file"}),
+        ("full", set(), {"a command", "another server", "a file"}),
+    ],
+)
+async def test_our_own_tools_are_never_asked_about_and_what_looks_like_them_follows_access(
+    tmp_path: Path, access: str, asked: set[str], allowed: set[str]
+) -> None:
+    command = {"command": "rm -rf /"}
+    own: dict[str, dict[str, Any]] = {
+        "by title": {"title": f"{SERVER}: structured output", "rawInput": command},
+        "by name": {"title": "Look", "name": f"mcp__{SERVER}__lookup", "rawInput": command},
+        "by id": {"title": "rm -rf /", "toolCallId": f"mcp_{SERVER}_lookup__1"},
+        "as codex": {
+            "title": f"mcp.{SERVER}.lookup",
+            "kind": "execute",
+            "rawInput": {"server": SERVER, "tool": "lookup", "arguments": command},
+        },
+    }
+    others: dict[str, dict[str, Any]] = {
+        "a command": {"title": f"{SERVER}: lookup", "kind": "execute", "rawInput": command},
+        "another server": {"title": "mcp__dragoman__lookup", "name": "mcp__dragoman__lookup"},
+        "a file": {"title": f"{SERVER}_lookup", "kind": "edit", "locations": [{"path": str(tmp_path / "a")}]},
+    }
     answers: dict[str, str | None] = {}
+    reached: set[str | None] = set()
+    told: list[events.Event] = []
 
-    def lookup() -> str:
+    def lookup(command: str = "") -> str:
         "Looks."
         return "found"
 
+    def ask(request: PermissionRequest) -> bool:
+        reached.add(request.tool_call_id)
+        return False
+
     async def script(turn: Turn) -> None:
-        for title in ("mcp__dragoman__lookup", "lookup (dragoman MCP Server)", "dragoman: lookup", "dragoman_lookup"):
-            answers[title] = await turn.ask_permission(title, kind="other", toolCallId=title)
-        asked: dict[str, dict[str, Any]] = {
-            "name": {"title": "Look", "kind": "other", "name": "mcp__dragoman__lookup"},
-            "as codex": {
-                "title": "mcp.dragoman.lookup",
-                "kind": "execute",
-                "rawInput": {"server": "dragoman", "tool": "lookup", "arguments": {}},
-            },
-            "not as codex": {"title": "mcp.dragoman.lookup", "kind": "execute", "rawInput": {}},
-            "another tool": {"title": "dragoman: erase", "kind": "other"},
-            "another server": {"title": "mcp__other__lookup", "kind": "other"},
-            "a command": {"title": "dragoman: lookup", "kind": "execute", "rawInput": {"command": "rm -rf /"}},
-            "a file": {"title": "dragoman_lookup", "kind": "edit", "locations": [{"path": str(tmp_path / "a")}]},
-        }
-        for what, call in asked.items():
-            answers[what] = await turn.ask_permission(**call, toolCallId=what)
-        await turn.say("done")
+        for what, call in (own | others).items():
+            answers[what] = await turn.ask_permission(**{"kind": "other", "toolCallId": what, **call})
+        await turn.say("7")
 
-    for access in ("read-only", "edit-inside"):
-        response = await evaluated(script, tools=[lookup], cwd=tmp_path, access=access)
-        allowed = {name for name, answer in answers.items() if answer == "allow"}
-        own = {"mcp__dragoman__lookup", "lookup (dragoman MCP Server)", "dragoman: lookup", "dragoman_lookup"}
-        own |= {"name", "as codex"}
-        assert allowed == own | ({"a file"} if access == "edit-inside" else set())
-        assert response.stats.refused == len(answers) - len(allowed)
+    response = await evaluated(
+        script, tools=[lookup], output_type=int, cwd=tmp_path, access=access, on_permission=ask, on_event=told.append
+    )
+    assert {name for name, answer in answers.items() if answer == "allow"} == set(own) | allowed
+    assert reached == asked
+    assert response.stats.refused == len(others) - len(allowed)
+    decided = [event.decided_by for event in told if isinstance(event, events.PermissionResolved)]
+    assert decided[: len(own)] == ["rule"] * len(own)
 
 
-@pytest.mark.parametrize(
-    "title",
-    ["mcp__dragoman__{}", "dragoman_{}", "dragoman__{}", "dragoman: {}", "{} (dragoman MCP Server)"],
-)
-async def test_an_argument_that_is_called_url_makes_no_fetch_of_our_tool(title: str) -> None:
-    def open_page(url: str, command: str = "") -> str:
-        "Opens a page."
-        return url
+async def test_what_was_allowed_as_our_tool_is_no_approval_of_a_command_or_a_file(tmp_path: Path) -> None:
+    """The agent may ask us next to run what it named as an argument."""
 
-    class Page(TypedDict):
-        url: str
+    def lookup(command: str) -> str:
+        "Looks."
+        return "found"
 
     answers: list[str | None] = []
 
     async def script(turn: Turn) -> None:
-        for name, given in (
-            ("open_page", {"url": "https://a.example"}),
-            ("structured_output", {"url": "https://a.example"}),
-            ("structured_output", {"urls": ["https://a.example"]}),  # it takes no such thing: this is not ours
-            ("open_page", {"command": "rm -r ."}),  # it could be run next, as something that was allowed
-        ):
-            answers.append(await turn.ask_permission(title.format(name), kind="other", rawInput=given))
-        fetch = title.format("open_page")
-        answers.append(await turn.ask_permission(fetch, kind="fetch", rawInput={"url": "https://b.example"}))
-        await turn.say('{"url": "https://a.example"}')
+        given = {"command": "touch made.txt"}
+        answers.append(await turn.ask_permission("Look", kind="other", name=f"mcp__{SERVER}__lookup", rawInput=given))
+        with pytest.raises(RequestFailed, match="on_permission refused it"):
+            await turn.agent.request("terminal/create", {"sessionId": turn.session_id, "command": "touch made.txt"})
+        await turn.say("done")
 
-    for access in ("read-only", "ask"):
-        answers.clear()
-        response = await evaluated(script, tools=[open_page], output_type=Page, access=access)
-        assert answers == ["allow", "allow", "reject", "reject", "reject"]
-        assert response.stats.refused == 3
+    response = await evaluated(script, tools=[lookup], cwd=tmp_path, access="ask", on_permission=lambda request: False)
+    assert answers == ["allow"]
+    assert response.stats.refused == 1
+    assert not (tmp_path / "made.txt").exists()
 
 
 async def test_it_may_write_under_the_allowed_paths_and_nowhere_else(tmp_path: Path) -> None:
@@ -586,6 +597,24 @@ async def test_nothing_is_tried_again_after_a_tool_with_side_effects_unless_told
     with pytest.raises(RequestFailed) as failed:
         await evaluated(script, tools=[act], retry=retry)
     assert failed.value.result.stats.attempts == attempts
+
+
+@pytest.mark.parametrize(("second", "sessions"), [("structured output", 2), ("erase", 1)])
+async def test_handing_over_is_no_side_effect_under_whatever_title_but_a_later_call_of_its_id_is(
+    second: str, sessions: int
+) -> None:
+    async def script(turn: Turn) -> None:
+        prompts = len(turn.agent.all_heard("session/prompt"))
+        await turn.tool("1", title=f"{SERVER}: {second if prompts == 2 else 'structured output'} · 7", kind="other")
+        await turn.tool_update("1", title="Tells the number", status="completed")  # as goose does
+        if prompts == 2:
+            turn.refuse(-32603, "overloaded")
+        await turn.say("7" if prompts == 3 else "Wait.")
+
+    agent = acting(script)
+    with contextlib.suppress(RequestFailed):
+        await evaluated(agent, output_type=int, retry=QUICK)
+    assert len(agent.all_heard("session/new")) == sessions
 
 
 @pytest.mark.parametrize(("kind", "attempts"), [("read", 2), ("execute", 1), ("edit", 1)])

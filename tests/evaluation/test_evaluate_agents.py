@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -13,9 +13,12 @@ from agents.conftest import LIMIT, Stage, stage  # noqa: F401 (a fixture)
 from dragoman.errors import BudgetExceeded, BudgetNotReported, DeadlineExceeded, DragomanError, OutputInvalid
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
+from dragoman.evaluation.identity import SERVER
 from dragoman.evaluation.response import PromptResponse
 from dragoman.evaluation.retry import NO_RETRY
 from dragoman.evaluation.tool import tool
+from dragoman.host.permission import PermissionRequest
+from dragoman.views import events
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -44,10 +47,9 @@ async def evaluated(stage: Stage, prompt: str, **options: Any) -> PromptResponse
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
-async def test_a_value_is_handed_over_and_nobody_is_asked(stage: Stage, transport: Any) -> None:  # noqa: F811
+async def test_a_value_is_handed_over_at_once(stage: Stage, transport: Any) -> None:  # noqa: F811
     response = await evaluated(stage, handing_over([1, 2]), output_type=list[int], transport=transport)
     assert response.output == [1, 2]
-    assert response.stats.refused == 0
 
 
 async def test_a_wrong_value_is_mended_and_a_second_one_does_not_count(stage: Stage) -> None:  # noqa: F811
@@ -69,19 +71,79 @@ async def test_json_in_the_text_will_do(stage: Stage) -> None:  # noqa: F811
     assert response.output == {"count": 3}
 
 
-async def test_the_callers_tools_are_called_and_linked_to_what_the_agent_reports(stage: Stage) -> None:  # noqa: F811
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+async def test_the_callers_tools_are_called_and_linked_to_what_the_agent_reports(
+    stage: Stage,  # noqa: F811
+    transport: Any,
+) -> None:
     @tool(read_only=True)
     async def look_up(sku: str) -> int:
         """Find how many of an item there are."""
         return 42
 
     script = f"[[tool:~look_up {json.dumps({'sku': 'violet'})}]]{handing_over(42)}"
-    response = await evaluated(stage, script, output_type=int, tools=[look_up])
+    response = await evaluated(stage, script, output_type=int, tools=[look_up], transport=transport)
     assert response.output == 42
-    assert response.stats.refused == 0
     (call,) = response.stats.tool_calls
     assert (call.name, call.arguments, call.outcome) == ("look_up", {"sku": "violet"}, "ok")
+    assert response.stats.calls == 1  # handing over the value is none
     assert call.tool_call_id in {row.tool_call_id for row in response.stats.reported}
+
+
+class Job(TypedDict):
+    """All that a policy takes for a command, an address or a file in what it does not know."""
+
+    command: str
+    cmd: str
+    url: str
+    path: str
+    description: str
+
+
+JOB = Job(command="rm -r .", cmd="rm -r .", url="https://a.example", path="/etc/passwd", description="rm -r .")
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+async def test_own_tools_are_never_asked_about_whatever_their_arguments_are_called(
+    stage: Stage,  # noqa: F811
+    transport: Any,
+) -> None:
+    reached: list[PermissionRequest] = []
+    told: list[events.Event] = []
+
+    def ask(request: PermissionRequest) -> bool:
+        reached.append(request)
+        return False
+
+    @tool
+    async def do(command: str, cmd: str, url: str, path: str, description: str) -> str:
+        """Do a job."""
+        return "done"
+
+    script = f"[[tool:~{do.name} {json.dumps(JOB)}]][[tool:~structured_output {json.dumps(JOB)}]]"
+    options: dict[str, Any] = {"access": "ask", "on_permission": ask, "on_event": told.append, "transport": transport}
+    response = await evaluated(stage, script, output_type=Job, tools=[do], **options)
+    assert response.output == JOB
+    assert reached == []
+    assert response.stats.refused == 0
+    decided = [event for event in told if isinstance(event, events.PermissionResolved)]
+    assert {(event.decision, event.decided_by) for event in decided} <= {("allow", "rule")}
+    assert bool(decided) == (stage.agent.id != "opencode")  # which asks nobody about the tools of MCP servers
+    (call,) = response.stats.tool_calls
+    assert response.stats.calls == 1
+    assert call.tool_call_id in {row.tool_call_id for row in response.stats.reported}
+
+
+@pytest.mark.parametrize("title", ["mcp__{}__look_up", "{}_look_up", "mcp.{}.look_up"])
+async def test_a_command_that_is_called_like_an_own_tool_is_none(stage: Stage, title: str) -> None:  # noqa: F811
+    @tool
+    async def look_up() -> int:
+        """Find how many there are."""
+        return 42
+
+    script = stage.agent.run(title.format(SERVER))
+    response = await evaluated(stage, script, tools=[look_up], access="read-only")
+    assert response.stats.refused == 1
 
 
 async def test_a_deadline_in_the_middle_of_a_tool_ends_it(stage: Stage) -> None:  # noqa: F811
@@ -93,8 +155,15 @@ async def test_a_deadline_in_the_middle_of_a_tool_ends_it(stage: Stage) -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    with pytest.raises(DeadlineExceeded) as failed:
-        await evaluated(stage, "[[tool:~stand_by {}]]", tools=[stand_by], deadline=12.0, guards=lambda _: "Call it.")
+    deadline = 6.0
+    while True:
+        with pytest.raises(DeadlineExceeded) as failed:
+            await evaluated(
+                stage, "[[tool:~stand_by {}]]", tools=[stand_by], deadline=deadline, guards=lambda _: "Call it."
+            )
+        deadline *= 2
+        if begun.is_set() or deadline > LIMIT:  # a busy machine may not have come to the tool
+            break
     assert begun.is_set()
     assert failed.value.result.stats.limit == "deadline"
     (call,) = failed.value.result.stats.tool_calls

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.cli.fleet_progress import said
 from dragoman.errors import InputError, OutputInvalid
-from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compared, judged, read_tasks
+from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compared, read_tasks
 from dragoman.evaluation.response import PromptResponse, Stats
+from dragoman.evaluation.tool import ToolError
+from dragoman.evaluation.toolbox import Toolbox
 from dragoman.record.rows import Usage
 from dragoman.wire.vocabulary import Cost
 
-TASKS = [Task(id="a", prompt="1"), Task(id="b", prompt="2", expected=2)]
+TASKS = [Task(id="a", prompt="1"), Task(id="b", prompt="2", expected=2, schema={"type": "integer"})]
 
 
 def outcome(task: str, agent: str, **more: Any) -> Outcome:
@@ -125,6 +128,28 @@ def test_other_ends_of_lines_may_stand_in_a_prompt(tmp_path: Path) -> None:
     assert [task.prompt for task in read_tasks(path)] == ["a\u2028b\u0085c", "d"]
 
 
+async def test_what_a_function_of_the_user_raised_is_in_the_outcome_and_what_it_told_the_agent_is_not() -> None:
+    def broken(sku: str) -> int:
+        """Find an item."""
+        raise KeyError(sku)
+
+    def careful(sku: str) -> int:
+        """Find an item."""
+        raise ToolError(f"there is no {sku}")
+
+    async def calls(task: Task, agent: str) -> PromptResponse[Any]:
+        tools = Toolbox([broken, careful])
+        for name in ("broken", "careful", "broken"):
+            await tools.call(name, {"sku": "pear"})
+        stats = Stats(tool_calls=tuple(tools.calls), calls=5)
+        return PromptResponse(output=1, text="", stop_reason="end_turn", stats=stats)
+
+    ended: list[Outcome] = []
+    await Fleet(TASKS[:1], ["x"], calls, ended=ended.append).run([(TASKS[0], "x")])
+    assert [(each.tool_calls, each.tool_errors) for each in ended] == [(5, ("broken: KeyError: 'pear'",))]
+    assert said(ended[0]).endswith("s); a tool failed: broken: KeyError: 'pear'")
+
+
 def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:
     lines = compared(
         [
@@ -142,11 +167,34 @@ def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "output", "text", "status"),
-    [(1, 1, "x", "ok"), (1, 2, "1", "wrong"), ("hi", None, " hi\n", "ok"), ("hi", None, "ho", "wrong")],
+    ("expected", "schema", "output", "text", "status"),
+    [
+        (1, {}, 1, "x", "ok"),
+        (1, {}, 2, "1", "wrong"),
+        ("hi", None, None, " hi\n", "ok"),
+        ("hi", None, None, "ho", "wrong"),
+        (None, {"type": "null"}, None, "It is null.", "ok"),
+        (None, {}, 0, "null", "wrong"),
+        (0, {}, None, "0", "wrong"),
+        ("hi", {}, None, "hi", "wrong"),  # with a schema the text is no output
+        (1, {}, True, "", "wrong"),
+        ({"a": [1, None]}, {}, {"a": [1.0, None]}, "", "ok"),
+        ({"a": [1, None]}, {}, {"a": [True, None]}, "", "wrong"),
+        ({"a": 1}, {}, {"a": 1, "b": 2}, "", "wrong"),
+        ([1, 2], {}, [1], "", "wrong"),
+    ],
 )
-def test_what_is_expected_is_the_output_or_else_the_text(expected: Any, output: Any, text: str, status: str) -> None:
-    assert judged(Task(prompt="p", expected=expected), output, text) == status
+async def test_what_is_expected_is_the_output_or_without_a_schema_the_text(
+    expected: Any, schema: dict[str, Any] | None, output: Any, text: str, status: str
+) -> None:
+    async def answers(task: Task, agent: str) -> PromptResponse[Any]:
+        return PromptResponse(output=output, text=text, stop_reason="end_turn", stats=Stats())
+
+    of_task, of_all = (Task(id="a", prompt="p", expected=expected, schema=each) for each in (schema, None))
+    for task, common in ((of_task, None), (of_all, schema)):
+        ended: list[Outcome] = []
+        await Fleet([task], ["x"], answers, schema=common, ended=ended.append).run([(task, "x")])
+        assert [each.status for each in ended] == [status]
 
 
 def test_tasks_are_called_by_their_line_where_they_have_no_id(tmp_path: Path) -> None:

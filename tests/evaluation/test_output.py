@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.evaluation.output import Output, follow_up, instructions, last_json
+from dragoman.evaluation.output import Found, NoJson, Output, follow_up, instructions, last_json
 from dragoman.evaluation.types import shape_of
 
 values = st.recursive(
@@ -24,7 +25,7 @@ objects = st.dictionaries(st.text(max_size=3), values, max_size=3)
 @given(value=values)
 def test_json_alone_is_found(value: Any) -> None:
     found = last_json(f"\n {json.dumps(value)} \n")
-    assert found is not None
+    assert isinstance(found, Found)
     assert found.value == value
 
 
@@ -33,7 +34,7 @@ def test_json_alone_is_found(value: Any) -> None:
 def test_of_several_the_last_one_counts(first: Any, last: Any, indent: int | None) -> None:
     text = f"At first {json.dumps(first)}, but then:\n\n{json.dumps(last, indent=indent)}\n\nThat is all."
     found = last_json(text)
-    assert found is not None
+    assert isinstance(found, Found)
     assert found.value == last
 
 
@@ -41,7 +42,7 @@ def test_of_several_the_last_one_counts(first: Any, last: Any, indent: int | Non
 @given(value=values)
 def test_a_fenced_block_is_found_whatever_is_in_it(value: Any) -> None:
     found = last_json(f"See {{}} here:\n```json\n{json.dumps(value)}\n```\nDone.")
-    assert found is not None
+    assert isinstance(found, Found)
     assert found.value == value
 
 
@@ -51,14 +52,14 @@ def test_a_text_without_json_has_none_unless_it_is_json_itself(text: str) -> Non
     try:
         json.loads(text)
     except ValueError:
-        assert last_json(text) is None
+        assert isinstance(last_json(text), NoJson)
 
 
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a":' * 50_000, "[NaN]", "{'a': 1}", "", "```json\n{\n```", "nothing [yet"]
 )
 def test_what_only_looks_like_json_is_none(text: str) -> None:
-    assert last_json(text) is None
+    assert isinstance(last_json(text), NoJson)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +75,38 @@ def test_what_only_looks_like_json_is_none(text: str) -> None:
 )
 def test_neither_a_piece_of_broken_json_nor_what_was_before_it_passes_for_the_answer(text: str) -> None:
     found = last_json(text)
-    assert found is None or found.value == [3]  # which is whole, and the last that is
+    assert isinstance(found, NoJson) or found.value == [3]  # which is whole, and the last that is
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("I will not.", "there is no JSON in the answer"),
+        ("See {x}, or [this](that).", "there is no JSON in the answer"),
+        (
+            "```json\n[1]\n```\n```json\n{\n  a: 1\n}\n```",
+            r"cannot be read: Expecting property name .* \(its line 2, co",
+        ),
+        ('{"a": [1, 2', r"cannot be read: Expecting ',' delimiter \(its line 1, column 12\)"),
+        ('So:\n```json\n{"a": "cut off', r"cannot be read: Unterminated string .* \(its line 1, column 7\)"),
+        ("```json\n[NaN]\n```", "cannot be read: JSON is malformed: invalid character"),
+        ('["\\ud800"]', "cannot be read: "),
+        ("[" * 100_000, "looks like JSON and is none"),
+        ("[x " * 10_001, "looks like JSON and is none"),
+        ("x" * 2_000_000 + "[1]", "is too long"),
+    ],
+)
+def test_what_is_wrong_with_the_last_json_is_said(text: str, why: str) -> None:
+    output = Output(shape_of(dict[str, int]))
+    output.read(text)
+    (problem,) = output.problems
+    assert re.fullmatch(f"structured_output was not called, and .*{why}.*", problem, re.DOTALL)
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("part", ["```a\n", "[" + "1," * 50, '{"a":[1,', "[x ", "~~~\n```\n"])
 def test_a_text_that_is_made_to_be_slow_is_read_in_no_time(part: str) -> None:
-    assert last_json(part * (800_000 // len(part))) is None
+    assert isinstance(last_json(part * (800_000 // len(part))), NoJson)
 
 
 def test_half_of_a_character_is_no_answer_and_no_crash() -> None:
@@ -94,13 +120,13 @@ def test_half_of_a_character_is_no_answer_and_no_crash() -> None:
 def test_a_block_in_a_list_or_of_another_program_is_read_as_well() -> None:
     for text in ("1. So:\n   ```json\n   7\n   ```", "~~~~\n7\n~~~~~\n", "```\n7\n```\n```py\nprint(x)\n```\nDone."):
         found = last_json(text)
-        assert found is not None
+        assert isinstance(found, Found)
         assert found.value == 7
 
 
 def test_what_stands_after_the_block_is_the_last() -> None:
     found = last_json('```json\n{"a": 1}\n```\nor rather {"a": 2}')
-    assert found is not None
+    assert isinstance(found, Found)
     assert found.value == {"a": 2}
 
 

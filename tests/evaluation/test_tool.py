@@ -260,7 +260,7 @@ def odd(value: Callable[[], int]) -> None: ...
         (lambda: Tool(odd), "the parameter 'value' of the tool 'odd'"),
         (lambda: Tool(lambda: 1), "is no name for a tool"),
         (lambda: Tool(lambda: 1, name="with space"), "is no name for a tool"),
-        (lambda: Tool(lambda: 1, name="x" * 49), "is no name for a tool"),
+        (lambda: Tool(lambda: 1, name="x" * 41), "is no name for a tool"),
         (lambda: tools_of([lambda_named, lambda_named]), "two tools have the name 'lambda_named'"),
         (lambda: tools_of(["lookup"]), "a tool is a function"),  # type: ignore[list-item]  # what is refused
         (lambda: returning(Callable[[], int]), "the result of the tool 'made'"),

@@ -118,6 +118,38 @@ def test_an_mcp_tool_is_known_by_its_name_alone(workspace: Workspace) -> None:
         assert deeds(wants(name=name, title="mcp__note__echo"), workspace) == ["do what is not known"]
 
 
+def as_codex(**more: Any) -> PermissionRequest:
+    """How codex-acp 2.6.0 asks about an MCP tool."""
+    given = {"server": "note", "tool": "echo_note", "arguments": {"text": "hi"}}
+    return wants(**{"kind": "execute", "title": "mcp.note.echo_note", "raw_input": given, **more})
+
+
+def test_an_mcp_tool_that_is_called_a_command_is_an_mcp_tool_and_its_arguments_count(workspace: Workspace) -> None:
+    assert deeds(as_codex(), workspace) == ["use the MCP tool note/echo_note"]
+    given = {"server": "no__te", "tool": "e__cho", "arguments": {"command": "rm b", "url": "https://x.y"}}
+    found = deeds(as_codex(title="mcp.no__te.e__cho", raw_input=given), workspace)
+    assert found == ["run rm b", "fetch from x.y", "use the MCP tool no__te/e__cho"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"title": "mcp.note.erase"},
+        {"title": "mcp.note.echo_note; rm -rf ."},
+        {"kind": "read"},
+        {"raw_input": {"server": "note", "tool": "echo_note"}},
+        {"raw_input": {"server": "note", "tool": "echo_note", "arguments": {}, "commands": ["rm b"]}},
+        {"raw_input": {"server": "note", "tool": "echo_note", "arguments": [], "cmd": "rm b"}, "command": "rm b"},
+        {"diffs": (Diff(path="/x", new_text=""),)},
+    ],
+    ids=str,
+)
+def test_what_only_looks_like_an_mcp_tool_that_is_called_a_command_is_none(
+    workspace: Workspace, more: dict[str, Any]
+) -> None:
+    assert "use the MCP tool note/echo_note" not in deeds(as_codex(**more), workspace)
+
+
 @pytest.mark.parametrize(
     ("url", "host"),
     [

@@ -77,6 +77,32 @@ async def test_what_nobody_answers_in_time_is_refused_and_says_so(agent_with: Bu
     assert agent.host.pending == 0
 
 
+# -- tools of the program itself
+
+
+class Serves:
+    """A program whose own tool is called `mine`."""
+
+    def is_own(self, request: PermissionRequest) -> bool:
+        return request.title == "mine"
+
+    async def __call__(self, request: PermissionRequest) -> bool:
+        assert request.title != "mine", "it is not asked"
+        return False
+
+
+async def test_a_tool_of_the_program_itself_is_allowed_unasked_and_covers_nothing_else(agent_with: Build) -> None:
+    agent = agent_with(access="read-only", session=(Rule("deny", "never"),), on_permission=Serves())
+    given = {"command": "touch made"}
+    assert await agent.permission(title="mine", kind="execute", rawInput=given) == YES_ONCE
+    assert (last(agent).by, last(agent).decision, last(agent).layer) == ("rule", "allow", "session")
+    assert await agent.permission(title="other", kind="execute", rawInput=given) == REFUSED
+    refused = await agent.refused("terminal/create", command="touch made")
+    assert "never" in refused.message
+    agent.host.cancel_pending(rest_of_run=True)
+    assert await agent.permission(title="mine") == {"outcome": "cancelled"}
+
+
 # -- the first answer
 
 

@@ -32,6 +32,11 @@ def wants(kind: str = "other", *paths: Path | str, **more: Any) -> PermissionReq
     )
 
 
+def as_codex(server: str, tool: str, **arguments: Any) -> PermissionRequest:
+    given = {"server": server, "tool": tool, "arguments": arguments}
+    return wants("execute", title=f"mcp.{server}.{tool}", raw_input=given)
+
+
 def runs(line: str, **more: Any) -> PermissionRequest:
     return wants("execute", command=line, **more)
 
@@ -84,6 +89,9 @@ def test_what_no_rule_is_about_is_asked(judge: Any) -> None:
         (Rule("allow", line="a"), runs("a", raw_input={"env": {"A": "b"}}), False),
         (Rule("allow", mcp="note/*"), wants(name="mcp__note__echo"), True),
         (Rule("allow", mcp="note/*"), wants(title="mcp__note__echo"), False),
+        (Rule("allow", mcp="note/*"), as_codex("note", "echo"), True),
+        (Rule("allow", mcp="note/*"), as_codex("notes", "echo"), False),
+        (Rule("allow", mcp="note/*"), as_codex("note", "run", command="rm x"), False),
         (Rule("allow", host="*.example.org"), wants("fetch", raw_input={"url": "https://a.example.org/"}), True),
         (Rule("allow", host="*.example.org"), wants("fetch", raw_input={"url": "https://aexample.org/"}), False),
         (Rule("allow", host="*"), wants("fetch"), False),
@@ -120,6 +128,10 @@ def test_an_allow_matches_what_it_says_and_no_more(
         (Rule("deny", command="rm *"), wants("execute"), "ask"),
         (Rule("deny", command="rm *"), runs("ls -la"), "allow"),
         (Rule("deny", mcp="note"), wants(title="note: echo"), "deny"),
+        (Rule("deny", mcp="note"), as_codex("note", "e__cho"), "deny"),
+        (Rule("deny", mcp="*/echo"), as_codex("no te", "echo"), "deny"),
+        (Rule("deny", kind="mcp"), as_codex("note", "echo"), "deny"),
+        (Rule("deny", command="rm *"), as_codex("note", "run", command="rm x"), "deny"),
         (Rule("deny", host="example.org"), wants("fetch", raw_input={"url": "https://EXAMPLE.org./"}), "deny"),
         (Rule("deny", host="example.org"), wants("fetch"), "ask"),
         (Rule("ask", command="git push *"), runs("git push"), "ask"),

@@ -13,7 +13,6 @@ import pytest
 
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
-from dragoman.hub.identity import alive, this_process
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.errors import JournalFull, NotTheOwner
 from dragoman.journal.memory import MemoryJournal
@@ -21,17 +20,16 @@ from dragoman.journal.rows import RowChanges
 from dragoman.journal.store import Position
 from dragoman.journal.upkeep import verify
 from dragoman.session.client import LocalClient
-from dragoman.session.keeping import Keeper
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.testing.conformance import CHECKS, Check
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.scripted import ScriptedAgent, Turn
-from dragoman.testing.stage import LIMIT, config, runtime_of, session_of
+from dragoman.testing.scripted import Answer, Asked, ScriptedAgent, Turn
+from dragoman.testing.stage import LIMIT, config, runtime_of
 from dragoman.views import events
-from dragoman.wire.vocabulary import EnvVariable, McpServerStdio
+from dragoman.wire.vocabulary import EnvVariable, HttpHeader, McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
+from hub.keeping import keeper_of, kept_session
 
 NewHub = Callable[[], Hub]
 
@@ -60,21 +58,6 @@ class Held(MemoryJournal):
         if self.problem is not None:
             raise self.problem
         return await super().append(entries, changes, epochs=epochs, position=position)
-
-
-async def keeper_of(journal: MemoryJournal) -> Keeper:
-    process = this_process()
-    await journal.heartbeat(process)
-    return Keeper(journal, process, alive)
-
-
-@asynccontextmanager
-async def kept_session(
-    agent: ScriptedAgent | Callable[[Turn], object], journal: MemoryJournal, **settings: object
-) -> AsyncIterator[Session]:
-    keeper = await keeper_of(journal)
-    async with session_of(agent, runtime={"keeper": keeper}, **settings) as session:  # type: ignore[arg-type]
-        yield session
 
 
 # -- the same sessions
@@ -183,18 +166,55 @@ async def test_everything_that_was_said_is_kept_verbatim_and_in_order() -> None:
     assert kinds.index("_dragoman/prompt") < kinds.index("session/prompt")
 
 
-async def test_no_secret_of_ours_is_kept(new_hub: NewHub, home: Path, tmp_path: Path) -> None:
-    planted = {"variable": "s3cret-of-the-env", "server": "s3cret-of-the-server"}
-    server = McpServerStdio(
-        name="notes", command="true", args=(), env=(EnvVariable(name="NOTES_KEY", value=planted["server"]),)
-    )
+SECRET = "s3cret-of-ours"
+SECRET_SERVERS = (
+    McpServerStdio(name="env", command="true", args=(), env=(EnvVariable(name="NOTES_KEY", value=SECRET),)),
+    McpServerStdio(name="args", command="true", args=("--api-key", SECRET), env=()),
+    McpServerHttp(name="header", url="http://h/", headers=(HttpHeader(name="A", value=f"Bearer {SECRET}"),)),
+    McpServerHttp(name="query", url=f"http://h/mcp?token={SECRET}", headers=()),
+    McpServerHttp(name="user", url=f"http://me:{SECRET}@h/mcp", headers=()),
+    McpServerHttp(name="meta", url="http://h/mcp", headers=(), meta={"key": SECRET}),
+)
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_no_secret_of_ours_is_kept_live_replayed_or_in_a_handle(home: Path, tmp_path: Path, method: str) -> None:
+    """Neither of the frames that open a session, nor of those that continue it, nor in what it takes to do so."""
+    offered = {"mcpCapabilities": {"http": True}, "loadSession": True, "sessionCapabilities": {"resume": {}}}
+
+    async def retell(asked: Asked) -> object:
+        asked.agent.update(asked.session_id, "user_message_chunk", content={"type": "text", "text": "go elsewhere"})
+        return {}
+
+    answers: dict[str, Answer] = {"session/load": retell, "session/resume": retell}
+    settings = config(workspace=Workspace(tmp_path), mcp_servers=SECRET_SERVERS, access="full")
+    spec = AgentSpec(command=["agent"], env={"MY_KEY": SECRET}, headers={"Authorization": SECRET})
+    async with Hub(home) as hub:
+        async with runtime_of(ScriptedAgent(capabilities=offered), spec=spec, keeper=hub.keeper) as runtime:
+            session = await runtime.open_session(settings)
+            await session.run(f"use {SECRET}")
+            handle = session.snapshot()
+        again = ScriptedAgent(capabilities=offered, answers=answers)
+        async with runtime_of(again, spec=spec, keeper=hub.keeper) as runtime:
+            reopen = runtime.load_session if method == "session/load" else runtime.resume_session
+            await (await reopen(handle, settings)).run("go on")
+        [row] = await hub.sessions()
+        origins = {entry.origin for entry in (await hub.journal.read(row.id)).entries}
+        assert {"replay", "client", "host"} <= origins
+        assert row.handle is not None
+        assert "env MY_KEY" in row.handle
+        assert SECRET.encode() not in all_bytes(home)
+    assert SECRET.encode() not in all_bytes(home)
+
+
+async def test_no_secret_of_ours_is_kept_of_a_real_process(new_hub: NewHub, home: Path, tmp_path: Path) -> None:
     async with new_hub() as hub:
         opened = hub.open_session(
-            "demo", cwd=tmp_path, env={"MY_KEY": planted["variable"]}, mcp_servers=(server,), access="full"
+            "demo", cwd=tmp_path, env={"MY_KEY": SECRET}, mcp_servers=SECRET_SERVERS[:2], access="full"
         )
         async with opened as session:
             await session.run("hello")
-    assert [name for name, value in planted.items() if value.encode() in all_bytes(home)] == []
+    assert SECRET.encode() not in all_bytes(home)
 
 
 def all_bytes(folder: Path) -> bytes:
@@ -277,3 +297,80 @@ async def test_a_client_keeps_what_it_opens(tmp_path: Path) -> None:
     [row] = await journal.sessions()
     assert row.handle is not None
     assert msgspec.json.decode(row.handle)["session_id"] == session.id
+
+
+# -- updates that come before the answer that names their session
+
+
+def early_speaker(*names: str) -> ScriptedAgent:
+    """It makes sessions of these names, and speaks of each before it has told its name."""
+    left = list(names)
+
+    async def opened(asked: Asked) -> object:
+        name = left.pop(0)
+        asked.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
+        asked.agent.raw(b"noise\n")
+        return {"sessionId": name}
+
+    return ScriptedAgent(answers={"session/new": opened})
+
+
+async def test_an_update_before_its_session_has_a_name_is_kept_in_the_order_of_the_wire() -> None:
+    journal = MemoryJournal()
+    async with runtime_of(early_speaker("one", "two"), keeper=await keeper_of(journal)) as runtime:
+        for name in ("one", "two"):
+            before = len((await journal.read()).entries)
+            session = await runtime.open_session(config())
+            assert [message.text for message in session.fold.messages] == [f"early for {name}"]
+            entries = (await journal.read()).entries[before:]
+            assert [(entry.kind, entry.session_id) for entry in entries][:4] == [
+                ("session/new", session.id),
+                ("agent_message_chunk", session.id),
+                ("noise", None),
+                ("session/new", session.id),
+            ]
+
+
+async def test_an_update_that_could_be_anothers_waits_for_the_name_of_its_session() -> None:
+    journal = MemoryJournal()
+    busy = asyncio.Event()
+
+    async def script(turn: Turn) -> str:
+        busy.set()
+        return await turn.wait_cancelled()
+
+    async def opened(asked: Asked) -> object:
+        made = len(asked.agent.all_heard("session/new"))
+        for name in ("a helper of the first", "two") if made == 2 else ():
+            asked.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
+        return {"sessionId": "two" if made == 2 else "one"}
+
+    agent = ScriptedAgent(script, answers={"session/new": opened})
+    async with runtime_of(agent, keeper=await keeper_of(journal)) as runtime:
+        first = await runtime.open_session(config())
+        run = first.run("go")
+        await busy.wait()
+        second = await runtime.open_session(config())
+        await run.cancel()
+        assert [message.text for message in second.fold.messages] == ["early for two"]
+        kinds = [entry.kind for entry in (await journal.read(second.id)).entries]
+        assert kinds[:3] == ["session/new", "agent_message_chunk", "session/new"]
+        strays = [one.frame for one in (await journal.read()).entries if one.session_id is None]
+        assert any(b"a helper of the first" in frame for frame in strays)
+        assert await verify(journal) == []
+
+
+async def test_a_late_word_of_a_session_that_was_closed_is_not_the_next_ones() -> None:
+    journal = MemoryJournal()
+
+    async def opened(asked: Asked) -> object:
+        made = len(asked.agent.all_heard("session/new"))
+        if made == 2:
+            asked.agent.update("session-1", "agent_message_chunk", content={"type": "text", "text": "late"})
+        return {"sessionId": f"session-{made}"}
+
+    async with runtime_of(ScriptedAgent(answers={"session/new": opened}), keeper=await keeper_of(journal)) as runtime:
+        await (await runtime.open_session(config())).close()
+        session = await runtime.open_session(config())
+        assert not session.fold.messages
+        assert "agent_message_chunk" in [one.kind for one in (await journal.read()).entries if one.session_id is None]

@@ -94,8 +94,7 @@ class Talk:
         self.end(request_id)
 
     def note(self, note: journal_notes.Note | notes.Note) -> None:
-        kinds = (journal_notes.SessionOpened, journal_notes.Receipt, journal_notes.Tombstone)
-        message = journal_notes.write(note) if isinstance(note, kinds) else notes.write(note)
+        message = journal_notes.write(note) if isinstance(note, journal_notes.Note) else notes.write(note)
         self.message(message, "host")
 
     def noise(self, line: bytes) -> None:

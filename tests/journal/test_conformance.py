@@ -12,11 +12,12 @@ import pytest
 
 from dragoman.errors import InputError
 from dragoman.journal import notes, upkeep
-from dragoman.journal.entry import Cursor, Entry, Page, message_of
+from dragoman.journal.entry import Cursor, Entry, Origin, Page, message_of
 from dragoman.journal.errors import JournalClosed, NotTheOwner, OutOfOrder, SessionDeleted
-from dragoman.journal.rows import RowChanges
+from dragoman.journal.rows import RowChanges, SessionRows
 from dragoman.journal.store import Command, Connection, Journal
 from dragoman.journal.words import RANKED, Query
+from dragoman.record import notes as record_notes
 from dragoman.wire.messages import Oversized, Reply, RpcError
 from journal.talk import Talk, all_entries, entry, known, process
 
@@ -372,6 +373,28 @@ async def test_rebuilt_rows_are_the_same_rows(journal: Journal) -> None:
     assert await upkeep.verify(journal) == []
 
 
+async def test_a_session_that_goes_on_while_it_is_verified_is_all_right(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = await Talk.begin(journal)
+    talk.turn("hello", "hi")
+    await talk.commit()
+    read = journal.stored_rows
+    looks = 0
+
+    async def read_later(session_id: str) -> SessionRows:
+        nonlocal looks
+        looks += 1
+        if looks < 3:
+            talk.turn("and more", "of it")
+            await talk.commit()
+        return await read(session_id)
+
+    monkeypatch.setattr(journal, "stored_rows", read_later)
+    assert await upkeep.verify(journal) == []
+    assert looks == 3
+
+
 async def test_the_session_with_the_latest_frame_is_listed_first(journal: Journal) -> None:
     for name, time in (("s1", 50.0), ("s2", 90.0), ("s3", 10.0)):
         await (await Talk.begin(journal, name, time=time)).commit()
@@ -408,6 +431,9 @@ async def test_what_load_tells_of_a_session_that_is_new_here_is_its_history(jour
 # -- what only the host may say
 
 
+FOREIGN: tuple[Origin, ...] = ("agent", "import", "replay", "client")
+
+
 async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> None:
     victim = await Talk.begin(journal, "victim")
     victim.turn("hello", "hi")
@@ -418,16 +444,21 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
         notes.Tombstone(session_id="s1"),
         notes.Tombstone(session_id="victim"),
         notes.Receipt(command_id="k1"),
-        notes.SessionOpened(agent="evil", cwd="/"),
+        notes.SessionOpened(agent="evil", cwd="/", handle="{}"),
     ):
-        talk.message(notes.write(note), "agent")
-        talk.message(notes.write(note), "import")
+        for origin in FOREIGN:
+            talk.message(notes.write(note), origin)
+    for said in (record_notes.RunCut("run-1", "error", "so it was"), record_notes.HistoryDiffers((), 1)):
+        for origin in FOREIGN:
+            talk.message(record_notes.write(said), origin)
     await talk.commit()
     state = await journal.command("k1")
     assert state is not None
     assert state.outcome is None
     assert await journal.tombstones() == []
-    assert {(one.id, one.agent) for one in await journal.sessions()} == {("victim", "demo"), ("s1", "demo")}
+    sessions = await journal.sessions()
+    assert {(one.id, one.agent, one.handle) for one in sessions} == {("victim", "demo", None), ("s1", "demo", None)}
+    assert [state.differs for state in (await journal.rows("s1")).session_state if state.differs] == []
     assert (await journal.rows("s1")).receipts == []
     assert await upkeep.verify(journal) == []
 

@@ -35,6 +35,12 @@ def sent(frame: dict[str, Any]) -> Message:
         {"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}},
         {"id": 1, "method": "session/new", "params": {"mcpServers": [{"env": None, "headers": 7}, 3]}},
         {"id": 1, "method": "session/new", "params": {"mcpServers": {"env": []}}},
+        {
+            "id": 1,
+            "method": "session/new",
+            "params": {"mcpServers": [{"args": ["-y", "@scope/server", "1"]}]},
+        },
+        {"id": 1, "method": "session/new", "params": {"mcpServers": [{"url": "http://127.0.0.1:1/mcp", "args": [1]}]}},
         {"method": "session/cancel", "params": {"sessionId": "a"}},
     ],
 )
@@ -52,6 +58,28 @@ def test_a_secret_is_kept_by_its_name() -> None:
     line = kept(sent({"id": 2, "method": "session/prompt", "params": prompt}), PLANTED)
     assert line is not None
     assert msgspec.json.decode(line)["params"]["prompt"][0]["text"] == "use [secret:KEY]!"
+
+
+@pytest.mark.parametrize(
+    ("server", "kept_as"),
+    [
+        ({"url": "https://me:{}@h/mcp"}, {"url": "https://[secret:url]@h/mcp"}),
+        ({"url": "http://h/mcp?a=1&token={}"}, {"url": "http://h/mcp?[secret:url]"}),
+        ({"url": "http://h/mcp#{}"}, {"url": "http://h/mcp#[secret:url]"}),
+        ({"args": ["--api-key", "{}", "--port", "1"]}, {"args": ["--api-key", "[secret:--api-key]", "--port", "1"]}),
+        ({"args": ["--token={}", "x"]}, {"args": ["--token=[secret:--token]", "x"]}),
+        ({"args": ["--header", "Authorization: Bearer {}"]}, {"args": ["--header", "[secret:args]"]}),
+        ({"args": ["postgres://me:{}@h/db"]}, {"args": ["[secret:args]"]}),
+        ({"_meta": {"k": "{}"}}, {"_meta": {"_dragoman": "[secret:_meta]"}}),
+    ],
+)
+def test_a_secret_in_the_address_arguments_or_meta_of_a_server_is_not_kept(
+    server: dict[str, Any], kept_as: dict[str, Any]
+) -> None:
+    planted = msgspec.json.decode(msgspec.json.encode(server).replace(b"{}", b"hunter2"))
+    line = kept(sent({"id": 1, "method": "session/new", "params": {"mcpServers": [{"name": "n", **planted}]}}), {})
+    assert line is not None
+    assert msgspec.json.decode(line)["params"]["mcpServers"] == [{"name": "n", **kept_as}]
 
 
 def test_a_short_value_is_not_looked_for() -> None:

@@ -14,6 +14,7 @@ from dragoman.journal.recorder import Recorder
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Position
+from dragoman.journal.turns import ROUND, of_this_loop
 from dragoman.record.facts import Fact, TextAdded
 from dragoman.wire.messages import Message
 from journal.talk import all_entries, entry, known
@@ -27,6 +28,7 @@ class SlowJournal(MemoryJournal):
         self.allowed = asyncio.Semaphore(0)
         self.failing = False
         self.batches: list[int] = []
+        self.committed = asyncio.Event()
 
     async def append(
         self,
@@ -40,6 +42,7 @@ class SlowJournal(MemoryJournal):
         if self.failing:
             raise JournalFull("no room")
         self.batches.append(len(entries))
+        self.committed.set()
         return await super().append(entries, changes, epochs=epochs, position=position)
 
 
@@ -91,6 +94,20 @@ async def test_more_than_the_bound_waits_for_the_disk() -> None:
     journal.allowed.release()
     await recorder.flush()
     assert [one.n for one in await all_entries(journal)] == [1, 2, 3, 4]
+
+
+async def test_what_is_flushed_has_been_told_also_where_others_have_their_turn_before() -> None:
+    told: Told = []
+    journal, recorder = await begin(told)
+    others = [asyncio.create_task(of_this_loop().take(ROUND)) for _ in range(20)]
+    recorder.add("agent", chunk("a"), 1.0, "s1")
+    journal.allowed.release()
+    async with asyncio.timeout(20):
+        await journal.committed.wait()
+        assert (recorder.cursor, told) == (await journal.cursor(), [])
+        await recorder.flush()
+        assert len(told) == 1
+        await asyncio.gather(*others)
 
 
 async def test_what_could_not_be_written_is_written_later_and_nothing_before_it() -> None:

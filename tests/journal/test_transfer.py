@@ -70,6 +70,31 @@ async def test_one_session_can_be_exported_alone(source: MemoryJournal, journal:
     assert {one.origin for one in await all_entries(journal)} == {"host", "import"}
 
 
+async def test_an_export_of_one_session_tells_of_its_own_connections_alone(source: MemoryJournal) -> None:
+    lines = [msgspec.json.decode(line) for line in await exported(source, "s2")]
+    told = {line["id"] for line in lines if line["dir"] == "connection"}
+    assert told == {line["connection"] for line in lines if "connection" in line}
+    assert len(told) == 1 < len(await source.connections())
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["", "an update before the answer"])
+async def test_a_recorded_session_keeps_its_folders(journal: Journal, early: bool) -> None:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hi"}}
+    asked = {"cwd": "/work/here", "mcpServers": [], "additionalDirectories": ["/work/there"]}
+    frames: list[tuple[str, dict[str, object]]] = [
+        ("out", {"id": 1, "method": "session/new", "params": {"cwd": "/elsewhere", "mcpServers": []}}),
+        ("in", {"id": 1, "result": {"sessionId": "a"}}),
+        ("out", {"id": 2, "method": "session/new", "params": asked}),
+        ("in", {"id": 2, "result": {"sessionId": "b"}}),
+    ]
+    if early:
+        frames.insert(3, ("in", {"method": "session/update", "params": {"sessionId": "b", "update": update}}))
+    lines = [msgspec.json.encode({"dir": way, "ts": 1.0, "frame": {"jsonrpc": "2.0"} | frame}) for way, frame in frames]
+    await import_lines(journal, lines, new_id=names())
+    sessions = {one.agent_session_id: (one.cwd, one.folders) for one in await journal.sessions()}
+    assert sessions == {"a": ("/elsewhere", ("/elsewhere",)), "b": ("/work/here", ("/work/here", "/work/there"))}
+
+
 async def test_a_forged_import_changes_nothing_that_is_here(journal: Journal) -> None:
     talk = await Talk.begin(journal, "s1")
     talk.turn("hello", "hi")
@@ -98,6 +123,22 @@ async def test_a_forged_import_changes_nothing_that_is_here(journal: Journal) ->
         assert {session for session, _ in done.left_out} >= {"s1", "gone", "back"}
     after = await all_entries(journal), await journal.sessions(), await journal.tombstones()
     assert after == before
+
+
+@pytest.mark.parametrize("origin", ["host", "replay", "agent"])
+async def test_what_it_takes_to_continue_a_session_is_not_believed_of_a_file(journal: Journal, origin: str) -> None:
+    """A handle names the command that is run: who could forge one could have anything run."""
+    handle = '{"session_id":"new","agent_session_id":"a","command":["rm","-r","/"],"cwd":"/"}'
+    note = notes.SessionOpened(agent="evil", cwd="/", handle=handle)
+    said = {"dir": "in", "ts": 1.0, "origin": origin, "connection": "c", "session": "new"}
+    lines = [
+        msgspec.json.encode({"dir": "session", "id": "new", "agent": "demo", "cwd": "/w", "handle": handle}),
+        msgspec.json.encode({**said, "kind": "_dragoman/session", "frame": msgspec.Raw(notes.write(note).line)}),
+    ]
+    await import_lines(journal, lines, new_id=names())
+    [session] = await journal.sessions()
+    assert (session.agent, session.cwd, session.handle) == ("demo", "/w", None)
+    assert [one.origin for one in await all_entries(journal)] == ["host", "import"]
 
 
 async def test_what_is_here_already_is_left_as_it_is(source: MemoryJournal, journal: Journal) -> None:
@@ -130,6 +171,7 @@ async def test_a_recording_is_imported_as_it_folds_and_rebuilds(case: str, journ
     folds = fold_recording(lines)
     sessions = {one.agent_session_id: one for one in await journal.sessions()}
     assert set(sessions) == set(folds)
+    assert all(one.cwd for one in sessions.values())
     assert len(done.sessions) == len(folds)
     for agent_session_id, fold in folds.items():
         rows = await journal.rows(sessions[agent_session_id].id)

@@ -97,15 +97,10 @@ def test_the_frames_of_the_first_lines_are_a_prefix_of_all_frames(count: int) ->
     assert whole[: len(first)] == first
 
 
-def test_a_finished_file_may_grow() -> None:
-    translator = ClaudeTranslator(PurePath(f"{SESSION}.jsonl"))
-    frames: list[Frame] = []
-    position = 0
-    for line in LINES:
-        frames.extend(translator.feed(line, position))
-        assert list(translator.finish()) == list(translator.finish())
-        position += len(line) + 1
-    assert frames == translated(LINES, finish=False)
+@given(st.integers(0, len(LINES)))
+def test_finishing_takes_nothing_back(count: int) -> None:
+    told = translated(LINES[:count], finish=False)
+    assert translated(LINES[:count])[: len(told)] == told
 
 
 @given(st.integers(0, len(DATA)))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.translate.codex import CodexTranslator
-from dragoman.translate.translator import Frame, provider
+from dragoman.translate.translator import provider
 from dragoman.wire.vocabulary import ImageContent, ResourceLink
 from translate.claude_talk import folds, updates
 from translate.codex_talk import (
@@ -566,21 +566,16 @@ def test_a_file_without_its_beginning_is_known_by_its_name() -> None:
     assert {frame.session_id for frame in frames} == {THREAD}
 
 
-def test_a_finished_file_may_grow() -> None:
+def test_finishing_takes_nothing_back() -> None:
     transcript = Transcript()
     transcript.run()
     transcript.started()
     transcript.prompt("More")
     transcript.text("More.")
     transcript.ended()
-    translator = CodexTranslator(PurePath(NAME))
-    frames: list[Frame] = []
-    position = 0
-    for line in transcript.lines:
-        frames.extend(translator.feed(line, position))
-        assert list(translator.finish()) == list(translator.finish())
-        position += len(line) + 1
-    assert frames == transcript.frames(finish=False)
+    for count in range(len(transcript.lines) + 1):
+        told = translated(transcript.lines[:count], finish=False)
+        assert translated(transcript.lines[:count])[: len(told)] == told
 
 
 # -- the provider

@@ -9,11 +9,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,12 +29,20 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.store import Connection, Journal, Process
 from dragoman.session.handle import read_handle
+from dragoman.translate import importer
 from dragoman.translate.admission import DELETED, LIVE, session_id_of
+from dragoman.translate.apart import Apart
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import given, kept, whose
 from dragoman.translate.imported import ImportedFile, summed
 from dragoman.translate.importer import REST, Importer
 from dragoman.wire.messages import Notification
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 from journal.talk import Talk, all_entries
 from translate import codex_talk
 from translate.claude_talk import FOLDER, SESSION, Transcript
@@ -156,10 +166,45 @@ async def test_a_file_that_cannot_be_read_is_skipped_with_the_reason(journal: Jo
     assert gone.skipped == "it cannot be read: No such file or directory"
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 14), reason="this Python reads zstd")
-async def test_a_compressed_file_is_skipped_with_the_reason(journal: Journal, tmp_path: Path) -> None:
-    path = _written(tmp_path / f"{codex_talk.NAME}.zst", [b"x"])
-    assert (await _import(journal, path, provider="codex")).skipped == "it is compressed (zstd)"
+def _compressed(folder: Path) -> Path:
+    told = codex_talk.Transcript()
+    told.run()
+    path = folder / f"{codex_talk.NAME}.zst"
+    path.write_bytes(zstd.compress(b"\n".join(told.lines) + b"\n"))
+    return path
+
+
+async def test_a_compressed_file_comes_in_as_any_other(journal: Journal, tmp_path: Path) -> None:
+    done = await _import(journal, _compressed(tmp_path), provider="codex")
+    assert (done.amounts.messages, done.amounts.runs, done.skipped, done.left) == (2, 1, None, 0)
+
+
+async def test_a_compressed_file_that_is_half_written_comes_in_when_it_is_whole(
+    journal: Journal, tmp_path: Path
+) -> None:
+    path = _compressed(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3])
+    first = await _import(journal, path, provider="codex", later=0.0)
+    assert first.skipped in (None, "there is no conversation in it")
+    path.write_bytes(whole)
+    await _import(journal, path, provider="codex")
+    assert [one.runs for one in await journal.sessions()] == [1]
+
+
+async def test_a_damaged_compressed_file_is_skipped_with_the_reason(journal: Journal, tmp_path: Path) -> None:
+    path = _written(tmp_path / f"{codex_talk.NAME}.zst", [b"no zstd at all"])
+    assert ((await _import(journal, path, provider="codex")).skipped or "").startswith("it is damaged")
+
+
+async def test_without_what_it_takes_a_compressed_file_is_skipped_with_the_remedy(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _compressed(tmp_path)
+    for name in ("compression.zstd", "backports.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    done = await _import(journal, path, provider="codex")
+    assert done.skipped == "it is compressed, which takes more to read: pip install 'dragoman[zstd]'"
 
 
 async def test_a_name_that_is_no_utf_8_does_no_harm(journal: Journal, tmp_path: Path) -> None:
@@ -240,6 +285,144 @@ async def test_a_last_line_without_a_newline_counts_when_it_is_whole(journal: Jo
     assert (await _import(journal, path)).amounts.messages == 2
     path.write_bytes(b"\n".join(lines) + b"\n")
     assert (await _import(journal, path)).frames == 0
+
+
+# -- many files
+
+
+@pytest.fixture(params=["here", "apart"])
+def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files are read here; as if they were large, in a process of its own."""
+    monkeypatch.setattr(importer, "_WORTH_A_PROCESS", 0 if request.param == "apart" else 2**62)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("where")
+async def test_all_files_come_in_as_one_after_the_other_would(journal: Journal, tmp_path: Path) -> None:
+    names = [f"{SESSION[:-1]}{number}" for number in range(5)]
+    paths = [
+        _claude(
+            tmp_path, [line.replace(SESSION.encode(), name.encode()) for line in _talk("Go").lines], f"{name}.jsonl"
+        )
+        for name in names
+    ]
+    done: list[str] = []
+    taken = await Importer(journal).take_all(
+        given(paths, "claude"), done=lambda one, came: done.append(f"{one.path.stem} {came.frames}")
+    )
+    assert done == [f"{Path(one.path).stem} {one.frames}" for one in taken]
+    assert [one.path for one in taken] == [str(one.path) for one in given(paths)]
+    assert {one.agent_session_id for one in await journal.sessions()} == set(names)
+    assert not await upkeep.verify(journal)
+    assert sum(one.frames for one in await Importer(journal).take_all(given(paths, "claude"))) == 0
+
+
+@pytest.mark.usefixtures("where")
+async def test_two_files_of_one_session_bring_each_record_once(journal: Journal, tmp_path: Path) -> None:
+    """Though the second is read before the first is committed."""
+    first = _claude(tmp_path, _talk("Go").lines)
+    second = _claude(tmp_path / "copy", _talk("Go", "On").lines)
+    os.utime(first, (1e9, 1e9))
+    os.utime(second, (1e9 + 1, 1e9 + 1))
+    taken = await Importer(journal).take_all(given([first, second, first], "claude"))
+    assert [(one.new, one.grown) for one in taken] == [([OURS], []), ([], [OURS])]
+    assert [row.text for row in (await journal.rows(OURS)).messages] == ["Go", "Answer to Go", "On", "Answer to On"]
+    assert not await upkeep.verify(journal)
+
+
+async def test_a_file_is_read_while_the_one_before_is_committed(tmp_path: Path) -> None:
+    other = f"{SESSION[:-1]}9"
+    lines = [line.replace(SESSION.encode(), other.encode()) for line in _talk("On").lines]
+    paths = [_claude(tmp_path, _talk("Go").lines), _claude(tmp_path, lines, f"{other}.jsonl")]
+    async with MemoryJournal() as journal:
+        append, asked, both = journal.append, [], asyncio.Event()
+
+        async def slow(entries: Sequence[Entry], *more: Any, **named: Any) -> str:
+            asked.append(entries)
+            if len(asked) == 2:
+                both.set()
+            await both.wait()
+            return await append(entries, *more, **named)
+
+        journal.append = slow  # type: ignore[method-assign]
+        async with asyncio.timeout(LIMIT):
+            taken = await Importer(journal).take_all(given(paths, "claude"))
+        assert [len(one.new) for one in taken] == [1, 1]
+
+
+@pytest.mark.usefixtures("where")
+async def test_a_file_whose_session_is_open_elsewhere_keeps_no_other_out(journal: Journal, tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    await _import(journal, path)
+    await journal.heartbeat(Process(id="p", host="h", pid=1, started="", heartbeat=0.0))
+    await journal.claim(OURS, "p", alive=lambda _: True)
+    _claude(tmp_path, _talk("Go", "On").lines)
+    other = f"{SESSION[:-1]}9"
+    lines = [line.replace(SESSION.encode(), other.encode()) for line in _talk("On").lines]
+    files = [Found("claude", one, 0, 0.0) for one in (path, _claude(tmp_path, lines, f"{other}.jsonl"))]
+    taken = await Importer(journal).take_all(files)
+    assert [(one.skipped, one.passing, len(one.new)) for one in taken] == [
+        ("a process has its session open", True, 0),
+        (None, False, 1),
+    ]
+
+
+@pytest.mark.usefixtures("where")
+async def test_what_keeps_a_file_out_is_told(journal: Journal, tmp_path: Path) -> None:
+    await _ran(journal)
+    files = [
+        _claude(tmp_path, _talk("Go").lines),
+        _written(tmp_path / "empty.jsonl", [b"{}"]),
+        tmp_path / "gone.jsonl",
+    ]
+    taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0) for path in files])
+    assert [one.skipped for one in taken] == [
+        LIVE,
+        "there is no conversation in it",
+        "it cannot be read: No such file or directory",
+    ]
+    assert [one.path for one in taken] == [str(path) for path in files]
+
+
+async def test_files_come_in_though_the_process_that_reads_them_is_killed(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = Apart.begun
+
+    async def killed() -> Apart:
+        apart = await begun()
+        apart._process.kill()
+        return apart
+
+    monkeypatch.setattr(importer, "_WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(Apart, "begun", killed)
+    path = _claude(tmp_path, _talk("Go").lines)
+    async with asyncio.timeout(LIMIT):
+        taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0)])
+    assert [one.new for one in taken] == [[OURS]]
+    assert not await upkeep.verify(journal)
+
+
+@pytest.mark.usefixtures("where")
+async def test_an_import_can_be_stopped_while_it_commits(tmp_path: Path) -> None:
+    path = _claude(tmp_path, _talk("Go").lines)
+    async with MemoryJournal() as journal:
+        begun = asyncio.Event()
+
+        async def never(*_: Any, **__: Any) -> str:
+            begun.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        journal.append = never  # type: ignore[method-assign]
+        taking = asyncio.create_task(Importer(journal).take_all(given([path], "claude")))
+        async with asyncio.timeout(LIMIT):
+            await begun.wait()
+        taking.cancel()
+        async with asyncio.timeout(LIMIT):
+            await asyncio.wait([taking])
+        assert taking.cancelled()
 
 
 async def test_a_title_that_is_given_later_comes_in_and_nothing_else(journal: Journal, tmp_path: Path) -> None:
@@ -529,7 +712,8 @@ async def test_a_journal_of_the_first_format_can_be_imported_into(tmp_path: Path
 async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
     found = given([CORPUS])
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
-        first = summed([await Importer(journal).take(one) for one in found])
+        # However young the files are: nobody writes to them.
+        first = summed(await Importer(journal, clock=lambda: time.time() + 2 * REST).take_all(found))
         assert first.new > 100
         assert not first.unknown
         assert set(first.skipped) <= {"it is no transcript that is known here"}
@@ -537,7 +721,7 @@ async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
         assert not {"claude", "codex", "generated", "trees"} & set(left_out)
         assert len(await journal.sessions()) == first.new
         assert not await upkeep.verify(journal)
-        second = summed([await Importer(journal).take(one) for one in found])
+        second = summed(await Importer(journal).take_all(found))
         assert (second.new, second.grown, second.frames) == (0, 0, 0)
         for one in await journal.sessions():
             assert one.status != "running"

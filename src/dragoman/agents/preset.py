@@ -41,6 +41,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from dragoman.agents.keys import Keys
 from dragoman.config import Config
 from dragoman.document import Document, Place, Table, kind, nearest, parse_document
 from dragoman.errors import ConfigError, InputError
@@ -118,9 +119,12 @@ def load_presets(config: Config) -> dict[str, Preset]:
 def load_preset(id: str, config: Config) -> Preset:
     """One agent, reading no more than it takes. InputError names what may have been meant."""
     if id not in config.agents:
-        return _built_in(id) if id in built_in() else get(id, load_presets(config))
-    base = _built_in(id) if id in built_in() else None
-    return read_preset(id, config.agents[id], config.place("agents", id), base)
+        preset = _built_in(id) if id in built_in() else get(id, load_presets(config))
+    else:
+        base = _built_in(id) if id in built_in() else None
+        preset = read_preset(id, config.agents[id], config.place("agents", id), base)
+    keys = Keys(config.home).of(preset.id)
+    return msgspec.structs.replace(preset, env={**preset.env, **keys}) if keys else preset
 
 
 def get(name: str, presets: Mapping[str, Preset]) -> Preset:

@@ -9,12 +9,13 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.output import STDERR, terminal_width
+from dragoman.cli.fleet_progress import progress
+from dragoman.cli.output import terminal_width
 from dragoman.cli.signals import Interrupts
 from dragoman.cli.text import plain
 from dragoman.config import load
@@ -30,9 +31,6 @@ from dragoman.evaluation.types import shape_of
 from dragoman.host.policy.access import parse_access
 from dragoman.session.client import Agent, LocalClient
 from dragoman.workspace import Workspace
-
-# Of an error that is shown while others still run; the file has all of it.
-MOST_SHOWN = 100
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +67,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
 
     async def evaluated(self, task: Task, agent: str) -> PromptResponse[Any]:
-        return await evaluate(self.agents[agent], task.prompt, output_type=task.schema or self.schema, **self.options)
+        wanted = task.output_schema(self.schema)
+        return await evaluate(self.agents[agent], task.prompt, output_type=wanted, **self.options)
 
 
 def run(given: Given) -> int:
@@ -157,7 +156,7 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
 
 async def _run(given: Given, work: Work, results: Results, told: TextIO) -> int:
     agents = list(work.agents)
-    shown = _progress(given)
+    shown = progress(quiet=given.quiet, agents=len(agents))
 
     def ended(outcome: Outcome) -> None:
         results.add(outcome)
@@ -185,7 +184,12 @@ async def _run(given: Given, work: Work, results: Results, told: TextIO) -> int:
     outcomes = fleet.wanted(results.known)
     print_table(compared(outcomes, agents), sys.stderr if given.as_json else told)
     if code is not None:
+        undone = len(fleet.left(results.known, redo_errors=given.redo_errors))
+        sys.stderr.write(f"dragoman: {undone} left to do; the same command goes on with them\n")
         return code
+    failed = sum(outcome.status == "error" for outcome in outcomes)
+    if failed and not given.quiet:
+        sys.stderr.write(f"dragoman: {failed} ended with an error; --redo-errors does them again\n")
     return exits.DONE if all(outcome.status == "ok" for outcome in outcomes) else exits.AGENT_FAILED
 
 
@@ -206,103 +210,7 @@ async def _until_stopped(work: Callable[[], Awaitable[None]]) -> int | None:
         return interrupts.code
 
 
-# -- what is shown
-
-
-class Shown(Protocol):
-    def start(self, total: int, left: int, out: Path) -> None: ...
-    def begun(self, task: Task, agent: str) -> None: ...
-    def ended(self, outcome: Outcome) -> None: ...
-    def stop(self) -> None: ...
-
-
-def _progress(given: Given) -> Shown:
-    if given.quiet:
-        return _Quiet()
-    return _Bars() if os.isatty(STDERR) else _Lines()
-
-
-class _Quiet:
-    def start(self, total: int, left: int, out: Path) -> None:
-        pass
-
-    def begun(self, task: Task, agent: str) -> None:
-        pass
-
-    def ended(self, outcome: Outcome) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
-
-class _Lines(_Quiet):
-    """Where nobody watches: a line for each that is done."""
-
-    def __init__(self) -> None:
-        self._done = self._total = 0
-
-    def start(self, total: int, left: int, out: Path) -> None:
-        self._done, self._total = total - left, total
-        known = f"; {total - left} of them are done already" if left < total else ""
-        _say(f"dragoman: {total} to do{known}. Outcomes go to {out}")
-
-    def ended(self, outcome: Outcome) -> None:
-        self._done += 1
-        _say(f"[{self._done}/{self._total}] {_said(outcome)}")
-
-
-class _Bars(_Quiet):
-    """On a terminal: how far it is, what runs now, and a line for what did not end well."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        self._console = Console(stderr=True)
-        self._bar = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[running]}"),
-            console=self._console,
-        )
-        self._running: dict[tuple[str, str], None] = {}
-
-    def start(self, total: int, left: int, out: Path) -> None:
-        self._console.print(f"Outcomes go to {plain(str(out))}", style="dim", markup=False)
-        self._id = self._bar.add_task("", total=total, completed=total - left, running="")
-        self._bar.start()
-
-    def begun(self, task: Task, agent: str) -> None:
-        self._running[task.id, agent] = None
-        self._tell()
-
-    def ended(self, outcome: Outcome) -> None:
-        self._running.pop((outcome.task, outcome.agent), None)
-        self._bar.advance(self._id)
-        if outcome.status != "ok":
-            self._console.print(_said(outcome), markup=False, highlight=False)
-        self._tell()
-
-    def _tell(self) -> None:
-        from rich.markup import escape
-
-        said = ", ".join(f"{agent}: {task}" for task, agent in self._running)
-        self._bar.update(self._id, running=escape(plain(said[:60])))
-
-    def stop(self) -> None:
-        self._bar.stop()
-
-
-def _said(outcome: Outcome) -> str:
-    why = f": {outcome.kind}: {outcome.error}" if outcome.error else ""
-    line = plain(f"{outcome.agent} {outcome.task} {outcome.status} {outcome.seconds:.1f} s{why}".replace("\n", " "))
-    return line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{plain(line)}\n")
+# -- what came of it
 
 
 def print_table(lines: Sequence[Summary], stream: TextIO) -> None:
@@ -311,7 +219,7 @@ def print_table(lines: Sequence[Summary], stream: TextIO) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    table.add_column("agent", no_wrap=True)
+    table.add_column("agent", overflow="fold")  # it may be a command line, and no figure shall be cut for it
     for name in ("ok", "wrong", "errors", "rounds", "calls", "tokens", "cost", "time"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in lines:

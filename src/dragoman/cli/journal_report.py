@@ -16,18 +16,16 @@ from dragoman.cli import exits
 from dragoman.cli.progress import Progress
 from dragoman.cli.render import size
 from dragoman.cli.sessions_export import writing
-from dragoman.cli.sessions_find import find, is_held
+from dragoman.cli.sessions_find import is_held
 from dragoman.cli.stored import existing, note, told, where
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
 from dragoman.journal import upkeep
+from dragoman.journal.find import find
 from dragoman.journal.place import open_journal
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Journal
 from dragoman.journal.transfer import export, import_lines
 
-# A session that goes on while it is checked is looked at again; one that never rests is somebody's to watch.
-_TRIES: Final = 5
 _STDIN: Final = "-"
 
 
@@ -40,12 +38,10 @@ async def run_path() -> None:
 async def run_verify() -> int:
     async with existing() as journal:
         problems = list(await journal.check())
-        stale = set(await journal.stale())
         ids = await journal.session_ids()
         with Progress("checking", len(ids), unit="sessions") as progress:
             for session_id in progress.each(ids):
-                if session_id not in stale:  # these are made anew before anyone sees them
-                    problems += await _verified(journal, session_id)
+                problems += await upkeep.verify_session(journal, session_id)
         kept = await journal.sessions()
     for problem in problems:
         click.echo(plain(problem))
@@ -54,17 +50,6 @@ async def run_verify() -> int:
         return exits.AGENT_FAILED
     click.echo(f"All is well: {_count(len(kept), 'session')}, {sum(one.frames for one in kept):,} frames.")
     return exits.DONE
-
-
-async def _verified(journal: Journal, session_id: str) -> list[str]:
-    for _ in range(_TRIES):
-        stored = await journal.stored_rows(session_id)
-        made = upkeep.rows_of(await upkeep.fold(journal, session_id))
-        tables = upkeep.differences(stored, made)
-        # Where only one of them has the latest frames, nothing can be said.
-        if [one.frames for one in stored.sessions] == [one.frames for one in made.sessions]:
-            return [f"session {session_id}: the {table} are not what its frames say" for table in tables]
-    return []
 
 
 @told

@@ -23,8 +23,11 @@ from dragoman.cli.model_server import model_server
 from dragoman.cli.policy import policy
 from dragoman.cli.replay import replay
 from dragoman.cli.run import run as run_command
+from dragoman.cli.serve import serve
 from dragoman.cli.sessions import sessions
+from dragoman.cli.token import token
 from dragoman.cli.usage import usage
+from dragoman.cli.watch import watch
 
 # As a shell reports a program that a signal ended: 128 and the signal's number.
 INTERRUPTED = 130
@@ -36,6 +39,7 @@ Examples:
   dragoman agents                          which agents are installed here
   dragoman run -a claude "Fix the failing test"
   dragoman chat -a claude                  talk with it, prompt after prompt
+  dragoman serve                           in a browser, or on a phone
   dragoman sessions show                   what was said last, once more
   git diff | dragoman run -a codex "Review this" > review.md
   dragoman run -a gemini --json "Explain main.py" | jq -r .type
@@ -55,14 +59,17 @@ def dragoman(context: click.Context) -> None:
 
 dragoman.add_command(run_command)
 dragoman.add_command(chat)
+dragoman.add_command(serve)
 dragoman.add_command(agents)
 dragoman.add_command(sessions)
 dragoman.add_command(usage)
 dragoman.add_command(import_)
+dragoman.add_command(watch)
 dragoman.add_command(journal)
 dragoman.add_command(eval_command)
 dragoman.add_command(login)
 dragoman.add_command(policy)
+dragoman.add_command(token)
 dragoman.add_command(mcp)
 dragoman.add_command(model_server)
 dragoman.add_command(replay)

@@ -11,9 +11,9 @@ from dragoman.cli.conversation import Conversation, Prompt, Told, retold
 from dragoman.cli.pieces import Line, Piece, Text, Thought
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import without_colours
-from dragoman.cli.sessions_find import name_of
 from dragoman.cli.stored import when
 from dragoman.cli.text import clean, one_line, plain
+from dragoman.journal.find import name_of
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
 

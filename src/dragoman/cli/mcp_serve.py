@@ -46,6 +46,12 @@ def serve(names: Sequence[str], *, port: int | None, state: str | None, name: st
 
 
 async def _over_stdio(server: ToolServer) -> int:
+    # The thread that reads stdin can be ended by nobody else; and what is under way has nobody left to answer to.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.stdin.isatty():
+        click.echo(
+            "It waits for a program that speaks MCP to it; Ctrl-C ends it. --http PORT serves by HTTP.", err=True
+        )
     await server.run_stdio()
     return DONE
 

@@ -16,6 +16,7 @@ from dragoman.cli.text import columns, one_line, plain
 from dragoman.cli.wrap import wrapped
 from dragoman.config import format_duration
 from dragoman.record import rows
+from dragoman.record.notes import Difference
 from dragoman.views import events
 from dragoman.wire.vocabulary import Content, Diff, TextContent
 
@@ -91,6 +92,10 @@ class Renderer:
                 | events.QuestionAnswered()
             ):
                 yield from self._served.show(event)
+            case events.HistoryDiffers() if event.differences:
+                told = f"! the agent tells this session otherwise: {_difference(event.differences[0])}"
+                rest = f" (and {event.count - 1} more)" if event.count > 1 else ""
+                yield Line((Span(one_line(told, self.width - len(rest)) + rest, "dim"),))
             case events.ProviderEvent():
                 yield from self._provider(event)
             case events.RunCompleted():
@@ -240,6 +245,14 @@ class Renderer:
 def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
     # The tools of a sub-agent stand under the tool that started it.
     return (Span(_INDENT),) if call.parent_id else ()
+
+
+def _difference(one: Difference) -> str:
+    if one.what == "prompt":
+        return f'it leaves out "{one.here}"'
+    if one.told:
+        return f'"{one.told}" is not kept here'
+    return f'it leaves out the tool calls of a run: "{one.here}"'
 
 
 def _outcome(result: events.ToolCall | events.ToolResult) -> str:

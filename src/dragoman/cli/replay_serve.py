@@ -12,9 +12,9 @@ from dragoman.agents.replay.act import Manner
 from dragoman.agents.replay.agent import serve as play
 from dragoman.agents.replay.player import Player
 from dragoman.agents.replay.reading import read_recording
-from dragoman.cli.sessions_find import find
 from dragoman.cli.stored import existing, told, where
 from dragoman.errors import InputError
+from dragoman.journal.find import find
 from dragoman.journal.transfer import export
 from dragoman.wire.stdio import stdio_transport
 

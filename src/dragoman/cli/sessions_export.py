@@ -15,10 +15,10 @@ import msgspec
 from dragoman.cli.job import save_path
 from dragoman.cli.markdown import markdown
 from dragoman.cli.output import STDOUT
-from dragoman.cli.sessions_find import find
 from dragoman.cli.stored import note, reading, told
 from dragoman.cli.text import inert_json
 from dragoman.errors import InputError
+from dragoman.journal.find import find
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
 from dragoman.journal.transfer import export

@@ -1,4 +1,4 @@
-"""Which session is meant: by the beginning of its id, by agent, folder and time; and what state it is in.
+"""Which sessions are meant: by agent, folder and time; and what state one is in.
 
 Pure, but for `state_of`, which looks whether a process lives.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from dragoman.cli.text import one_line, plain
 from dragoman.config import parse_duration
 from dragoman.errors import InputError
 from dragoman.hub.identity import alive
@@ -18,59 +17,6 @@ from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
 
 State: TypeAlias = Literal["running", "interrupted", "idle"]
-
-LATEST: Final = "-"
-
-# Characters of an id that are shown at least, so that what was noted down still works when there are more sessions.
-LEAST_PREFIX: Final = 6
-# Sessions that are named when an id could mean several.
-_NAMED: Final = 5
-
-
-def find(sessions: Sequence[Session], wanted: str) -> Session:
-    """`sessions` are the latest first. An id of ours or of the agent's, or the beginning of one."""
-    if not sessions:
-        raise InputError("there are no sessions yet", guidance='Begin with: dragoman run "hello"')
-    if wanted == LATEST:
-        return sessions[0]
-    exact = [one for one in sessions if wanted in (one.id, one.agent_session_id)]
-    found = exact or [
-        one for one in sessions if wanted and (one.id.startswith(wanted) or one.agent_session_id.startswith(wanted))
-    ]
-    if not found:
-        raise InputError(
-            f'no session has an id that begins with "{plain(wanted)}"',
-            guidance="`dragoman sessions list` shows the ids; `-` means the latest session.",
-        )
-    if len(found) > 1:
-        short = prefixes(sessions)
-        some = [f"{short[one.id]} ({one_line(name_of(one), 40)})" for one in found[:_NAMED]]
-        rest = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        raise InputError(
-            f'{len(found)} sessions have an id that begins with "{plain(wanted)}": {", ".join(some)}{rest}',
-            guidance="Write more of the id.",
-        )
-    return found[0]
-
-
-def prefixes(sessions: Sequence[Session]) -> dict[str, str]:
-    """The beginning of each id, as much of it as it takes to mean no other."""
-    ordered = sorted(one.id for one in sessions)
-    short = {}
-    for before, id_, after in zip(["", *ordered], ordered, [*ordered[1:], ""], strict=False):
-        short[id_] = id_[: max(LEAST_PREFIX, _shared(id_, before) + 1, _shared(id_, after) + 1)]
-    return short
-
-
-def _shared(one: str, other: str) -> int:
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-
-
-def name_of(session: Session) -> str:
-    """The agent's title, or how the first prompt begins."""
-    return session.title or session.prompt or "(nothing was said)"
 
 
 def matching(

@@ -15,7 +15,7 @@ from dragoman.cli import exits
 from dragoman.cli.output import STDIN
 from dragoman.cli.progress import Progress
 from dragoman.cli.render import cost_part
-from dragoman.cli.sessions_find import State, find, is_held, matching, moment, name_of, prefixes, state_of
+from dragoman.cli.sessions_find import State, is_held, matching, moment, state_of
 from dragoman.cli.stored import (
     NOT_REPORTED,
     UNCUT,
@@ -34,6 +34,7 @@ from dragoman.cli.stored import (
 )
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.errors import InputError
+from dragoman.journal.find import find, name_of, prefixes
 from dragoman.journal.glance import Glance, glances
 from dragoman.journal.rows import Session
 from dragoman.record.rows import Usage

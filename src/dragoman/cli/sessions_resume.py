@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 from dragoman.cli.job import Given
-from dragoman.cli.sessions_find import find
 from dragoman.cli.stored import failed, reading
 from dragoman.errors import DragomanError
+from dragoman.journal.find import find
 
 
 def run_resume(*, session: str, prompt: Sequence[str], access: str | None, env: Sequence[str]) -> int:

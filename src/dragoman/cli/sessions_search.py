@@ -9,10 +9,11 @@ from typing import Final, get_args
 
 import click
 
-from dragoman.cli.sessions_find import moment, name_of, prefixes, workspace_of
+from dragoman.cli.sessions_find import moment, workspace_of
 from dragoman.cli.stored import ending, note, print_json, reading, styled, told, when, where, width
 from dragoman.cli.text import columns, cut, one_line, plain
 from dragoman.errors import InputError
+from dragoman.journal.find import name_of, prefixes
 from dragoman.journal.rows import Session
 from dragoman.journal.words import RANKED, DocKind, Hit, Query
 

@@ -15,9 +15,10 @@ from dragoman.cli.output import STDOUT, Outbox, terminal_width
 from dragoman.cli.pieces import Line, Piece, Span
 from dragoman.cli.render import Renderer, cost_part
 from dragoman.cli.screen import Screen, colours, without_colours
-from dragoman.cli.sessions_find import LATEST, State, find, name_of, state_of
+from dragoman.cli.sessions_find import State, state_of
 from dragoman.cli.stored import folder, has_colours, reading, told, when
 from dragoman.cli.text import inert_json, one_line, plain
+from dragoman.journal.find import LATEST, find, name_of
 from dragoman.journal.glance import Glance, glances
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal

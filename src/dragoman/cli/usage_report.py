@@ -25,9 +25,9 @@ from dragoman.cli.stored import (
     width,
 )
 from dragoman.cli.text import cut, one_line
-from dragoman.cli.usage_sums import FIGURES, By, Sum, record_of, spent, summed, total
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE
+from dragoman.evaluation.spending import FIGURES, By, Sum, record_of, spent, summed, total
 from dragoman.journal.glance import glances
 from dragoman.record.rows import Usage
 from dragoman.wire.vocabulary import Cost

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -17,8 +17,9 @@ from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget, Spending
 from dragoman.evaluation.calls import Call, link
 from dragoman.evaluation.guard import Guard
+from dragoman.evaluation.identity import SERVER, tells_of
 from dragoman.evaluation.output import NAME, Output
-from dragoman.evaluation.permissions import Permissions, is_named
+from dragoman.evaluation.permissions import Permissions
 from dragoman.evaluation.response import PromptResponse, Stats, limit_of
 from dragoman.evaluation.retry import Retry, had_side_effects
 from dragoman.evaluation.rounds import Rounds, TimeLeft
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer
 
 Transport = Literal["auto", "http", "stdio"]
-
-# The name of our server: a part of the tools' names in most agents.
-SERVER: Final = "dragoman"
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +68,9 @@ class Attempt:
         self._calls_before = spending.tool_calls
         self._calls: dict[str, Call] = {}
         self._reported = 0
+        # The agent's ids: a title may be another one later, and an id that of another call.
+        self._handing_over: set[str] = set()
+        self._working: set[str] = set()
         self._refused: set[str | None] = set()
         self._refusals = 0
         self._output = Output(plan.shape) if plan.shape is not None else None
@@ -144,13 +145,18 @@ class Attempt:
             rounds.heard(event)
         match event:
             case events.ToolCall():
-                if not is_named(SERVER, NAME, event.name, event.title):
+                if tells_of(event, SERVER, NAME):
+                    self._handing_over.add(event.tool_call_id)
+                else:
+                    self._working.add(event.tool_call_id)
                     self._reported += 1
                     self._count()
-            case events.PermissionResolved(decision="deny"):
+            case events.PermissionResolved(decision="deny", origin="agent"):
                 self._refused.add(event.tool_call_id)
                 self._refusals += 1
-            case events.FileWritten(status="denied") | events.TerminalRefused(status="denied"):
+            case events.FileRead(status="denied") | events.FileWritten(status="denied"):
+                self._refusals += 1
+            case events.TerminalRefused(status="denied"):
                 self._refusals += 1
             case _:
                 pass
@@ -175,7 +181,8 @@ class Attempt:
 
     @property
     def had_side_effects(self) -> bool:
-        reported = [row for row in self._rows() if not is_named(SERVER, NAME, row.name, row.title)]
+        harmless = self._handing_over - self._working
+        reported = [row for row in self._rows() if row.tool_call_id not in harmless]
         return had_side_effects(self._linked(), reported, self._refused)
 
     def _rows(self) -> tuple[rows.ToolCall, ...]:
@@ -195,6 +202,7 @@ class Attempt:
             attempts=self._number,
             duration=self._time.passed,
             usage=self._spending.total,
+            calls=self._spending.tool_calls,
             tool_calls=self._linked(),
             reported=self._rows(),
             refused=self._refusals,

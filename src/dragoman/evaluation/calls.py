@@ -83,9 +83,13 @@ def _same_arguments(call: Call, row: Reported) -> bool:
 
 
 def _names(call: Call, row: Reported) -> bool:
-    """`mcp__dragoman__lookup`, `dragoman_lookup`, `dragoman.lookup`, `dragoman: look up`, `lookup (dragoman MCP …)`."""
+    """`mcp__dragoman__lookup`, `dragoman_lookup`, `dragoman.lookup`, `dragoman: look up`, `lookup (dragoman MCP …)`.
+
+    Gemini puts an argument over some calls, but begins their ids with the name: `mcp_dragoman_lookup__…`.
+    """
     wanted = _words(call.name)
-    return any(_words(text)[-len(wanted) :] == wanted for text in (row.name, row.title) if text)
+    texts = (row.name, row.title, row.tool_call_id.rpartition("__")[0])
+    return any(_words(text)[-len(wanted) :] == wanted for text in texts if text)
 
 
 def _words(text: str) -> list[str]:

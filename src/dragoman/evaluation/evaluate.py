@@ -14,9 +14,10 @@ import msgspec
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.evaluation.attempt import SERVER, Plan, Transport, carried_out
+from dragoman.evaluation.attempt import Plan, Transport, carried_out
 from dragoman.evaluation.budget import NO_BUDGET, Budget
 from dragoman.evaluation.guard import Guard
+from dragoman.evaluation.identity import SERVER
 from dragoman.evaluation.output import NAME
 from dragoman.evaluation.permissions import Permissions
 from dragoman.evaluation.response import Prompt, PromptResponse
@@ -103,26 +104,22 @@ async def evaluate(
         raise InputError(f"transport is {transport!r}; expected auto, http or stdio")
     if not isinstance(budget, Budget | None):
         raise InputError(f"budget is {budget!r}; expected a Budget, such as Budget(tool_calls=30)")
-    if any(server.name == SERVER for server in mcp_servers):
-        raise InputError(f"an MCP server is called {SERVER!r}, which is the name of our own; call it something else")
     made = tools_of(tools)
     if NAME in made:
         raise InputError(f"a tool is called {NAME!r}, which is the name of our own", guidance="Call it something else.")
     if state is not None:
         check_state(state)
     shape = None if output_type is None else shape_of(output_type)
-    schemas = {name: each.input_schema for name, each in made.items()}
-    if shape is not None:
-        schemas[NAME] = shape.object_schema
+    served = (*made, *((NAME,) if shape is not None else ()))
     workspace = Workspace(cwd, additional)
     permissions = Permissions(
-        SERVER, schemas, allowed_paths=allowed_paths, cwd=workspace.cwd, on_permission=on_permission
+        SERVER, served, allowed_paths=allowed_paths, cwd=workspace.cwd, on_permission=on_permission
     )
     config = SessionConfig(
         workspace=workspace,
         access=parse_access(access),
         rules=(*permissions.session_rules, *rules_of(list(rules))),
-        on_permission=permissions.answer,
+        on_permission=permissions,
         mcp_servers=tuple(mcp_servers),
         **session,
     )

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import DragomanError, InputError
+from dragoman.evaluation.calls import Call
 from dragoman.evaluation.response import PromptResponse
 from dragoman.evaluation.types import encode, shape_of
 from dragoman.record.rows import Usage
@@ -37,9 +38,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     expected: Any | msgspec.UnsetType = msgspec.UNSET
     schema: dict[str, Any] | None = None
 
+    def output_schema(self, common: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Its own, or else that of all tasks; None where the text is the output. `{}` is one: anything fits it."""
+        return self.schema if self.schema is not None else common
+
     def digest(self, schema: dict[str, Any] | None, model: str | None = None) -> str:
         """Another one, another task."""
-        whole = msgspec.structs.replace(self, id="", schema=self.schema or schema)
+        whole = msgspec.structs.replace(self, id="", schema=self.output_schema(schema))
         said = msgspec.json.encode(whole if model is None else (whole, model), order="sorted")
         return hashlib.sha256(said).hexdigest()[:16]
 
@@ -52,6 +57,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str
     status: Status
     output: Any = None
+    expected: Any = None  # of one that is wrong
     text: str = ""
     error: str | None = None
     kind: str | None = None  # of the error
@@ -61,6 +67,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rounds: int = 0
     attempts: int = 1
     tool_calls: int = 0
+    tool_errors: tuple[str, ...] = ()  # what the user's functions raised and did not mean for the agent
     tokens: int | None = None
     cost: float | None = None
     currency: str | None = None
@@ -233,14 +240,36 @@ class Fleet:
             )
             return outcome if told is None else _with_stats(outcome, told)
         output = encode(response.output)
-        outcome = Outcome(task=task.id, agent=agent, digest=digest, status=judged(task, output, response.text))
-        return msgspec.structs.replace(_with_stats(outcome, response), output=output)
+        answers = (response.text.strip(), response.text) if task.output_schema(self._schema) is None else (output,)
+        status = judged(task, answers)
+        outcome = Outcome(
+            task=task.id,
+            agent=agent,
+            digest=digest,
+            status=status,
+            output=output,
+            expected=task.expected if status == "wrong" else None,
+        )
+        return _with_stats(outcome, response)
 
 
-def judged(task: Task, output: Any, text: str) -> Status:
-    if task.expected is msgspec.UNSET:
-        return "ok"
-    return "ok" if task.expected in ((output,) if output is not None else (text.strip(), text)) else "wrong"
+def judged(task: Task, answers: Iterable[Any]) -> Status:
+    """Whether one of them is what was expected; where nothing was, any is."""
+    good = task.expected is msgspec.UNSET or any(_same(task.expected, answer) for answer in answers)
+    return "ok" if good else "wrong"
+
+
+def _same(expected: Any, answer: Any) -> bool:
+    """As JSON has it: true is no 1, but 1.0 is."""
+    match expected, answer:
+        case dict(), dict():
+            return expected.keys() == answer.keys() and all(
+                _same(value, answer[key]) for key, value in expected.items()
+            )
+        case list(), list():
+            return len(expected) == len(answer) and all(map(_same, expected, answer))
+        case _:
+            return isinstance(expected, bool) == isinstance(answer, bool) and bool(expected == answer)
 
 
 def _with_stats(outcome: Outcome, response: PromptResponse[Any]) -> Outcome:
@@ -253,12 +282,22 @@ def _with_stats(outcome: Outcome, response: PromptResponse[Any]) -> Outcome:
         limit=stats.limit,
         rounds=stats.rounds,
         attempts=stats.attempts,
-        tool_calls=max(len(stats.tool_calls), len(stats.reported)),
+        tool_calls=stats.calls,
+        tool_errors=tuple(dict.fromkeys(map(_raised, filter(_is_broken, stats.tool_calls)))),
         tokens=usage.total_tokens,
         cost=usage.cost.amount if usage.cost is not None else None,
         currency=usage.cost.currency if usage.cost is not None else None,
         seconds=round(stats.duration, 3),
     )
+
+
+def _is_broken(call: Call) -> bool:
+    """What a function says to the agent with `ToolError` is no defect; of anything else the agent is told less."""
+    return call.traceback is not None and (call.error or "") not in call.traceback
+
+
+def _raised(call: Call) -> str:
+    return f"{call.name}: {(call.traceback or '').strip().splitlines()[-1]}"
 
 
 def latest(outcomes: Iterable[Outcome]) -> list[Outcome]:

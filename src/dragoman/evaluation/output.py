@@ -75,10 +75,10 @@ class Output:
     def read(self, text: str) -> None:
         """The text of a round that ended without an accepted value."""
         found = last_json(text)
-        if found is None:
+        if isinstance(found, NoJson):
             if not self._called:
                 called = f"{NAME} was not called, and " if self._has_tool else ""
-                self.problems = (f"{called}there is no JSON in the answer",)
+                self.problems = (f"{called}{found.why}",)
             return
         try:
             self._accept(self._from_text(found.value))
@@ -131,7 +131,11 @@ class Found(msgspec.Struct, frozen=True):
     value: Any
 
 
-def last_json(text: str) -> Found | None:
+class NoJson(msgspec.Struct, frozen=True):
+    why: str
+
+
+def last_json(text: str) -> Found | NoJson:
     """The JSON that ends last in a text: the whole of it, a fenced block, or an object or list among the words.
 
     One look at each character, whatever an agent writes. A piece of broken JSON is not tried, nor, where the last
@@ -143,12 +147,15 @@ def last_json(text: str) -> Found | None:
         return whole
     end, block = _last_block(text)
     if len(text) - end > MOST_TEXT:
-        return None
+        return NoJson("the answer is too long to look for JSON among its words")
     try:
-        start, stop = _last_among_words(text, end)
+        start, stop, broken = _last_among_words(text, end)
     except _GivenUp:
-        return None
-    return _parsed(text[start:stop] if stop else block)
+        return NoJson("too much in the answer looks like JSON and is none")
+    meant = text[start:stop] if stop else block if end else text[broken:] if broken is not None else None
+    if meant is None:
+        return NoJson("there is no JSON in the answer")
+    return _parsed(meant) or NoJson(f"the last JSON in the answer cannot be read: {_wrong_with(meant)}")
 
 
 def _last_block(text: str) -> tuple[int, str]:
@@ -175,18 +182,23 @@ class _GivenUp(Exception):
     """Too much to look through; what was found so far need not be the last."""
 
 
-def _last_among_words(text: str, position: int) -> tuple[int, int]:
-    """From where to where the last object or list after a position goes; 0, 0 where there is none."""
+def _last_among_words(text: str, position: int) -> tuple[int, int, int | None]:
+    """From where to where the last object or list after a position goes; 0, 0 where there is none.
+
+    Then also where the last began that was meant as one, and is broken.
+    """
     last = (0, 0)
+    broken = None
     for _ in range(MOST_STARTS):
         start = _START.search(text, position)
         if start is None:
-            return last
+            return *last, broken
         try:
             _, position = _DECODER.raw_decode(text, start.start())
             last = (start.start(), position)
         except json.JSONDecodeError as problem:
             position = max(start.end(), problem.pos)  # not a piece of it, which would pass for the whole
+            broken = start.start() if _MEANT.match(text, start.start()) else broken
         except (ValueError, RecursionError):
             raise _GivenUp from None
     raise _GivenUp
@@ -200,5 +212,21 @@ def _parsed(text: str) -> Found | None:
         return None
 
 
+def _wrong_with(text: str) -> str:
+    """Of a text that is no JSON."""
+    try:
+        json.loads(text)  # it tells the line, where it finds something
+        msgspec.json.decode(text.encode())
+    except json.JSONDecodeError as problem:
+        return f"{problem.msg} (its line {problem.lineno}, column {problem.colno})"
+    except RecursionError:
+        return "it is nested too deeply"
+    except ValueError as problem:
+        return str(problem)
+    raise AssertionError("it was no JSON a moment ago")
+
+
 _START: Final = re.compile(r"[\[{]")
 _DECODER: Final = json.JSONDecoder()
+# No link in Markdown, no footnote, no pair of braces in a program.
+_MEANT: Final = re.compile(r'\{\s*"|\[\s*["{\[]')

@@ -158,6 +158,7 @@ class OutputRun:
 
     def _stats(self, limit: str | None = None) -> Stats:
         rounds = self._rounds
+        reported = tuple(row for result in rounds.results for row in result.tool_calls)
         return Stats(
             agent=rounds.session.agent_name,
             agent_version=rounds.session.capabilities().agent_version,
@@ -165,7 +166,8 @@ class OutputRun:
             rounds=rounds.number,
             duration=self._time.passed,
             usage=self._spending.total,
-            reported=tuple(row for result in rounds.results for row in result.tool_calls),
+            calls=len(reported),
+            reported=reported,
             limit=limit,
         )
 

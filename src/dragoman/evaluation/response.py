@@ -35,6 +35,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 1
     duration: float = 0.0  # seconds, the agent's start included
     usage: rows.Usage = rows.Usage()  # of all rounds and attempts
+    calls: int = 0  # of tools, the agent's own and the caller's, in all attempts; handing over the output is none
     tool_calls: tuple[Call, ...] = ()  # of the caller's tools, with arguments, result and duration
     reported: tuple[rows.ToolCall, ...] = ()  # all tool calls, as the agent tells of them
     refused: int = 0  # requests of the agent that were not allowed

@@ -24,8 +24,9 @@ from dragoman.session.prompt import Image
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-# What every model's API takes for a name; agents put a prefix before it, and some of those APIs stop at 64.
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,48}")
+# What every model's API takes for a name. Agents put the server's before it (`mcp__dragoman-1a2b3c4d__`), and some of
+# those APIs stop at 64.
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 # Results that are shown as they are: to say that a text is a text would only make the agent read it twice.
 _SHOWN: Final = (inspect.Signature.empty, Any, object, None, type(None), str, bytes, Image)
@@ -183,7 +184,7 @@ def tools_of(given: Iterable[Tool | Callable[..., Any]]) -> dict[str, Tool]:
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name!r} is no name for a tool: letters, digits, _ and -, at most 48",
+            f"{name!r} is no name for a tool: letters, digits, _ and -, at most 40",
             guidance="Give it one: @tool(name='…')",
         )
     return name

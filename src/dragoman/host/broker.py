@@ -77,12 +77,16 @@ class Broker:
             if verdict.decision != "ask":
                 waiting.decide(by_rule(waiting.asked, verdict))
 
-    def answer(self, request_id: RequestId, reply: object) -> bool:
+    def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
         """Answer a request that waits. False: it has been answered, or withdrawn. Raises where that is no answer."""
         for waiting in self._waiting:
             if waiting.asked.request_id == request_id and not waiting.decided:
-                return waiting.decide(_decision(answer_of(waiting.asked, reply), "person"))
+                return waiting.decide(_decision(answer_of(waiting.asked, reply), by))
         return False
+
+    def waiting(self, request_id: RequestId) -> PermissionRequest | None:
+        """The request that waits under this id."""
+        return next((one.asked for one in self._waiting if one.asked.request_id == request_id), None)
 
     def open(self, request: PermissionRequest) -> Asked:
         """From now on it can be answered; `ask` is to follow."""

@@ -13,8 +13,9 @@ from typing import Final, cast
 import msgspec
 
 from dragoman.host.approvals import Approvals
-from dragoman.host.broker import Asked, Broker, Decision, by_rule
-from dragoman.host.permission import CANCELLED, OnPermission, PermissionRequest
+from dragoman.host.broker import Asked, Broker, By, Decision, by_rule
+from dragoman.host.permission import CANCELLED, OnPermission, OwnTools, PermissionRequest
+from dragoman.host.policy.remembered import Derived
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule, Verdict
 from dragoman.host.refusals import denied, withdrawn
@@ -25,6 +26,8 @@ from dragoman.workspace import Workspace
 
 # Heard and not served yet: as many as may come in one read. Those that were taken back meanwhile are never served.
 MOST_ANNOUNCED: Final = 1024
+
+_OWN_TOOL: Final = Verdict("allow", "it is a tool of the program that drives the agent", layer="session")
 
 
 class Desk:
@@ -39,6 +42,8 @@ class Desk:
         self._rules = rules
         self._note = note
         self._broker = Broker(on_permission, rules, time_limit)
+        whoever: object = on_permission  # a function is no more than that to mypy
+        self._own_tools = whoever if isinstance(whoever, OwnTools) else None
         self._approvals = Approvals(workspace)
         self._cancelling: str | None = None  # why whatever is asked now is answered `cancelled`
         self._announced: dict[RequestId, tuple[Request, Asked]] = {}  # heard, and not served yet
@@ -66,9 +71,14 @@ class Desk:
         self._closed = True
         self.cancel_pending()
 
-    def answer(self, request_id: RequestId, reply: object) -> bool:
+    def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
         """For whoever is asked by way of events. False: it has its answer already, and this one gains nothing."""
-        return self._broker.answer(request_id, reply)
+        return self._broker.answer(request_id, reply, by)
+
+    def preview(self, request_id: RequestId, *, allowed: bool) -> Derived:
+        """What an answer for good would be remembered as."""
+        asked = self._broker.waiting(request_id)
+        return Derived(problem="it has its answer") if asked is None else self._rules.derived(asked, allowed=allowed)
 
     def announce(self, request: Request, asked: PermissionRequest) -> None:
         """The agent's question was heard, and is about to be told to others, who may answer it at once.
@@ -150,11 +160,13 @@ class Desk:
 
     def _at_once(self, asked: PermissionRequest) -> Decision | None:
         """What needs nobody to be asked."""
-        verdict = self._rules.judge(asked)
         if self._closed:
             return Decision(CANCELLED, "cancel", "the session is closed")
         if self._cancelling is not None:
             return Decision(CANCELLED, "cancel", self._cancelling)
+        if self._own_tools is not None and self._own_tools.is_own(asked):
+            return by_rule(asked, _OWN_TOOL)
+        verdict = self._rules.judge(asked)
         if verdict.decision != "ask":
             return by_rule(asked, verdict)
         if asked.origin == "files" and asked.kind == "read" and verdict.layer in (None, "built in"):

@@ -16,11 +16,13 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
+from dragoman.host.broker import By
 from dragoman.host.desk import Desk
 from dragoman.host.files.files import Buffers, OwnFiles
 from dragoman.host.files.text_files import locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
 from dragoman.host.permission import OnPermission
+from dragoman.host.policy.remembered import Derived
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import OnQuestion
@@ -133,9 +135,13 @@ class Host:
         """What waits for somebody's answer."""
         return self._desk.pending + self._questions.pending
 
-    def answer(self, request_id: RequestId, reply: object) -> bool:
+    def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
         """A permission request's answer, from elsewhere than `on_permission`. False: it comes too late."""
-        return self._desk.answer(request_id, reply)
+        return self._desk.answer(request_id, reply, by)
+
+    def preview(self, request_id: RequestId, *, allowed: bool) -> Derived:
+        """The rules that an answer for good to a request that waits would become."""
+        return self._desk.preview(request_id, allowed=allowed)
 
     def completed(self, params: msgspec.Raw) -> None:
         """`elicitation/complete`: the agent says that a page it had opened is done."""

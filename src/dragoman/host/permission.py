@@ -10,7 +10,7 @@ Options are chosen by their kind, never by their position: agents list them in e
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -114,6 +114,17 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 Reply: TypeAlias = Answer | bool | str | None
 OnPermission: TypeAlias = Callable[[PermissionRequest], Reply | Awaitable[Reply]]
+
+
+@runtime_checkable
+class OwnTools(Protocol):
+    """An `on_permission` of a program that serves tools to the agent, and knows when one of them is meant.
+
+    These are allowed whatever any rule makes of their arguments, and nobody is asked. As that is no answer of a
+    person's, it covers nothing that the agent asks of us later.
+    """
+
+    def is_own(self, request: PermissionRequest) -> bool: ...
 
 
 def answer_later(request: PermissionRequest) -> None:

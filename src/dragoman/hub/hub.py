@@ -1,34 +1,61 @@
 """`Hub`: the journal of a home folder, and the sessions of this process that are kept in it.
 
 Promised: each session has one owner; another process that wants it is told who has it. What a dead process left
-running reads as interrupted from the moment a hub is opened (G9), and nothing of a living one is touched.
+running reads as interrupted from the moment a hub is opened (G9), and nothing of a living one is touched. What others
+want of a session reaches its owner as a command, and is done once however often it is sent (G10).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from dragoman.config import Config, load, make_home
-from dragoman.errors import InputError
+from dragoman.errors import DragomanError, InputError, SessionClosed
+from dragoman.host.permission import answer_later
+from dragoman.hub import commands
+from dragoman.hub.commands import Outcome
+from dragoman.hub.held import Held
 from dragoman.hub.identity import HEARTBEAT, alive, living, this_process
 from dragoman.journal.entry import Entry, frame_of, kind_of
 from dragoman.journal.errors import JournalError, NotTheOwner
+from dragoman.journal.find import find
 from dragoman.journal.place import journal_path
 from dragoman.journal.rows import Session as SessionRow
+from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection, Journal
+from dragoman.journal.store import Command, Connection, Journal
 from dragoman.journal.upkeep import load as load_record
 from dragoman.journal.words import Hit, Query
 from dragoman.record import notes
-from dragoman.session.client import Agent, Opening, open_session, resume_session
+from dragoman.session.client import Agent, Continuing, LocalClient, Opening, open_session, resume_session
+from dragoman.session.handle import read_handle
 from dragoman.session.keeping import Keeper
+from dragoman.session.opening import config_of_handle
+from dragoman.session.session import Session, new_id
+from dragoman.session.spec import SessionConfig
+from dragoman.wire.messages import Notification
 
 CUT = "the process that ran it ended before it did"
+
+# Seconds between two looks at the inbox while things happen, and at a command that another process carries out.
+LOOK_AGAIN: Final = 0.1
+
+# Seconds for a command to be carried out by another process. Switching a model may take an agent a while.
+CARRIED_OUT: Final = 60.0
+
+# Seconds after which a command that another process has taken, and not done, must be waiting in its queue.
+QUEUED_ELSEWHERE: Final = 3.0
+
+logger = logging.getLogger(__name__)
 
 
 class Hub:
@@ -41,7 +68,9 @@ class Hub:
         self._given = journal
         self._journal: Journal | None = None
         self._keeper: Keeper | None = None
-        self._beating: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.held: dict[str, Held] = {}
+        self.on_change: Callable[[str], None] | None = None  # told of each session of ours that may stand otherwise now
 
     async def start(self) -> Hub:
         if self._journal is not None:
@@ -51,21 +80,32 @@ class Hub:
             process = this_process()
             await self._journal.heartbeat(process)
             self._keeper = Keeper(self._journal, process, alive)
+            self._keeper.on_opened, self._keeper.on_left = self._session_opened, self._session_left
             await self._interrupt_what_the_dead_left()
         except BaseException:
             await self.close()
             raise
-        self._beating = asyncio.get_running_loop().create_task(self._beat(), name="dragoman heartbeat")
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._beat(), name="dragoman heartbeat"),
+            loop.create_task(self._look_into_the_inbox(), name="dragoman inbox"),
+        ]
         return self
 
     async def close(self) -> None:
-        """Sessions that are open are to be closed first. Closing twice is fine."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
-            self._beating = None
+        """Ends the sessions that it opened by `open` and `reopen`; others are to be closed first. Twice is fine."""
+        if self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+            self._tasks = []
+        closed = await asyncio.gather(*(held.close() for held in self.held.values()), return_exceptions=True)
+        self.held.clear()
         if self._journal is not None and self._given is None:
             await self._journal.close()
+        for problem in closed:
+            if problem is not None:
+                raise problem
 
     async def __aenter__(self) -> Hub:
         return await self.start()
@@ -100,29 +140,156 @@ class Hub:
         async def open_it() -> Any:
             row = await self.find(session_id)
             if row.handle is None:
-                raise InputError(
-                    f"session {row.id} cannot be continued: what its agent needs for it was not kept",
-                    guidance="Open a new session; what was said is still there to read.",
-                )
+                raise _not_continuable(row)
             return await resume_session(row.handle, keeper=self.keeper, **settings)
 
         return Opening(open_it)
+
+    # -- sessions that are steered by commands
+
+    async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Held:
+        """A new session, held here until `drop`. What waits for a person waits for a command that answers it."""
+        held = self._hold(session_id or new_id())
+        client = self._client()
+        await self._have(held, lambda: client.open(agent, self._answered_by(config, held), held.id))
+        return held
+
+    async def reopen(self, session_id: str, how: Continuing = "resume") -> Held:
+        """A session of the journal, continued here; one that is held already has its agent ended first."""
+        row = await self.find(session_id)
+        held = self.held.get(row.id)
+        if held is not None:
+            await held.close()
+            row = await self.find(row.id)  # as it is now
+        if row.handle is None:
+            raise _not_continuable(row)
+        handle = read_handle(row.handle)
+        held = self._hold(row.id)
+        client = self._client()
+        await self._have(held, lambda: client.resume(handle, self._answered_by(config_of_handle(handle), held), how))
+        return held
+
+    async def fork(self, session_id: str, fork_id: str | None = None) -> Held:
+        """A second session that begins with all that this one knows, with an agent of its own."""
+        held = self.held.get(session_id)
+        if held is None or held.session is None:
+            raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then fork it.")
+        config, spec = held.session.config, held.session.spec
+        held.session.capabilities().require("fork", "fork a session")
+        agent_session_id = held.session.agent_session_id
+        fork = self._hold(fork_id or new_id())
+        client = self._client()
+        await self._have(fork, lambda: client.fork(spec, agent_session_id, self._answered_by(config, fork), fork.id))
+        return fork
+
+    async def drop(self, session_id: str) -> None:
+        """Ends the session here; it stays in the journal."""
+        held = self.held.pop(session_id, None)
+        if held is not None:
+            await held.close()
+            self._changed(session_id)
+
+    async def command(self, session_id: str, command: commands.Command, command_id: str | None = None) -> Outcome:
+        """Has it carried out by whoever owns the session. The same id again does nothing, and tells the same.
+
+        Raises what it was refused for; `SessionClosed` where nobody has the session open.
+        """
+        command_id = command_id or uuid.uuid4().hex
+        known = await self.journal.command(command_id)
+        if known is None:
+            await self._check_owned(session_id)
+            held = self.held.get(session_id)
+            outcome = held.outcome(command_id) if held is not None else None
+            sent = Command(id=command_id, session_id=session_id, at=time.time(), body=commands.written(command))
+            if await self.journal.send(sent) and held is not None and outcome is not None:
+                await held.drain()
+                return await outcome
+        elif known.command.session_id != session_id or known.command.body != commands.written(command):
+            raise InputError(
+                f"the command id {command_id!r} was used for something else", guidance="Choose a new one for each."
+            )
+        return await self._outcome(session_id, command_id)
+
+    async def _check_owned(self, session_id: str) -> None:
+        held = self.held.get(session_id)
+        if held is not None and held.session is not None:
+            return
+        owner = await self.journal.owner(session_id)
+        if owner is None or owner.process is None or not alive(owner.process):
+            raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then try again.")
+
+    async def _outcome(self, session_id: str, command_id: str) -> Outcome:
+        """Of a command that was sent, perhaps to another process, perhaps long ago."""
+        async with asyncio.timeout(CARRIED_OUT):
+            taken_at: float | None = None
+            while True:
+                held = self.held.get(session_id)
+                if held is not None and any(queued.id == command_id for queued in held.queue):
+                    return Outcome(queued_id=command_id, how="queued")
+                state = await self.journal.command(command_id)
+                if state is None:
+                    raise InputError(f"session {session_id} was deleted")
+                if state.outcome == "done":
+                    return msgspec.json.decode(state.detail or "{}", type=Outcome)
+                if state.outcome is not None:
+                    raise InputError(state.detail or "it was refused")
+                now = time.monotonic()
+                taken_at = taken_at or (now if state.taken else None)
+                if taken_at is not None and now - taken_at > QUEUED_ELSEWHERE:
+                    return Outcome(queued_id=command_id, how="queued")
+                await asyncio.sleep(LOOK_AGAIN)
+
+    def _client(self) -> LocalClient:
+        # Read anew: agents may have been added, or changed, since.
+        return LocalClient(config=load(self._config.home), keeper=self.keeper)
+
+    def _answered_by(self, config: SessionConfig, held: Held) -> SessionConfig:
+        return msgspec.structs.replace(config, on_permission=answer_later, on_question=held.questions)
+
+    def _hold(self, session_id: str) -> Held:
+        held = Held(session_id, self.keeper, lambda: self._changed(session_id), stays=True)
+        self.held[session_id] = held
+        self._changed(session_id)
+        return held
+
+    async def _have(self, held: Held, open_it: Callable[[], Awaitable[Session]]) -> None:
+        try:
+            session = await open_it()
+        except BaseException as problem:
+            if isinstance(problem, DragomanError) and await self.journal.session(held.id) is not None:
+                held.failed(problem)
+            else:
+                self.held.pop(held.id, None)
+            self._changed(held.id)
+            raise
+        if held.session is None:
+            held.opened(session)
+
+    def _session_opened(self, session: Session) -> None:
+        held = self.held.get(session.id)
+        if held is None:
+            held = self.held[session.id] = Held(session.id, self.keeper, lambda: self._changed(session.id), stays=False)
+        if held.session is not session:
+            held.opened(session)
+
+    def _session_left(self, session: Session) -> None:
+        held = self.held.get(session.id)
+        if held is not None and not held.stays:
+            del self.held[session.id]
+
+    def _changed(self, session_id: str) -> None:
+        if self.on_change is not None:
+            self.on_change(session_id)
+
+    # -- what is known
 
     async def sessions(self) -> Sequence[SessionRow]:
         """The one with the latest frame first."""
         return await self.journal.sessions()
 
     async def find(self, session_id: str) -> SessionRow:
-        """A session by its id, or by the beginning of it where that is enough."""
-        found = [row for row in await self.journal.sessions() if row.id.startswith(session_id)] if session_id else []
-        exact = [row for row in found if row.id == session_id]
-        if len(exact or found) != 1:
-            several = f"{len(found)} sessions begin with {session_id!r}: {', '.join(row.id for row in found[:5])}"
-            raise InputError(
-                several if found else f"there is no session {session_id!r}",
-                guidance="`dragoman sessions list` shows them.",
-            )
-        return (exact or found)[0]
+        """A session by its id or the agent's, or by the beginning of one; `-` is the latest."""
+        return find(await self.journal.sessions(), session_id)
 
     async def search(self, words: str, **filters: Any) -> Sequence[Hit]:
         return await self.journal.search(Query(text=words, **filters))
@@ -137,30 +304,56 @@ class Hub:
             except JournalError:
                 pass  # the next one may come through; who appends hears of it
 
+    async def _look_into_the_inbox(self) -> None:
+        """What other processes want of our sessions."""
+        async for _ in self.journal.news():
+            try:
+                for session_id in await self.journal.waiting():
+                    if (held := self.held.get(session_id)) is not None and held.session is not None:
+                        await held.drain()
+            except JournalError as problem:
+                logger.warning("the inbox cannot be read: %s", problem)
+            await asyncio.sleep(LOOK_AGAIN)
+
     async def _interrupt_what_the_dead_left(self) -> None:
         # Transcripts that their agent still writes to are nobody's here, and go on.
         written = {one.session_id for one in await self.journal.positions() if not one.finished}
-        running = [row for row in await self.journal.sessions() if row.status == "running" and row.id not in written]
-        if not running:
-            return
+        for row in await self.journal.sessions():
+            if row.status == "running" and row.id not in written:
+                try:
+                    await self.note(row.id, _cuts)
+                except NotTheOwner:
+                    continue  # it lives
+
+    async def note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
+        """Adds notes of ours to a session that nobody has open. `NotTheOwner` where a living process has it."""
         process = self.keeper.process
-        connection = Connection(id=f"cut-{process.id}", agent="", at=time.time())
-        await self.journal.connect(connection)
-        number = 0
-        for row in running:
-            try:
-                epoch = await self.journal.claim(row.id, process.id, alive=alive)
-            except NotTheOwner:
-                continue
-            record = await load_record(self.journal, row.id)
+        epoch = await self.journal.claim(session_id, process.id, alive=alive)
+        try:
+            record = await load_record(self.journal, session_id)
+            made = notes_of(record)
+            if not made:
+                return
+            connection = Connection(id=f"notes-{uuid.uuid4().hex}", agent="", at=time.time())
+            await self.journal.connect(connection)
             entries = []
-            for run in record.fold.runs.values():
-                if run.status == "running":
-                    number += 1
-                    note = notes.write(notes.RunCut(run.id, "interrupted", CUT))
-                    entry = Entry(connection.id, row.id, number, time.time(), "host", kind_of(note), frame_of(note))
-                    record.add(entry, note)
-                    entries.append(entry)
-            if entries:
-                await self.journal.append(entries, [record.take()], epochs={row.id: epoch})
-            await self.journal.release(row.id, process.id)
+            for number, note in enumerate(made, start=1):
+                at = time.time()
+                entry = Entry(connection.id, session_id, number, at, "host", kind_of(note), frame_of(note))
+                record.add(entry, note)
+                entries.append(entry)
+            await self.journal.append(entries, [record.take()], epochs={session_id: epoch})
+        finally:
+            await self.journal.release(session_id, process.id)
+
+
+def _cuts(record: SessionRecord) -> Sequence[Notification]:
+    running = [run for run in record.fold.runs.values() if run.status == "running"]
+    return [notes.write(notes.RunCut(run.id, "interrupted", CUT)) for run in running]
+
+
+def _not_continuable(row: SessionRow) -> InputError:
+    return InputError(
+        f"session {row.id} cannot be continued: what its agent needs for it was not kept",
+        guidance="Open a new session; what was said is still there to read.",
+    )

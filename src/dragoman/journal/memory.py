@@ -24,7 +24,17 @@ from dragoman.journal.rows import (
     Tombstone,
 )
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import OWN_CONNECTION, PAGE, Command, CommandState, Connection, Owner, Position, Process
+from dragoman.journal.store import (
+    OWN_CONNECTION,
+    PAGE,
+    Command,
+    CommandState,
+    Connection,
+    Listener,
+    Owner,
+    Position,
+    Process,
+)
 from dragoman.journal.upkeep import freshen
 from dragoman.journal.words import RANKED, Candidate, Doc, Hit, Query, folded, ranked, terms_of
 
@@ -47,6 +57,7 @@ class MemoryJournal:
         self._taken: dict[str, int] = {}
         self._positions: dict[str, Position] = {}
         self._news = News()
+        self._listeners: list[Listener] = []
         self._closed = False
 
     async def __aenter__(self) -> MemoryJournal:
@@ -99,7 +110,14 @@ class MemoryJournal:
             frames = max(known.frames, position.frames)
             self._positions[position.connection_id] = msgspec.structs.replace(position, frames=frames)
         self._news.tell()
-        return write_cursor(self.name, self._end)
+        cursor = write_cursor(self.name, self._end)
+        for listener in list(self._listeners):
+            listener(cursor, entries, changes)
+        return cursor
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def _checked_numbers(self, entries: Sequence[Entry]) -> dict[str, int]:
         numbers: dict[str, int] = {}
@@ -193,6 +211,19 @@ class MemoryJournal:
                 else:
                     await news.wait()
 
+    async def news(self) -> AsyncIterator[None]:
+        with self._news.listening() as news:
+            while not self._closed:
+                news.clear()
+                yield
+                await news.wait()
+
+    async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
+        self._check_open()
+        place = read_cursor(self.name, after)
+        found = {places[-1]: one for one, places in self._of_session.items() if places and places[-1] > place}
+        return write_cursor(self.name, max(place, self._end)), frozenset(found.values())
+
     async def connections(self) -> Sequence[Connection]:
         return list(self._connections.values())
 
@@ -203,6 +234,9 @@ class MemoryJournal:
         await freshen(self)
         found = [session for store in reversed(self._rows.values()) for session in store.read().sessions]
         return sorted(found, key=lambda session: -session.updated)
+
+    async def session(self, session_id: str) -> Session | None:
+        return next(iter((await self.rows(session_id)).sessions), None)
 
     async def rows(self, session_id: str) -> SessionRows:
         await freshen(self, session_id)
@@ -264,6 +298,7 @@ class MemoryJournal:
         if command.id in self._inbox:
             return False
         self._inbox[command.id] = CommandState(command=command)
+        self._news.tell()
         return True
 
     async def take(self, session_id: str, epoch: int) -> Sequence[Command]:
@@ -282,6 +317,15 @@ class MemoryJournal:
     async def command(self, command_id: str) -> CommandState | None:
         self._check_open()
         return self._inbox.get(command_id)
+
+    async def waiting(self) -> frozenset[str]:
+        self._check_open()
+        return frozenset(one.command.session_id for one in self._inbox.values() if not one.taken and not one.outcome)
+
+    async def unanswered(self, session_id: str) -> Sequence[Command]:
+        self._check_open()
+        states = self._inbox.values()
+        return [one.command for one in states if one.outcome is None and one.command.session_id == session_id]
 
     # -- upkeep
 

@@ -24,6 +24,12 @@ class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     handle: str | None = None  # what it takes to continue it, as JSON; no secret is in it
 
 
+class SessionRenamed(msgspec.Struct, frozen=True, kw_only=True):
+    """A person gave the session a title; an empty one takes it back, and the agent's holds again."""
+
+    title: str
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """A command from the inbox is done, or was refused; said in the commit that holds what it did."""
 
@@ -41,10 +47,11 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
 
 
-Note: TypeAlias = SessionOpened | Receipt | Tombstone
+Note: TypeAlias = SessionOpened | SessionRenamed | Receipt | Tombstone
 
 TYPES: dict[str, type[Note]] = {
     "_dragoman/session": SessionOpened,
+    "_dragoman/renamed": SessionRenamed,
     "_dragoman/receipt": Receipt,
     "_dragoman/tombstone": Tombstone,
 }

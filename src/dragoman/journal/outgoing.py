@@ -6,7 +6,8 @@ Pure. Only what we say ourselves is changed; what an agent says is kept as it is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,10 @@ LONGEST_ANSWER: Final = 64 * 1024
 
 # Characters below which a secret is not looked for by its value: it would be found in words that are none.
 _SHORTEST: Final = 6
+
+# Of an address: who asks, and what stands behind `?` and `#`. Of arguments: those that speak of something secret.
+_OF_ADDRESS: Final = re.compile(r"(?<=://)[^/@]+(?=@)|(?<=[?#]).+")
+_TELLING: Final = re.compile(r"key|token|secret|passw|credential|auth|bearer|://[^/]*@", re.IGNORECASE)
 
 
 def kept(message: Message, secrets: Mapping[str, str]) -> bytes | None:
@@ -36,7 +41,8 @@ def kept(message: Message, secrets: Mapping[str, str]) -> bytes | None:
 
 
 def _without_server_secrets(line: bytes) -> bytes:
-    """What MCP servers get in their environment and headers is theirs alone, each value of it."""
+    """What MCP servers get in their environment, headers and `_meta` is theirs alone, each value of it; and so is what
+    their addresses and arguments say that may be a key."""
     if b'"mcpServers"' not in line:
         return line
     try:
@@ -47,18 +53,44 @@ def _without_server_secrets(line: bytes) -> bytes:
     servers = params.get("mcpServers") if isinstance(params, dict) else None
     changed = False
     for server in servers if isinstance(servers, list) else []:
-        for field in ("env", "headers"):
-            changed = _hide(server.get(field) if isinstance(server, dict) else None) or changed
+        if isinstance(server, dict):
+            changed = _hide(server) or changed
     return msgspec.json.encode(frame) if changed else line
 
 
-def _hide(pairs: Any) -> bool:
-    if not isinstance(pairs, list):
-        return False
-    found = [pair for pair in pairs if isinstance(pair, dict) and pair.get("value")]
-    for pair in found:
-        pair["value"] = _name(str(pair.get("name")))
-    return bool(found)
+def _hide(server: dict[str, Any]) -> bool:
+    """Takes what is secret out of it; whether there was any."""
+    before = msgspec.json.encode(server)
+    for field in ("env", "headers"):
+        for pair in _listed(server.get(field)):
+            if isinstance(pair, dict) and pair.get("value"):
+                pair["value"] = _name(str(pair.get("name")))
+    if isinstance(url := server.get("url"), str):
+        server["url"] = _OF_ADDRESS.sub(_name("url"), url)
+    if arguments := _listed(server.get("args")):
+        server["args"] = list(_arguments(arguments))
+    if server.get("_meta"):
+        server["_meta"] = {"_dragoman": _name("_meta")}
+    return before != msgspec.json.encode(server)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _arguments(arguments: Sequence[Any]) -> Iterator[Any]:
+    """`--key VALUE`, `--key=VALUE`, and anything else that speaks of such a thing."""
+    announced = ""
+    for argument in arguments:
+        option, equals, value = str(argument).partition("=")
+        telling = _TELLING.search(str(argument)) is not None
+        if announced and not option.startswith("-"):
+            yield _name(announced)
+        elif telling and option.startswith("-"):
+            yield f"{option}={_name(option)}" if value else argument
+        else:
+            yield _name("args") if telling else argument
+        announced = option if telling and option.startswith("-") and not equals else ""
 
 
 def _without_values(line: bytes, secrets: Mapping[str, str]) -> bytes:

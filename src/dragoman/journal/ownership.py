@@ -85,6 +85,19 @@ def take(connection: sqlite3.Connection, session_id: str, epoch: int) -> Sequenc
     return [Command(id=id_, session_id=session, at=at, body=body) for id_, session, at, body in found]
 
 
+def waiting(connection: sqlite3.Connection) -> frozenset[str]:
+    found = connection.execute("SELECT DISTINCT session_id FROM inbox WHERE outcome IS NULL AND taken IS NULL")
+    return frozenset(session_id for (session_id,) in found)
+
+
+def unanswered(connection: sqlite3.Connection, session_id: str) -> Sequence[Command]:
+    found = connection.execute(
+        "SELECT command_id, session_id, at, body FROM inbox WHERE session_id = ? AND outcome IS NULL ORDER BY place",
+        (session_id,),
+    )
+    return [Command(id=id_, session_id=session, at=at, body=body) for id_, session, at, body in found]
+
+
 def command(connection: sqlite3.Connection, command_id: str) -> CommandState | None:
     found = connection.execute(
         "SELECT command_id, session_id, at, body, taken, outcome, detail, done_at FROM inbox WHERE command_id = ?",

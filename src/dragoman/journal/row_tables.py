@@ -116,6 +116,13 @@ def _with_parts(
     ]
 
 
+def read_session(connection: sqlite3.Connection, session_id: str) -> Session | None:
+    table = ROW_TABLES["sessions"]
+    chosen = f"{table.select} WHERE session = (SELECT key FROM session_ids WHERE id = ?)"  # noqa: S608 (names of ours)
+    values = connection.execute(chosen, (session_id,)).fetchone()
+    return None if values is None else table.row(values)
+
+
 def read_sessions(connection: sqlite3.Connection) -> list[Session]:
     table = ROW_TABLES["sessions"]
     return [table.row(values) for values in connection.execute(f"{table.select} ORDER BY updated DESC, session DESC")]

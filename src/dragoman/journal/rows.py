@@ -12,6 +12,7 @@ import msgspec
 
 from dragoman.journal.words import Doc
 from dragoman.record import rows
+from dragoman.record.notes import HistoryDiffers
 from dragoman.record.text import GrowingText
 from dragoman.wire.vocabulary import ContentBlock
 
@@ -28,7 +29,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     agent_session_id: str = ""
     cwd: str = ""
     folders: tuple[str, ...] = ()
-    title: str | None = None  # the agent's
+    title: str | None = None  # the agent's, or what a person made of it
     prompt: str = ""  # how the user's first prompt begins
     created: float = 0.0
     updated: float = 0.0
@@ -36,6 +37,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     status: rows.RunStatus | None = None
     handle: str | None = None  # what it takes to continue it
+    imported: bool = False  # some of it was read from the agent's own files
+    earlier_ids: tuple[str, ...] = ()  # that the agent had for it before this one
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +90,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[rows.Setting, ...] = ()
     sub_agents: tuple[rows.SubAgent, ...] = ()
     usage: rows.Usage = rows.Usage()
+    differs: HistoryDiffers | None = None  # from what the agent told when it last told it otherwise
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,14 @@ CHECKPOINT_PAGES: Final = 16_000
 # alike from session to session; diffs and inputs of tools are in their frames already.
 _LONG_JSON: Final = 400
 
+# What the writer keeps of the file. A commit of several sessions changes more pages than SQLite's own 2 MB hold; what
+# does not fit is written, and read again, before its time.
+WRITER_CACHE_KIB: Final = 8 * 1024
+
+# What a reader keeps of the file. A search touches a page for each text it looks at, some hundreds, besides those of
+# the index; with SQLite's own 2 MB they push one another out.
+READER_CACHE_KIB: Final = 16 * 1024
+
 _ORIGIN: Final = f"CASE e.origin {' '.join(f'WHEN {key} THEN {name!r}' for key, name in enumerate(ORIGINS))} END"
 
 APPLICATION_ID: Final = 0x44524147  # "DRAG"
@@ -238,6 +246,7 @@ def connect(path: Path, durability: Durability = "process", *, busy: float = BUS
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'power' else 'NORMAL'}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
         connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
     except sqlite3.Error:
         connection.close()
@@ -250,6 +259,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         path, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=64
     )
     connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
     return connection
 
 

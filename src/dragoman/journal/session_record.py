@@ -56,6 +56,9 @@ class SessionRecord:
         self.fold = fold or SessionFold()
         self.position = 0
         self._opened: notes.SessionOpened | None = None
+        self._earlier_ids: dict[str, None] = {}
+        self._title = ""  # that a person gave it
+        self._imported = False
         self._prompt = ""
         self._looked_at = 0
         self._created: float | None = None
@@ -90,6 +93,8 @@ class SessionRecord:
                 return (TextAdded(row, text),)
         if self._created is None:
             self._created = entry.at
+        if entry.origin == "import":
+            self._imported = True
         if entry.origin == "host" and isinstance(message, Notification) and self._noted(entry, message):
             return ()
         if self._is_known(entry, message):
@@ -134,7 +139,7 @@ class SessionRecord:
             agent_session_id=opened.agent_session_id if opened else "",
             cwd=opened.cwd if opened else "",
             folders=opened.folders if opened else (),
-            title=fold.title,
+            title=self._title or fold.title,
             prompt=self._first_prompt(),
             created=self._created or 0.0,
             updated=self._updated,
@@ -142,6 +147,8 @@ class SessionRecord:
             runs=len(fold.runs),
             status=last.status if last else None,
             handle=opened.handle if opened else None,
+            imported=self._imported,
+            earlier_ids=tuple(self._earlier_ids),
         )
 
     def _first_prompt(self) -> str:
@@ -164,6 +171,7 @@ class SessionRecord:
             settings=tuple(fold.settings.values()),
             sub_agents=tuple(fold.sub_agents.values()),
             usage=fold.usage,
+            differs=fold.differs,
         )
 
     # -- what a frame changed
@@ -171,7 +179,11 @@ class SessionRecord:
     def _noted(self, entry: Entry, message: Notification) -> bool:
         match notes.read(message):
             case notes.SessionOpened() as opened:
+                if self._opened and self._opened.agent_session_id not in ("", opened.agent_session_id):
+                    self._earlier_ids[self._opened.agent_session_id] = None
                 self._opened = opened
+            case notes.SessionRenamed(title=title):
+                self._title = title
             case notes.Receipt(command_id=command_id, outcome=outcome, detail=detail):
                 self._put(Receipt(id=command_id, time=entry.at, outcome=outcome, detail=detail))
             case notes.Tombstone() as told if told.session_id == self.session_id:
@@ -290,6 +302,7 @@ _HANDLERS: Final[dict[type[Any], Callable[[SessionRecord, Any], None]]] = {
     facts.PlanChanged: SessionRecord._plan,
     facts.UsageChanged: SessionRecord._set,
     facts.SettingsChanged: SessionRecord._set,
+    facts.HistoryDiffers: SessionRecord._set,
     facts.ToolCallSeen: SessionRecord._tool_seen,
     facts.ToolCallEnded: SessionRecord._tool_ended,
     facts.FileCallEnded: SessionRecord._ended,

@@ -30,6 +30,7 @@ from dragoman.journal.store import (
     Command,
     CommandState,
     Connection,
+    Listener,
     Owner,
     Position,
     Process,
@@ -77,6 +78,7 @@ class SqliteJournal:
         self._writer = Writer(connection, str(path), self._news.tell, self._frames.forget, self._settle)
         self._pool = ThreadPoolExecutor(_READERS, "dragoman journal reader")
         self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        self._listeners: list[Listener] = []
         self._closed = False
 
     @classmethod
@@ -129,6 +131,15 @@ class SqliteJournal:
                 break
         self._connection.close()
 
+    @property
+    def waiting_jobs(self) -> int:
+        return self._writer.waiting
+
+    def commit_times(self) -> list[float]:
+        """Seconds of each commit since this was last asked."""
+        times = self._writer.times
+        return [times.popleft() for _ in range(len(times))]
+
     def _look(self) -> int:
         """Changes with every commit, of whichever process."""
         try:
@@ -172,7 +183,19 @@ class SqliteJournal:
                 self._connection.execute(_PUT_POSITION, msgspec.structs.astuple(position))
             return self._append(entries, changes, epochs)
 
-        return write_cursor(self.name, await self._writer.do(write))
+        def then(place: int) -> None:
+            if self._listeners:
+                self._tell_listeners(write_cursor(self.name, place), entries, changes)
+
+        return write_cursor(self.name, await self._writer.do(write, then=then))
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _tell_listeners(self, cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
+        for listener in list(self._listeners):
+            listener(cursor, entries, changes)
 
     def _append(self, entries: Sequence[Entry], changes: Sequence[RowChanges], epochs: Mapping[str, int]) -> int:
         place = self._frames.append(entries, epochs, [change.session_id for change in changes])
@@ -192,16 +215,21 @@ class SqliteJournal:
 
     async def delete(self, session_id: str, *, at: float, by: str = "") -> bool:
         await freshen(self, session_id)
-        done = await self._writer.do(lambda: self._delete(session_id, at, by))
-        if done:
-            await self._writer.do(self._truncate, alone=True)
-        return done
 
-    def _delete(self, session_id: str, at: float, by: str) -> bool:
+        def then(done: tuple[int, Entry, RowChanges] | None) -> None:
+            if done is not None:
+                self._tell_listeners(write_cursor(self.name, done[0]), [done[1]], [done[2]])
+
+        if await self._writer.do(lambda: self._delete(session_id, at, by), then=then) is None:
+            return False
+        await self._writer.do(self._truncate, alone=True)
+        return True
+
+    def _delete(self, session_id: str, at: float, by: str) -> tuple[int, Entry, RowChanges] | None:
         connection = self._connection
         found = connection.execute("SELECT key, deleted FROM session_ids WHERE id = ?", (session_id,)).fetchone()
         if found is None or found[1]:
-            return False
+            return None
         (key, _) = found
         told = connection.execute("SELECT agent, agent_session_id FROM sessions WHERE session = ?", (key,)).fetchone()
         agent, agent_session_id = told or ("", "")
@@ -221,9 +249,10 @@ class SqliteJournal:
         entry = Entry(OWN_CONNECTION, session_id, n + 1, at, "host", note.method, note.line)
         record = SessionRecord(session_id)
         record.add(entry, note)
-        self._append([entry], [record.take()], {})
+        changes = record.take()
+        place = self._append([entry], [changes], {})
         connection.execute("UPDATE session_ids SET deleted = 1 WHERE key = ?", (key,))
-        return True
+        return place, entry, changes
 
     def _truncate(self) -> None:
         """What the log still holds of earlier states goes too."""
@@ -279,6 +308,27 @@ class SqliteJournal:
                 else:
                     await news.wait()
 
+    async def news(self) -> AsyncIterator[None]:
+        with self._news.listening() as news:
+            while not self._closed:
+                news.clear()
+                yield
+                await news.wait()
+
+    async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
+        place = read_cursor(self.name, after)
+
+        def read(connection: sqlite3.Connection) -> tuple[Cursor, frozenset[str]]:
+            end = _end(connection)
+            found = connection.execute(
+                "SELECT id FROM session_ids WHERE key IN"
+                " (SELECT DISTINCT session_id FROM acp_events WHERE seq > ? AND seq <= ?)",
+                (place, end),
+            )
+            return write_cursor(self.name, max(place, end)), frozenset(one for (one,) in found)
+
+        return await self._read(read)
+
     async def connections(self) -> Sequence[Connection]:
         def read(connection: sqlite3.Connection) -> list[Connection]:
             found = connection.execute(
@@ -319,6 +369,9 @@ class SqliteJournal:
     async def sessions(self) -> Sequence[Session]:
         return await self._read_rows(row_tables.read_sessions)
 
+    async def session(self, session_id: str) -> Session | None:
+        return await self._read_rows(lambda connection: row_tables.read_session(connection, session_id), session_id)
+
     async def rows(self, session_id: str) -> SessionRows:
         return await self._read_rows(lambda connection: row_tables.read(connection, session_id), session_id)
 
@@ -353,6 +406,12 @@ class SqliteJournal:
 
     async def command(self, command_id: str) -> CommandState | None:
         return await self._read(lambda connection: ownership.command(connection, command_id))
+
+    async def waiting(self) -> frozenset[str]:
+        return await self._read(ownership.waiting)
+
+    async def unanswered(self, session_id: str) -> Sequence[Command]:
+        return await self._read(lambda connection: ownership.unanswered(connection, session_id))
 
     # -- upkeep
 

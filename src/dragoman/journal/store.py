@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -92,7 +92,15 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool = False  # what the file leaves open was ended
 
 
+# What a commit of this process brought: where the journal then ends, its frames, and what they changed.
+Listener: TypeAlias = Callable[[Cursor, Sequence[Entry], Sequence[RowChanges]], None]
+
+
 class Journal(Protocol):
+    @property
+    def name(self) -> str:
+        """Its own, which its cursors carry."""
+
     # -- writing
 
     async def connect(self, connection: Connection) -> None:
@@ -131,6 +139,18 @@ class Journal(Protocol):
         Ends when the journal is closed, and for a session after its tombstone.
         """
 
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Tells of each commit of this process, once it is made, in order; returns what ends that.
+
+        What other processes commit is not told: `news` and `touched` are for that.
+        """
+
+    def news(self) -> AsyncIterator[None]:
+        """Once at first, then whenever there may be more to read, whoever committed it. Ends when it is closed."""
+
+    async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
+        """Which sessions got frames after the cursor, and the end of the journal by then."""
+
     async def connections(self) -> Sequence[Connection]: ...
 
     async def positions(self) -> Sequence[Position]:
@@ -138,6 +158,9 @@ class Journal(Protocol):
 
     async def sessions(self) -> Sequence[Session]:
         """Those that are not deleted, the one with the latest frame first."""
+
+    async def session(self, session_id: str) -> Session | None:
+        """One of them."""
 
     async def rows(self, session_id: str) -> SessionRows: ...
 
@@ -168,6 +191,12 @@ class Journal(Protocol):
         took and has no receipt for."""
 
     async def command(self, command_id: str) -> CommandState | None: ...
+
+    async def waiting(self) -> frozenset[str]:
+        """Sessions with commands that nobody has taken."""
+
+    async def unanswered(self, session_id: str) -> Sequence[Command]:
+        """Commands without a receipt, taken or not, in the order they were sent."""
 
     # -- upkeep
 

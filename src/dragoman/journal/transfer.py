@@ -37,9 +37,12 @@ from dragoman.journal.entry import (
 )
 from dragoman.journal.store import OWN_CONNECTION, PAGE, Connection, Journal
 from dragoman.record.conversation import Conversation
-from dragoman.wire.messages import UNREADABLE, Message
+from dragoman.record.decisions import decoded
+from dragoman.wire.messages import UNREADABLE, Message, Reply, Request, RequestId
 
 FORMAT = 1
+
+_OPENING = ("session/new", "session/load", "session/resume", "session/fork")
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,6 +67,13 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     folders: tuple[str, ...] = ()
 
 
+class _Opening(msgspec.Struct, frozen=True):
+    """What a request that opens a session says of its workspace; names as on the wire."""
+
+    cwd: str = ""
+    additionalDirectories: tuple[str, ...] = ()  # noqa: N815
+
+
 class Imported(msgspec.Struct, frozen=True):
     """What came of an import: the sessions that are here now, and those that were left out, with the reason."""
 
@@ -73,20 +83,13 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 async def export(journal: Journal, session_id: str | None = None) -> AsyncIterator[bytes]:
-    """Lines, each with its newline."""
+    """Lines, each with its newline. Of one session: it alone, and the connections that it was on."""
     yield _encoded(_Line(dir="journal", format=FORMAT))
-    for connection in await journal.connections():
-        yield _encoded(
-            _Line(
-                dir="connection",
-                id=connection.id,
-                agent=connection.agent,
-                at=connection.at,
-                protocol_version=connection.protocol_version,
-                capabilities=connection.capabilities or msgspec.UNSET,
-                agent_info=connection.agent_info or msgspec.UNSET,
-            )
-        )
+    connections = {connection.id: connection for connection in await journal.connections()}
+    if session_id is None:
+        for connection in connections.values():
+            yield _encoded(_line_of_connection(connection))
+        connections = {}
     for session in await journal.sessions():
         if session_id in (None, session.id):
             yield _encoded(
@@ -103,8 +106,22 @@ async def export(journal: Journal, session_id: str | None = None) -> AsyncIterat
     cursor: Cursor | None = None
     while (page := await journal.read(session_id, after=cursor)).entries:
         for entry in page.entries:
+            if entry.connection_id in connections:  # told once, before its first frame
+                yield _encoded(_line_of_connection(connections.pop(entry.connection_id)))
             yield _encoded(_line_of(entry))
         cursor = page.cursor
+
+
+def _line_of_connection(connection: Connection) -> _Line:
+    return _Line(
+        dir="connection",
+        id=connection.id,
+        agent=connection.agent,
+        at=connection.at,
+        protocol_version=connection.protocol_version,
+        capabilities=connection.capabilities or msgspec.UNSET,
+        agent_info=connection.agent_info or msgspec.UNSET,
+    )
 
 
 def _line_of(entry: Entry) -> _Line:
@@ -170,6 +187,7 @@ class _Import:
         self._numbers: dict[str, int] = {}
         self._conversations: dict[str, Conversation] = {}
         self._recorded: dict[tuple[str, str], str] = {}  # of recordings: the agent's id to ours
+        self._openings: dict[str, dict[RequestId, _Opening]] = {}  # of recordings: requests that open a session
         self.entries: list[Entry] = []
         self.sessions: dict[str, None] = {}
         self.left_out: dict[str, str] = {}
@@ -209,10 +227,12 @@ class _Import:
     def _session(self, line: _Line) -> None:
         if not self._admitted(line.id, line.agent, line.agent_session_id) or self._trusted:
             return  # trusted: its own frames say so
-        self._opened(line, line.id, line.agent, line.agent_session_id)
+        opened = notes.SessionOpened(
+            agent=line.agent, cwd=line.cwd, agent_session_id=line.agent_session_id, folders=line.folders
+        )
+        self._opened(line, line.id, opened)
 
-    def _opened(self, line: _Line, session_id: str, agent: str, agent_session_id: str) -> None:
-        opened = notes.SessionOpened(agent=agent, cwd=line.cwd, agent_session_id=agent_session_id, folders=line.folders)
+    def _opened(self, line: _Line, session_id: str, opened: notes.SessionOpened) -> None:
         note = notes.write(opened)
         self._put(line, "host", note.method, session_id, note.line)
 
@@ -242,17 +262,32 @@ class _Import:
     def _from_recording(self, line: _Line, direction: str, frame: bytes) -> None:
         conversation = self._conversations.setdefault(line.connection, Conversation())
         for heard in conversation.read("in" if direction == "in" else "out", frame):
+            message: Message = heard.message
+            if isinstance(message, Request) and message.method in _OPENING:
+                asked = decoded(message.params, _Opening) or _Opening()
+                self._openings.setdefault(line.connection, {})[message.id] = asked
             session_id = None
             if heard.session_id is not None:
                 session_id = self._recorded.get((line.connection, heard.session_id))
                 if session_id is None:
                     session_id = self._recorded[line.connection, heard.session_id] = self._new_id()
                     if self._admitted(session_id, self._agent, heard.session_id):
-                        self._opened(line, session_id, self._agent, heard.session_id)
+                        self._opened(line, session_id, self._opening_of(line, message, heard.session_id))
                 if session_id not in self.sessions:
                     continue
-            message: Message = heard.message
             self._put(line, "import", kind_of(message), session_id, frame_of(message))
+
+    def _opening_of(self, line: _Line, message: Message, agent_session_id: str) -> notes.SessionOpened:
+        """By the request that it is, or answers; what comes before the answer is of the latest one."""
+        asked = self._openings.get(line.connection, {})
+        named = asked.get(message.id) if isinstance(message, Request | Reply) else None
+        opening = named or next(reversed(asked.values()), _Opening())
+        return notes.SessionOpened(
+            agent=self._agent,
+            cwd=opening.cwd,
+            agent_session_id=agent_session_id,
+            folders=(opening.cwd, *opening.additionalDirectories) if opening.cwd else (),
+        )
 
     def _put(self, line: _Line, origin: Origin, kind: str, session_id: str | None, frame: bytes) -> None:
         connection_id = self._connection(line)

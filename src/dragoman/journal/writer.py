@@ -1,8 +1,9 @@
 """The one writer of a process: a thread that commits what was gathered while it committed what came before.
 
 No timer: with little to do each job is a commit of its own, in a burst hundreds share one. Jobs are done in the order
-in which they were given. One that raises leaves nothing behind and harms no other; when the file itself fails, all of
-that commit fail, and nothing of them is written.
+in which they were given. One that raises leaves nothing behind and harms no other: all of that commit are then taken
+back and run once more, each by itself. When the file itself fails, all of that commit fail, and nothing of them is
+written.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
@@ -29,9 +31,10 @@ _THE_JOBS_OWN: Final = (
 
 
 class _Job(Generic[T]):
-    def __init__(self, run: Callable[[], T], alone: bool) -> None:
+    def __init__(self, run: Callable[[], T], alone: bool, then: Callable[[T], None] | None) -> None:
         self.run = run
         self.alone = alone  # without a transaction around it
+        self.then = then
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.result: T | None = None
@@ -39,6 +42,8 @@ class _Job(Generic[T]):
 
     def tell(self) -> None:
         """In the job's own loop."""
+        if self.problem is None and self.then is not None:
+            self.then(self.result)  # type: ignore[arg-type]  # T may be None itself
         if self.future.done():
             return  # whoever waited has gone; what was written stays
         if self.problem is not None:
@@ -50,6 +55,10 @@ class _Job(Generic[T]):
 # Seconds without a job after which there is time for upkeep. Between the batches of a burst there are a few
 # milliseconds.
 _QUIET: Final = 0.1
+
+
+# Commits whose times are kept until someone takes them: some seconds of a burst.
+_TIMES: Final = 10_000
 
 
 class Writer:
@@ -71,24 +80,33 @@ class Writer:
         self._when_quiet = when_quiet
         self._worked = False  # since the last quiet moment
         self._jobs: deque[_Job[Any]] = deque()
+        self.times: deque[float] = deque(maxlen=_TIMES)  # seconds of the last commits, for who measures them
         self._wanted = threading.Condition()
         self._closing = False
         # A daemon: a program that forgets to close must still be able to end. What was awaited is committed.
         self._thread = threading.Thread(target=self._work, name="dragoman journal", daemon=True)
         self._thread.start()
 
-    async def do(self, run: Callable[[], T], *, alone: bool = False) -> T:
+    async def do(self, run: Callable[[], T], *, alone: bool = False, then: Callable[[T], None] | None = None) -> T:
         """Runs it in the thread, within a transaction unless `alone`; returns when that is committed.
 
-        Who is cancelled while waiting does not stop it: it may or may not be committed then.
+        It may be run twice, the first time in vain: it has to leave nothing behind but in the file.
+
+        Who is cancelled while waiting does not stop it: it may or may not be committed then. `then` is called where it
+        is, in the loop, in the order of the commits.
         """
-        job = _Job(run, alone)
+        job = _Job(run, alone, then)
         with self._wanted:
             if self._closing:
                 raise JournalClosed(f"the journal {self._path} is closed")
             self._jobs.append(job)
             self._wanted.notify()
         return await job.future
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that wait for the thread."""
+        return len(self._jobs)
 
     def close(self) -> None:
         """Blocks until what was given is done."""
@@ -109,7 +127,9 @@ class Writer:
             if jobs[0].alone:
                 self._run_alone(jobs[0])
             else:
+                began = time.perf_counter()
                 self._commit(jobs)
+                self.times.append(time.perf_counter() - began)
             self._tell(jobs)
 
     def _next(self) -> list[_Job[Any]] | None:
@@ -128,8 +148,12 @@ class Writer:
     def _commit(self, jobs: list[_Job[Any]]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                self._run(job)
+            if not self._run_together(jobs):
+                self._connection.execute("ROLLBACK")
+                self._after_rollback()
+                self._connection.execute("BEGIN IMMEDIATE")
+                for job in jobs:
+                    self._run_apart(job)
             self._connection.execute("COMMIT")
         except sqlite3.Error as problem:
             for job in jobs:
@@ -143,7 +167,22 @@ class Writer:
         else:
             self._after_commit()
 
-    def _run(self, job: _Job[Any]) -> None:
+    def _run_together(self, jobs: list[_Job[Any]]) -> bool:
+        """False when one raised: nobody knows then what it left behind.
+
+        Nearly always none does. A savepoint for each would keep a copy of every page that it changes, and at each one
+        the index for search is written out.
+        """
+        for job in jobs:
+            try:
+                job.result = job.run()
+            except Exception as problem:
+                if isinstance(problem, sqlite3.Error) and not isinstance(problem, _THE_JOBS_OWN):
+                    raise
+                return False
+        return True
+
+    def _run_apart(self, job: _Job[Any]) -> None:
         self._connection.execute("SAVEPOINT job")
         try:
             job.result = job.run()

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from dragoman.record import rows
+from dragoman.record import notes, rows
 
 
 class RunStarted(msgspec.Struct, frozen=True, gc=False):
@@ -121,6 +121,12 @@ class SettingsChanged(msgspec.Struct, frozen=True, gc=False):
     kind: str
 
 
+class HistoryDiffers(msgspec.Struct, frozen=True, gc=False):
+    """What the agent told again is not what is kept."""
+
+    differs: notes.HistoryDiffers
+
+
 class OtherUpdate(msgspec.Struct, frozen=True, gc=False):
     """Something that is kept and passed on, and changes no row."""
 
@@ -153,6 +159,7 @@ Fact: TypeAlias = (
     | QuestionAnswered
     | QuestionCompleted
     | SettingsChanged
+    | HistoryDiffers
     | OtherUpdate
     | RunEnded
 )

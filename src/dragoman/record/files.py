@@ -99,6 +99,18 @@ class FileCalls(dict[str, rows.FileCall]):
         self[row.id] = row
         return (FileCallEnded(row),)
 
+    def cut(self, run_id: str, reason: str, time: float) -> list[Fact]:
+        """The run was cut: what it asked for is not done."""
+        facts: list[Fact] = []
+        for request_id, row_id in list(self._waiting.items()):
+            if self[row_id].run_id == run_id:
+                del self._waiting[request_id]
+                self._texts.pop(request_id, None)
+                row = msgspec.structs.replace(self[row_id], status="cancelled", error=reason, ended_time=time)
+                self[row_id] = row
+                facts.append(FileCallEnded(row))
+        return facts
+
     def _changed(self, row: rows.FileCall) -> Sequence[Fact]:
         self[row.id] = row
         return (FileCallChanged(row),)

@@ -15,6 +15,7 @@ from dragoman.record import notes, rows, settings
 from dragoman.record.decisions import Where, decoded
 from dragoman.record.facts import (
     Fact,
+    HistoryDiffers,
     OtherUpdate,
     PermissionResolved,
     PlanChanged,
@@ -49,6 +50,7 @@ class SessionFold:
         self.settings: dict[str, rows.Setting] = {}
         self.usage = rows.Usage()
         self.title: str | None = None
+        self.differs: notes.HistoryDiffers | None = None  # how the agent told it when it last told it otherwise
         self.runs = Runs()
         self.sub_agents: dict[str, rows.SubAgent] = {}
         self._requests = Requests()
@@ -369,7 +371,13 @@ class SessionFold:
                 self.runs.announced(prompt)
             case notes.RunCut() as cut:
                 run = self.runs.cut(cut, time, self.usage)
-                return [*self.messages.ended(), RunEnded(run)] if run is not None else _NOTHING
+                if run is None:
+                    return _NOTHING
+                left = self._requests.cut(run.id, cut.reason, time)
+                return [*self.messages.ended(), *left, RunEnded(run)]
+            case notes.HistoryDiffers() as differs:
+                self.differs = differs
+                return (HistoryDiffers(differs),)
             case None:
                 pass
             case note:

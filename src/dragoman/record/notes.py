@@ -81,7 +81,23 @@ class RunCut(msgspec.Struct, frozen=True):
     reason: str
 
 
-Note: TypeAlias = Prompt | Decision | Asked | File | TerminalExited | RunCut
+class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How each begins: as it is kept here, and as the agent tells it. Empty where there is none."""
+
+    what: Literal["prompt", "answer", "tool_calls"]
+    here: str = ""
+    told: str = ""
+    run_id: str | None = None  # the run it is about, or that came before
+
+
+class HistoryDiffers(msgspec.Struct, frozen=True):
+    """What the agent told again of an earlier time is not what is kept of it. Found by `record.retold`."""
+
+    differences: tuple[Difference, ...]  # the first of them
+    count: int  # of all
+
+
+Note: TypeAlias = Prompt | Decision | Asked | File | TerminalExited | RunCut | HistoryDiffers
 
 _TYPES: dict[str, type[Note]] = {
     "_dragoman/prompt": Prompt,
@@ -90,6 +106,7 @@ _TYPES: dict[str, type[Note]] = {
     "_dragoman/file": File,
     "_dragoman/terminal_exited": TerminalExited,
     "_dragoman/run_cut": RunCut,
+    "_dragoman/history_differs": HistoryDiffers,
 }
 _METHODS = {type_: method for method, type_ in _TYPES.items()}
 

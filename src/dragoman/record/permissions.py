@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.record import notes, rows
 from dragoman.record.decisions import decoded, with_decision
-from dragoman.record.facts import PermissionRequested, PermissionResolved
+from dragoman.record.facts import Fact, PermissionRequested, PermissionResolved
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import Reply, RequestId
 
@@ -61,6 +61,16 @@ class Permissions(dict[str, rows.Permission]):
                 return self._resolved(row, time, "cancelled", None, decision)
             case None:
                 return self._resolved(row, time, "failed", None, decision)
+
+    def cut(self, run_id: str, reason: str, time: float) -> list[Fact]:
+        """The run was cut: what it asked will have no answer."""
+        facts: list[Fact] = []
+        for row_id in list(self._waiting.values()):
+            if self[row_id].run_id == run_id:
+                row = self._resolved(self[row_id], time, "cancelled", None, None).permission
+                row = self[row_id] = msgspec.structs.replace(row, decided_by="cancel", reason=reason)
+                facts.append(PermissionResolved(row))
+        return facts
 
     def _waits(self, request_id: RequestId) -> rows.Permission | None:
         return self.get(self._waiting.get(request_id, ""))

@@ -63,6 +63,18 @@ class Questions(dict[str, rows.Question]):
         self[row.id] = row
         return (QuestionAnswered(row),)
 
+    def cut(self, run_id: str, reason: str, time: float) -> list[Fact]:
+        """The run was cut: what it asked will have no answer."""
+        facts: list[Fact] = []
+        for request_id, row_id in list(self._waiting.items()):
+            if self[row_id].run_id == run_id:
+                del self._waiting[request_id]
+                row = self[row_id] = msgspec.structs.replace(
+                    self[row_id], action="cancel", answered_time=time, decided_by="cancel", reason=reason
+                )
+                facts.append(QuestionAnswered(row))
+        return facts
+
     def completed(self, message: Notification, time: float) -> Sequence[Fact] | None:
         """`elicitation/complete`; None where nothing of that id was asked here, or it is complete already."""
         told = decoded(message.params, acp.CompleteElicitationNotification)

@@ -93,6 +93,11 @@ class Requests:
             facts.extend(part.answered(reply, decision, time))
         return facts
 
+    def cut(self, run_id: str, reason: str, time: float) -> list[Fact]:
+        """The run was cut: what it left without an answer is closed, and says why."""
+        parts = (self.permissions, self.files, self.terminals, self.questions)
+        return [fact for part in parts for fact in part.cut(run_id, reason, time)]
+
     def _question(self, where: Where, asked: notes.Asked) -> rows.Permission:
         """A question of ours, with what it is about."""
         content: tuple[acp.ToolCallContent, ...] = ()

@@ -204,6 +204,7 @@ class Question(Decided, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     time: float
+    position: int = 0  # of the frame that began it: orders it among the session's other rows
     status: RunStatus = "running"
     stop_reason: str | None = None
     error: RpcError | None = None

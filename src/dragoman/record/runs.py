@@ -32,7 +32,7 @@ class Runs(dict[str, rows.Run]):
     def started(self, position: int, time: float, request: Request) -> tuple[rows.Run, Sequence[acp.ContentBlock]]:
         """The run that a `session/prompt` begins, and the user's own words."""
         announced, self._announced = self._announced, None
-        run = rows.Run(id=announced.run_id if announced else f"run-{position}", time=time)
+        run = rows.Run(id=announced.run_id if announced else f"run-{position}", time=time, position=position)
         self[run.id] = run
         self._prompts[request.id] = run.id
         self.current_id = run.id

@@ -120,6 +120,20 @@ class Terminals(dict[str, rows.Terminal]):
         row = self[row.id] = msgspec.structs.replace(row, status="running", terminal_id=answer.terminal_id)
         return (TerminalStarted(row), *(self.exited(early, time) if early is not None else ()))
 
+    def cut(self, run_id: str, reason: str, time: float) -> list[Fact]:
+        """The run was cut: what waited is not run, and what ran was ended with the agent."""
+        facts: list[Fact] = []
+        for request_id, row_id in list(self._waiting.items()):
+            if self[row_id].run_id == run_id:
+                del self._waiting[request_id]
+                row = msgspec.structs.replace(self[row_id], status="cancelled", error=reason, ended_time=time)
+                self[row_id] = row
+                facts.append(TerminalRefused(row))
+        for row in [row for row in self.values() if row.run_id == run_id and row.status == "running"]:
+            self._ending.setdefault(row.id, "killed")
+            facts.append(self._ended(row, time))
+        return facts
+
     def exited(self, note: notes.TerminalExited, time: float) -> Sequence[Fact]:
         row = self.by_terminal_id(note.terminal_id)
         if row is None:

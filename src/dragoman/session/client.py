@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from dragoman.session.keeping import Keeper
 
 Agent = str | AgentSpec | Sequence[str]
+
+# How a session goes on: in the way that the agent can; by `session/load`; or with an agent that remembers nothing.
+Continuing: TypeAlias = Literal["resume", "load", "anew"]
 
 
 class OwnedSession(Session):
@@ -101,20 +104,32 @@ class LocalClient:
         self._on_diagnostic = on_diagnostic
         self._sessions: list[Session] = []
 
-    async def open(self, agent: Agent | None, config: SessionConfig) -> Session:
+    async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Session:
         runtime = self._runtime(self.spec_of(agent), config)
-        return await self._opened(runtime, lambda: runtime.open_session(config))
+        return await self._opened(runtime, lambda: runtime.open_session(config, session_id))
 
     async def resume(
         self,
         handle: SessionHandle | str | bytes | Mapping[str, object],
         config: SessionConfig | None = None,
+        how: Continuing = "resume",
     ) -> Session:
         known = read_handle(handle)
         self._check_secrets(known)
         given = config or config_of_handle(known)
         runtime = self._runtime(self.spec_of_handle(known), given)
-        return await self._opened(runtime, lambda: runtime.resume_session(known, given))
+        match how:
+            case "resume":
+                return await self._opened(runtime, lambda: runtime.resume_session(known, given))
+            case "load":
+                return await self._opened(runtime, lambda: runtime.load_session(known, given))
+            case "anew":
+                return await self._opened(runtime, lambda: runtime.open_session(given, known.session_id))
+
+    async def fork(self, spec: AgentSpec, agent_session_id: str, config: SessionConfig, session_id: str) -> Session:
+        """A session that begins with all that another one of the agent's knows, in a process of its own."""
+        runtime = self._runtime(spec, config)
+        return await self._opened(runtime, lambda: runtime.fork_of(agent_session_id, config, session_id))
 
     async def close(self) -> None:
         sessions, self._sessions = self._sessions, []
@@ -229,6 +244,7 @@ def open_session(
     env: Mapping[str, str | None] | None = None,
     headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    session_id: str | None = None,
     keeper: Keeper | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
@@ -262,7 +278,7 @@ def open_session(
             mcp_servers=tuple(mcp_servers),
             system_prompt=system_prompt,
         )
-        return await client.open(agent, config)
+        return await client.open(agent, config, session_id)
 
     return Opening(open_it)
 
@@ -278,13 +294,15 @@ def resume_session(
     env: Mapping[str, str | None] | None = None,
     headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    how: Continuing = "resume",
     keeper: Keeper | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
     """The session of `Session.snapshot()`, in a new process. Await it, or use it with `async with`.
 
     What the snapshot left out because it is secret (`handle.secrets`) is passed again here; `mcp_servers`
-    join those that it kept.
+    join those that it kept. `how`: "resume" as the agent can, "load" by having it tell its history again, "anew" with
+    an agent that remembers nothing.
     """
 
     async def open_it() -> Session:
@@ -297,7 +315,7 @@ def resume_session(
             on_question=on_question,
             on_event=on_event,
         )
-        return await client.resume(known, config)
+        return await client.resume(known, config, how)
 
     return Opening(open_it)
 

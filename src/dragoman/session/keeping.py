@@ -42,6 +42,10 @@ class Keeper:
     def __init__(self, journal: Journal, process: Process, alive: Callable[[Process], bool]) -> None:
         self.journal = journal
         self.process = process
+        self.epochs: dict[str, int] = {}  # of the sessions that are ours: under which claim
+        # Told of each session that an agent has opened, and of its end here.
+        self.on_opened: Callable[[Session], None] | None = None
+        self.on_left: Callable[[Session], None] | None = None
         self._alive = alive
 
     async def connect(self, agent: str, secrets: Mapping[str, str]) -> Kept:
@@ -52,9 +56,11 @@ class Keeper:
     async def take(self, session_id: str) -> tuple[SessionRecord, int]:
         """The session, new or known, for this process alone. `NotTheOwner` where a living process has it."""
         epoch = await self.journal.claim(session_id, self.process.id, alive=self._alive)
+        self.epochs[session_id] = epoch
         return await load(self.journal, session_id), epoch
 
     async def let_go(self, session_id: str) -> None:
+        self.epochs.pop(session_id, None)
         await self.journal.release(session_id, self.process.id)
 
 
@@ -106,12 +112,16 @@ class Kept:
             handle=session.snapshot().to_json(),
         )
         session.record("host", notes.write(opened), time.time())
+        if self._keeper.on_opened is not None and not session.closed:
+            self._keeper.on_opened(session)
 
     async def leave(self, session: Session) -> None:
         """All of it is committed, and another process may have it."""
         await self.flush()
         self._recorder.forget(session.id)
         self._sessions.pop(session.id, None)
+        if self._keeper.on_left is not None:
+            self._keeper.on_left(session)
         await self._keeper.let_go(session.id)
 
     def add(self, origin: Origin, message: Message, at: float, session_id: str | None) -> None:

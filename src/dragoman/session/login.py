@@ -19,6 +19,7 @@ import msgspec
 from dragoman.errors import AuthenticationRequired, InputError, InvalidFrame, StartError
 from dragoman.host.question.question import OnQuestion
 from dragoman.proc.environment import agent_environment, resolve
+from dragoman.session.capabilities import Capabilities
 from dragoman.session.client import Agent, LocalClient
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.foreground import run_in_foreground
@@ -67,6 +68,10 @@ class Login:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._runtime.close()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._runtime.capabilities()
 
     async def log_out(self) -> None:
         """Raises `CapabilityMissing` where the agent cannot."""

@@ -57,6 +57,7 @@ class Router:
         self._opening: dict[RequestId, Session] = {}
         self._early: dict[str, list[tuple[Update, float]]] = {}
         self._early_bytes = 0
+        self._names: set[str] = set()  # that sessions have, or had, on this connection
         self._woken = asyncio.Event()
         self._weight = 0  # bytes of large messages since nothing waited to be iterated
         self.kept: Kept | None = None  # where frames go before anyone is told of them
@@ -95,6 +96,7 @@ class Router:
         self.release(session)  # an agent may go on under another id when a session is resumed
         session.agent_session_id = agent_session_id
         self.sessions[agent_session_id] = session
+        self._names.add(agent_session_id)
         for update, at in self._early.pop(agent_session_id, ()):
             session.heard(update, at)
 
@@ -178,13 +180,24 @@ class Router:
         return failure
 
     def _unclaimed(self, update: Update, at: float) -> None:
-        if self._opening and self._early_bytes + len(update.line) <= EARLY_BYTES:
+        opening = self._spoken_of(update.session_id)
+        if opening is not None:
+            opening.heard(update, at)
+        elif self._opening and self._early_bytes + len(update.line) <= EARLY_BYTES:
             self._early.setdefault(update.session_id, []).append((update, at))
             self._early_bytes += len(update.line)
         else:
             self._keep("agent", update, at)
             text = f"an update for session {update.session_id!r}, which is not open here"
             self._diagnostics.add(at, "stray", text)
+
+    def _spoken_of(self, name: str) -> Session | None:
+        """With a journal: the session that is being opened, where a new name can be no other's. What is said of it is
+        then kept at once, in the order of the wire, and not when the answer has told its name."""
+        if self.kept is None or len(self._opening) != 1 or name in self._names or self._active_runs():
+            return None
+        [session] = self._opening.values()
+        return None if session.agent_session_id else session
 
     # -- backpressure
 

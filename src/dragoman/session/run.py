@@ -14,18 +14,16 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 from dragoman.errors import DeadlineExceeded, DragomanError, IdleLimitExceeded, InputError, LimitExceeded
 from dragoman.host.policy.rules import Rule
 from dragoman.record import rows
+from dragoman.record.fold import SessionFold
 from dragoman.session.idle import IdleWatch
 from dragoman.session.result import RunOutcome, RunResult, failure_of
 from dragoman.views import events
 from dragoman.views.events import Event, texts
-
-if TYPE_CHECKING:
-    from dragoman.session.session import Session
 
 # Events that may wait for a program that iterates slowly; each stands for one frame of the agent.
 HIGH_WATER = 8192
@@ -35,10 +33,30 @@ LOW_WATER = 2048
 CANCEL_WATER = 16 * HIGH_WATER
 
 
+class Owner(Protocol):
+    """The session of a run, as far as the run has to do with it: one with a process here, or one on a server."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def fold(self) -> SessionFold: ...
+    @property
+    def agent_name(self) -> str: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def at_work(self) -> bool: ...
+    def cancel_run(self, run: Run) -> None: ...
+    def wake_reader(self) -> None: ...
+    def emit(self, run: Run | None, event: Event) -> None: ...
+    def stderr_tail(self) -> str: ...
+    def explained(self, failure: DragomanError) -> DragomanError: ...
+
+
 class Run:
     def __init__(
         self,
-        session: Session,
+        session: Owner,
         run_id: str,
         *,
         deadline: float | None,

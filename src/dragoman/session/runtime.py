@@ -200,10 +200,13 @@ class AgentRuntime:
         self.capabilities().require("logout", "log out")
         await self.request("logout", acp.LogoutRequest())
 
-    async def open_session(self, config: SessionConfig) -> Session:
-        """A new session. Its model, mode and options are set before it is handed out."""
+    async def open_session(self, config: SessionConfig, session_id: str | None = None) -> Session:
+        """A new session. Its model, mode and options are set before it is handed out.
+
+        `session_id` is our id for it. One that the journal knows goes on with an agent that remembers nothing of it.
+        """
         params = request_new(config, self.capabilities())
-        session = await self._session(new_id(), config)
+        session = await self._session(session_id or new_id(), config)
         await self._open("session/new", params, session)
         if params.system_prompt is not None:
             session.system_prompt_told()
@@ -228,11 +231,18 @@ class AgentRuntime:
 
     async def fork_session(self, session: Session) -> Session:
         """A second session that begins with all that this one knows."""
+        fork = await self.fork_of(session.agent_session_id, session.config)
+        if session.snapshot().system_prompt_told:
+            fork.system_prompt_told()
+        return fork
+
+    async def fork_of(self, agent_session_id: str, config: SessionConfig, session_id: str | None = None) -> Session:
+        """The same of a session that the agent knows by its own id, whether or not it is open here."""
         self.capabilities().require("fork", "fork a session")
-        fork = await self._session(new_id(), session.config)
-        params = request_known("session/fork", session.agent_session_id, session.config, self.capabilities())
+        fork = await self._session(session_id or new_id(), config)
+        params = request_known("session/fork", agent_session_id, config, self.capabilities())
         await self._open("session/fork", params, fork)
-        if params.system_prompt is not None or session.snapshot().system_prompt_told:
+        if params.system_prompt is not None:
             fork.system_prompt_told()
         return fork
 
@@ -323,8 +333,8 @@ class AgentRuntime:
                 guidance="Use the session that is open, or close it first.",
             )
         session = await self._session(handle.session_id, config)
-        if method == "session/load":
-            session.replays()
+        # Resuming is not to replay, but some agents do (nanocoder).
+        session.replays(all_of_it=method == "session/load")
         self._router.bind(session, handle.agent_session_id)  # before it is asked for: what it replays is its own
         await self._open(method, params, session)
         if params.system_prompt is not None or handle.system_prompt_told:

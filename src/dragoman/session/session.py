@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 import uuid
 from collections import deque
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
 from dragoman.host.permission import Reply as PermissionReply
+from dragoman.host.policy.remembered import Derived
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import Direction, SessionFold
+from dragoman.record.retold import Retold
 from dragoman.session import hooks, settings
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
@@ -32,7 +35,7 @@ from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.snapshot import handle_of
-from dragoman.session.spec import SessionConfig, rules_of
+from dragoman.session.spec import AgentSpec, SessionConfig, rules_of
 from dragoman.views import events
 from dragoman.views.events import AssistantDelta, Event
 from dragoman.views.told import event_of
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 _ORIGINS: Final[dict[Direction, Origin]] = {"in": "agent", "out": "client", "host": "host"}
 
 logger = logging.getLogger(__name__)
+
+_RUN_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 class Session:
@@ -90,7 +95,10 @@ class Session:
         )
         self._kept = runtime.kept
         self._said_in: deque[Run | None] = deque()  # of frames that are not told yet: the run they were said in
+        self._awaited: dict[int, asyncio.Future[None]] = {}  # notes that someone wants to know kept
         self._replaying = False  # what the agent says now, it said before
+        self._retold: Retold | None = None  # what it told again of what we have
+        self._tells_all = False  # it has to tell all of it again
         if self._kept is not None:
             self._kept.join(self)
         self._position = 0
@@ -101,6 +109,7 @@ class Session:
         self._escalation: asyncio.Task[None] | None = None
         self._unsaid_system_prompt = config.system_prompt  # goes with the first prompt where the agent takes none
         self._failure: DragomanError | None = None
+        self.when_lost: Callable[[], None] | None = None  # called when the agent is gone
         self._closed = False
         self._close = Once(self._let_go, f"close session {session_id}")
 
@@ -183,6 +192,17 @@ class Session:
             self._queue.append((run, blocks))
         return run
 
+    def begin(self, prompt: Input, *, run_id: str | None = None) -> Run:
+        """A run that begins now, under an id that the caller may choose. `SessionBusy` where another one goes on."""
+        self._check_open()
+        if self._active is not None:
+            raise SessionBusy(f"session {self.id} is busy with run {self._active.id}")
+        if run_id is not None and (not _RUN_ID.fullmatch(run_id) or run_id in self.fold.runs):
+            raise InputError(f"{run_id!r} cannot be the id of a new run", guidance="Leave it out, and one is chosen.")
+        run = Run(self, run_id or new_id(), deadline=None, idle_limit=None, heartbeat=None)
+        self._begin(run, assemble(prompt, self.capabilities()))
+        return run
+
     async def cancel(self) -> None:
         """Cancels the active run, and what is queued behind it; returns when the agent has stopped."""
         queued = [run for run, _ in self._queue]
@@ -239,15 +259,25 @@ class Session:
         self._check_open()
         await settings.set_option(self._runtime, self, option_id, value)
 
-    def answer_permission(self, permission_id: str, reply: PermissionReply) -> bool:
+    def answer_permission(
+        self, permission_id: str, reply: PermissionReply, *, by: Literal["person", "callback"] = "person"
+    ) -> bool:
         """Answers a `permission.requested` event by its id, as `on_permission` would; the first answer counts.
 
-        False: it has its answer already, or was withdrawn, and this one gains nothing.
+        `by` tells who decided it: a person, or a program. False: it has its answer already, or was withdrawn, and this
+        one gains nothing.
         """
         row = self.fold.permissions.get(permission_id)
         if row is None:
             raise InputError(f"session {self.id} was never asked {permission_id!r}")
-        return row.outcome == "pending" and self._host.answer(row.request_id, reply)
+        return row.outcome == "pending" and self._host.answer(row.request_id, reply, by)
+
+    def preview(self, permission_id: str, *, allowed: bool) -> Derived:
+        """The rules that an answer for good to a permission request would become; none, and why, where it cannot."""
+        row = self.fold.permissions.get(permission_id)
+        if row is None:
+            raise InputError(f"session {self.id} was never asked {permission_id!r}")
+        return self._host.preview(row.request_id, allowed=allowed)
 
     def terminal(self, terminal_id: str) -> Terminal | None:
         """A command that runs, or ran, for the agent: to follow what it writes. None where it is not ours, or gone."""
@@ -270,6 +300,8 @@ class Session:
             await self._host.close()
             await self._runtime.forget(self)
             if self._kept is not None:
+                if (differs := self._otherwise()) is not None:
+                    self.note(differs)
                 self._kept.opened(self)  # as it is now: that is how it can be continued
                 await self._kept.leave(self)
 
@@ -291,6 +323,7 @@ class Session:
 
     def _begin(self, run: Run, blocks: tuple[acp.ContentBlock, ...]) -> None:
         said = blocks
+        differs = self._otherwise()
         if self._unsaid_system_prompt is not None:
             blocks = (acp.TextContent(text=self._unsaid_system_prompt), *blocks)
         self._active = run
@@ -307,6 +340,8 @@ class Session:
                 raise InputError(f"the prompt cannot be written as JSON: {problem}") from problem
             raise
         self._unsaid_system_prompt = None
+        if differs is not None:
+            self.note(differs)
         run.sent()
 
     def _begin_next(self) -> None:
@@ -351,6 +386,8 @@ class Session:
     def heard(self, update: Update, at: float) -> None:
         """One update: the path that is taken a hundred thousand times, and written for it."""
         if self._kept is not None:
+            if self._retold is not None:
+                self._retold.hear(update.update)
             self._keep("replay" if self._replaying else "agent", update, at)
             return
         self._position = position = self._position + 1
@@ -368,9 +405,19 @@ class Session:
                 return
         self._tell(self.fold.update(position, at, update.update), at, update.line, run)
 
-    def replays(self) -> None:
-        """The agent is about to tell its history again, and may go on with that until the next prompt."""
+    def replays(self, *, all_of_it: bool) -> None:
+        """The agent is about to tell its history again, or may do so, and go on with that until the next prompt."""
         self._replaying = True
+        self._tells_all = all_of_it
+        if self._kept is not None and (self.fold.messages or len(self.fold.tool_calls)):
+            self._retold = Retold()
+
+    def _otherwise(self) -> notes.HistoryDiffers | None:
+        """How what the agent told again differs from what we have; asked once, when it cannot go on with it."""
+        retold, self._retold = self._retold, None
+        if retold is None or not (self._tells_all or retold.turns):
+            return None
+        return retold.differs_from(self.fold)
 
     def system_prompt_told(self) -> None:
         """The agent has it already, by a request of its own or from an earlier run."""
@@ -385,6 +432,17 @@ class Session:
         self._position += 1
         self._changed(direction, message, at, self.fold.apply(self._position, at, direction, message), self._active)
 
+    def recorded(self, message: Notification) -> asyncio.Future[None]:
+        """Records a note of ours, now; the future is done when it is kept for good, or says why it cannot be."""
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._kept is None:
+            kept.set_result(None)
+        else:
+            self._awaited[id(message)] = kept
+            kept.add_done_callback(lambda _: self._awaited.pop(id(message), None))  # and with it the note lives on
+        self.record("host", message, time.time())
+        return kept
+
     def _keep(self, origin: Origin, message: Message, at: float) -> None:
         """Whoever is to be told of it is told by `told`, once it is kept for good."""
         assert self._kept is not None
@@ -395,6 +453,8 @@ class Session:
     def told(self, origin: Origin, message: Message, at: float, changed: Sequence[facts.Fact]) -> None:
         """A frame is kept, and this is what it changed."""
         run = self._said_in.popleft()
+        if self._awaited and (kept := self._awaited.get(id(message))) is not None and not kept.done():
+            kept.set_result(None)
         if run is not None and run.done:
             run = None  # it ended in the same breath
         if run is not None and run.heartbeat is not None and type(message) is Update:
@@ -412,11 +472,12 @@ class Session:
         self._tell(changed, at, getattr(message, "line", None), run)
 
     def _tell(self, changed: Sequence[facts.Fact], at: float, line: bytes | None, run: Run | None) -> None:
+        wanted = self._on_event is not None or (run is not None and run.wants_events)
         for fact in changed:
             if isinstance(fact, facts.RunEnded):
                 self._run_ended(fact.run)
                 run = None
-            else:
+            elif wanted:
                 event = event_of(fact, at, self.id, run.id if run else None, line)
                 if event is not None:
                     self.emit(run, event)
@@ -471,6 +532,12 @@ class Session:
         queued, self._queue = self._queue, deque()
         for waiting, _ in queued:
             waiting.lost(fresh(failure), now)
+        if self._kept is not None and self._kept.problem is not None:
+            for kept in self._awaited.values():
+                if not kept.done():
+                    kept.set_exception(self._kept.problem)
+        if self.when_lost is not None:
+            self._call(self.when_lost)
 
     def note(self, note: notes.Note) -> None:
         """What the host did, or decided: a part of the conversation like any frame."""
@@ -497,6 +564,11 @@ class Session:
         if self.calls_of_ours or self._serving or self._active is None or self._runtime.reader_held:
             return True
         return self.fold.tool_calls.any_unfinished
+
+    @property
+    def spec(self) -> AgentSpec:
+        """Of the agent that it is with."""
+        return self._runtime.spec
 
     def stderr_tail(self) -> str:
         return self._runtime.stderr_tail()

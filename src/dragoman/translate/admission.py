@@ -1,7 +1,7 @@
 """Which conversations of a transcript may come in: one conversation is one session, and what was deleted stays so.
 
-Sessions are matched by the agent's own id, which is the transcript's. A sub-agent goes the way of the session that
-began it: where Dragoman ran that, it heard of the sub-agent's work too.
+Sessions are matched by the agent's own id, which is the transcript's, and by those that it had before. A sub-agent goes
+the way of the session that began it: where Dragoman ran that, it heard of the sub-agent's work too.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ class Admission(msgspec.Struct, frozen=True):
 async def look(journal: Journal, provider: str) -> Admission:
     sessions = await journal.sessions()
     tombstones = await journal.tombstones()
-    named = [one for one in sessions if one.agent_session_id]
+    names = [(name, one.id) for one in sessions for name in (one.agent_session_id, *one.earlier_ids) if name]
     return Admission(
-        live=frozenset(
-            one.agent_session_id for one in named if session_id_of(provider, one.agent_session_id) != one.id
-        ),
+        live=frozenset(name for name, session_id in names if session_id_of(provider, name) != session_id),
         deleted=frozenset(one.agent_session_id for one in tombstones if one.agent_session_id),
     )

@@ -7,7 +7,6 @@ another id) are this file's own: who keeps several files can tell by `_meta.nati
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -22,6 +21,7 @@ from dragoman.translate.claude_prompts import native
 from dragoman.translate.claude_records import Record
 from dragoman.translate.claude_session import Session
 from dragoman.translate.translator import Frame, Translator
+from dragoman.wire.messages import UNREADABLE
 from dragoman.wire.vocabulary import Notice, RunningStateUpdate
 
 # What Claude Code writes down for itself. Known, and nothing of it is the conversation. `api-request-blob` even has
@@ -62,7 +62,7 @@ class ClaudeTranslator:
         self._is_agent = False  # the file is a sub-agent's
         self._sides: dict[str, Session] = {}
         self._chains = Chains()
-        self._seen: set[str] = set()
+        self._seen: set[int] = set()  # hashes of uuids: half their size, and a file may have a million
         self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
         self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
         self._handlers: dict[str, Callable[[Session, Record, bytes], None]] = {
@@ -81,16 +81,19 @@ class ClaudeTranslator:
     # -- lines
 
     def feed(self, line: bytes, position: int) -> Sequence[Frame]:
-        for index, (record, text) in enumerate(lines.records(line, records.decode, records.build)):
-            self._take(Record() if record is None else record, text, f"{position}.{index}")
+        try:
+            record = records.decode(line)
+        except UNREADABLE:
+            for index, (found, text) in enumerate(lines.records(line, records.decode, records.build)):
+                self._take(Record() if found is None else found, text, position, index)
+        else:
+            self._take(record, line, position, 0)
+        if not self._out:
+            return ()
         told, self._out[:] = self._out[:], []
         return told
 
     def finish(self) -> Sequence[Frame]:
-        # On a copy, for the file may grow after all.
-        return copy.deepcopy(self)._finish()
-
-    def _finish(self) -> Sequence[Frame]:
         if self._main is None:
             for record, text in self._early:
                 if record.type not in self._handlers:
@@ -101,13 +104,14 @@ class ClaudeTranslator:
                 session.finish(self._at)
         return self._out
 
-    def _take(self, record: Record, text: bytes, place: str) -> None:
+    def _take(self, record: Record, text: bytes, position: int, index: int) -> None:
         if record.uuid is None:
-            record = msgspec.structs.replace(record, uuid=place) if record.type in _TALK else record
-        elif record.uuid in self._seen:
+            if record.type in _TALK:
+                record = msgspec.structs.replace(record, uuid=f"{position}.{index}")
+        elif (seen := hash(record.uuid)) in self._seen:
             return
         else:
-            self._seen.add(record.uuid)
+            self._seen.add(seen)
         if record.timestamp is not None:
             self._at = lines.seconds(record.timestamp) or self._at
         if record.type in _BOOKKEEPING:
@@ -245,7 +249,7 @@ class ClaudeTranslator:
         """Many a file begins with summaries of other conversations: the last uuid tells whose it is."""
         if record.summary is None:
             return
-        if record.leaf_uuid in self._seen:
+        if hash(record.leaf_uuid) in self._seen:
             session.settings.title(self._at, "summary", record.summary)
         elif record.leaf_uuid is not None:
             self._leaves[record.leaf_uuid] = record.summary

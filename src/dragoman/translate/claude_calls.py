@@ -6,7 +6,7 @@ those that fail are told as calls, or nobody would learn of it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +20,10 @@ from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import Plan as PlanUpdate
 from dragoman.wire.vocabulary import SessionToolCallUpdate, ToolCall, ToolCallStatus
 
+# Of calls that have their result: one object for all of them.
+_NO_INPUT: Final = tools.Input()
+_NO_META: Final[dict[str, Any]] = {}
+
 
 class Call(msgspec.Struct, gc=False):
     id: str  # the tool call's; Claude's own, but where that came again
@@ -29,12 +33,14 @@ class Call(msgspec.Struct, gc=False):
     meta: dict[str, Any]
     told: bool = False  # as a tool call
     under_way: bool = False
+    description: str | None = None
 
     def forget(self) -> None:
         """It has its result. What it was given keeps a whole line of the file in memory, and nobody asks again."""
         self.raw_input = ABSENT
-        self.input = tools.Input(description=self.input.description)
-        self.meta = {}
+        self.description = self.input.description
+        self.input = _NO_INPUT
+        self.meta = _NO_META
 
 
 class Calls:
@@ -100,7 +106,7 @@ class Calls:
     def description_of(self, native_id: str) -> str | None:
         """What a call was said to be for."""
         call = self._calls.get(native_id)
-        return call.input.description if call is not None else None
+        return call.description or call.input.description if call is not None else None
 
     def under_way(self, at: float, native_id: str | None, meta: dict[str, Any]) -> None:
         """There was progress: said once, and only of a call that is told."""

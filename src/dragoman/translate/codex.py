@@ -7,7 +7,6 @@ parent's to tell, and left out here.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -70,10 +69,6 @@ class CodexTranslator:
                 self._take(record, text, position + offset)
 
     def finish(self) -> Sequence[Frame]:
-        # On a copy, for the file may grow after all.
-        return copy.deepcopy(self)._finish()
-
-    def _finish(self) -> Sequence[Frame]:
         where = Where(self._at, None, 0)
         if self._session is None and self._meta is not None:
             self._open_flat()

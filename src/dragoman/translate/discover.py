@@ -43,7 +43,7 @@ def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
     found: list[Transcript | None] = []
     for path in paths:
         if path.is_dir():
-            inside = [one for one in _below(path) if _may_be_transcript(one)]
+            inside = [one for one in _below(path) if may_be_transcript(one)]
             found += [_looked_at(name or "", one) for one in inside if name is None or _is_of(name, one)]
         elif (one := _looked_at(name or "", path)) is not None:
             found.append(one)
@@ -64,7 +64,7 @@ def whose(path: Path) -> str | None:
     return None
 
 
-def _may_be_transcript(path: Path) -> bool:
+def may_be_transcript(path: Path) -> bool:
     """A folder that someone names need not be laid out as the agent's own: any lines of JSON may be a transcript."""
     return path.suffix == ".jsonl" or any(provider(name).reads(path) for name in PROVIDERS)
 

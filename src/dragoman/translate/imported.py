@@ -52,6 +52,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     amounts: Amounts = Amounts()
     unknown: dict[str, int] = {}  # records that nobody knows, by kind
     skipped: str | None = None
+    passing: bool = False  # what kept it out may be over the next time, also where the file stays as it is
     left: int = 0  # bytes of a last line that is half written
 
 

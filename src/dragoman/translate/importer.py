@@ -4,6 +4,8 @@ A file is translated from its beginning, and what the journal has of its session
 that grew, was moved, replaced or copied, or whose import was killed, brings what is new and nothing else. How far it
 was read is committed with what came of it: a file that has not changed since is not opened.
 
+Who follows files while they are written may have some kept at hand: of these only what was added is read.
+
 What a transcript leaves open is ended when nobody has written to it for a while. Should it go on after all, its next
 runs come in as any others.
 """
@@ -13,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -24,6 +27,8 @@ from dragoman.errors import InputError
 from dragoman.journal.errors import NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.store import Journal, Position
 from dragoman.translate.admission import DELETED, Admission, look
+from dragoman.translate.apart import Apart, Commit, Done
+from dragoman.translate.at_hand import AtHand
 from dragoman.translate.discover import Transcript, whose
 from dragoman.translate.imported import ImportedFile
 from dragoman.translate.intake import Intake, Seen
@@ -33,22 +38,145 @@ from dragoman.translate.translator import PROVIDERS
 # an hour.
 REST: Final = 3600.0
 
+# Seconds for which we need not look again who else has the session of a file at hand: the agent is at work in it.
+_TRUSTED: Final = 30.0
+
+# Files that are read before the first of them is committed, and their bytes: many small ones share a commit, and what
+# waits for it fits in memory.
+_AHEAD: Final = 16
+_AHEAD_BYTES: Final = 4 * 1024 * 1024
+
+# Bytes of transcripts from which on it pays to have them read in a process of its own, which takes a moment to begin.
+_WORTH_A_PROCESS: Final = 8 * 1024 * 1024
+
 _LARGEST: Final = 2**63 - 1  # that a journal can keep; some file systems number their files beyond it
 
 
 class Importer:
-    """`take` files one after the other. `clock` tells whether a file is at rest; nothing else depends on it."""
+    """`take` files one after the other. `clock` tells whether a file is at rest, and how old what we know is.
+    `at_hand`: bytes of files that may be kept at hand."""
 
-    def __init__(self, journal: Journal, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, journal: Journal, *, clock: Callable[[], float] = time.time, at_hand: int = 0) -> None:
         self._journal = journal
         self._clock = clock
+        self._at_hand = AtHand(at_hand)
         self._positions: dict[tuple[str, str], Position] | None = None
         self._admissions: dict[str, tuple[float, Admission]] = {}
-        self._taking = asyncio.Lock()  # one file at a time: another one may tell of the same session
+        self._taking = asyncio.Lock()  # one file at a time is read: another one may tell of the same session
+        self._unsettled: list[Intake] = []  # files that were read, and are being committed
+
+    async def take_all(
+        self,
+        transcripts: Iterable[Transcript],
+        told: Callable[[int], None] = lambda _: None,
+        done: Callable[[Transcript, ImportedFile], None] = lambda _, __: None,
+    ) -> list[ImportedFile]:
+        """`take`, for each in turn; while one is being committed, the next ones are read. `done` hears of each."""
+        every = list(transcripts)
+        if sum(one.size for one in every) < _WORTH_A_PROCESS or (os.cpu_count() or 1) < 2:
+            return await self._take_in_turn(every, told, done)
+        async with await Apart.begun() as apart:
+            return await self._take_apart(apart, every, told, done)
+
+    async def _take_in_turn(
+        self,
+        every: Sequence[Transcript],
+        told: Callable[[int], None],
+        done: Callable[[Transcript, ImportedFile], None],
+    ) -> list[ImportedFile]:
+        taken: list[ImportedFile] = []
+        ahead: deque[tuple[Transcript, asyncio.Task[ImportedFile]]] = deque()
+
+        async def next_one() -> None:
+            transcript, taking = ahead.popleft()
+            taken.append(await taking)
+            done(transcript, taken[-1])
+
+        try:
+            for one in every:
+                ahead.append((one, asyncio.create_task(self.take(one, told))))
+                while len(ahead) > 1 and (len(ahead) > _AHEAD or sum(other.size for other, _ in ahead) > _AHEAD_BYTES):
+                    await next_one()
+            while ahead:
+                await next_one()
+        finally:
+            for _, taking in ahead:
+                taking.cancel()
+        return taken
+
+    async def _take_apart(
+        self,
+        apart: Apart,
+        every: Sequence[Transcript],
+        told: Callable[[int], None],
+        done: Callable[[Transcript, ImportedFile], None],
+    ) -> list[ImportedFile]:
+        taken: list[ImportedFile] = []
+        asked: deque[tuple[Transcript, bool]] = deque()
+        keys: set[str] = set()
+        for one in [*every, None]:
+            if one is not None:
+                asked.append((one, await self._ask(apart, one, keys)))
+            while asked and (one is None or len(asked) > _AHEAD):
+                transcript, is_asked = asked.popleft()
+                came = await self._answered(apart, transcript, told) if is_asked else None
+                taken.append(came or await self.take(transcript, told))
+                done(transcript, taken[-1])
+        return taken
+
+    async def _ask(self, apart: Apart, one: Transcript, keys: set[str]) -> bool:
+        """Only for what was never read. Whatever else there is to say of a file, `take` says."""
+        try:
+            name = one.provider or whose(one.path)
+            key, stat = _looked_at(one.path)
+        except (OSError, InputError):
+            return False
+        if name is None or key in keys or (name, key) in await self._all_positions():
+            return False
+        keys.add(key)
+        end = self._end(stat)
+        apart.ask(os.fsencode(one.path), _start(name, key), end, await self._admission(name, stat.st_mtime))
+        return True
+
+    async def _answered(self, apart: Apart, one: Transcript, told: Callable[[int], None]) -> ImportedFile | None:
+        """None where the file is to be read here: it tells of a session that the journal has, or something failed."""
+        fits = True
+        heard: set[str] = set()  # sessions of the file
+        async with self._taking:
+            while True:
+                answer = await apart.answer()
+                if isinstance(answer, Commit):
+                    fits = fits and await self._committed(answer, heard)
+                    if fits:
+                        told(answer.position.offset)
+                elif isinstance(answer, Done) and fits:
+                    if not answer.refused:
+                        position = answer.position
+                        (await self._all_positions())[position.provider, position.path] = position
+                    return msgspec.structs.replace(answer.report, path=str(one.path))
+                else:
+                    self._positions = None  # some of it may be committed
+                    return None
+
+    async def _committed(self, commit: Commit, heard: set[str]) -> bool:
+        for session_id in {entry.session_id for entry in commit.entries if entry.session_id is not None} - heard:
+            if (await self._journal.read(session_id, limit=1)).entries:
+                return False
+            heard.add(session_id)
+        append = self._journal.append(commit.entries, commit.changes, position=commit.position)
+        try:
+            if commit.connection is not None:
+                await asyncio.gather(self._journal.connect(commit.connection), append)
+            else:
+                await append
+        except (NotTheOwner, SessionDeleted, OutOfOrder):
+            return False
+        return True
 
     async def take(self, transcript: Transcript, told: Callable[[int], None] = lambda _: None) -> ImportedFile:
         """What is new of a file, committed. `told` hears how many bytes of it are done. Never raises for a file."""
         nothing = ImportedFile(provider=transcript.provider, path=str(transcript.path))
+        passing = True
         try:
             async with self._taking:
                 name = transcript.provider or await self._known_as(transcript.path) or whose(transcript.path)
@@ -57,44 +185,67 @@ class Importer:
                 intake = await self._read(name, transcript.path, told)
             if intake is None:
                 return msgspec.structs.replace(nothing, provider=name)
+            await self._settled(intake)
             return msgspec.structs.replace(intake.report(), path=str(transcript.path))
         except OSError as problem:
             reason = f"it cannot be read: {problem.strerror or problem}"
         except InputError as problem:
-            reason = problem.message
+            reason, passing = problem.message, False
         except NotTheOwner:
             reason = "a process has its session open"
         except SessionDeleted:
-            reason = DELETED
+            reason, passing = DELETED, False
         except OutOfOrder:
             reason = "another import is reading it"
         self._positions = None  # what was to be committed was not
-        return msgspec.structs.replace(nothing, skipped=reason)
+        return msgspec.structs.replace(nothing, skipped=reason, passing=passing)
+
+    def let_go(self, before: float) -> None:
+        """Files that nobody has asked for since then, by our clock, are at hand no longer."""
+        self._at_hand.let_go(before)
 
     async def _read(self, name: str, path: Path, told: Callable[[int], None]) -> Intake | None:
-        """None where nothing can be new."""
-        positions = await self._all_positions()
+        """None where nothing can be new. What was read may still have to be committed."""
         key, stat = _looked_at(path)
-        at_rest = self._clock() - stat.st_mtime > REST
+        for one in [one for one in self._unsettled if one.position.path == key]:
+            await one.over()
+        positions = await self._all_positions()
         known = positions.get((name, key))
-        state = (stat.st_ino & _LARGEST, stat.st_size, stat.st_mtime)
-        if known is not None and (known.inode, known.size, known.modified) == state and known.finished >= at_rest:
+        end = self._end(stat)
+        state = (end.inode, end.size, end.modified)
+        if known is not None and (known.inode, known.size, known.modified) == state and known.finished >= end.finished:
             return None
-        start = known or Position(
-            connection_id=f"import-{sha256(f'{name}:{key}'.encode()).hexdigest()[:16]}",
-            provider=name,
-            path=key,
-            session_id="",
-            frames=0,
-            offset=0,
-        )
-        inode, size, modified = state
-        end = Seen(inode=inode, size=size, modified=modified, finished=at_rest)
-        intake = Intake(self._journal, await self._admission(name, stat.st_mtime), start, end)
-        await intake.read(path, told)
-        if intake.refusal is None:
-            positions[name, key] = intake.position
+        intake = self._at_hand.pop(name, key)
+        if intake is None or not await intake.read_on(path, end, await self._recent_admission(name), told):
+            admission = await self._admission(name, stat.st_mtime)
+            intake = Intake(self._journal, admission, known or _start(name, key), end, self._others)
+            try:
+                await intake.read(path, told)
+            except Exception:
+                await intake.over()
+                raise
+        self._unsettled.append(intake)
         return intake
+
+    async def _settled(self, intake: Intake) -> None:
+        """Another file may be read meanwhile, but none that tells of the same session."""
+        try:
+            await intake.settled()
+        finally:
+            self._unsettled.remove(intake)
+        if intake.refusal is None:
+            position = intake.position
+            (await self._all_positions())[position.provider, position.path] = position
+            if not position.finished:
+                self._at_hand.put(position.provider, position.path, intake, self._clock())
+
+    async def _others(self, session_id: str) -> None:
+        for one in [one for one in self._unsettled if one.writes_to(session_id)]:
+            await one.over()
+
+    def _end(self, stat: os.stat_result) -> Seen:
+        at_rest = self._clock() - stat.st_mtime > REST
+        return Seen(inode=stat.st_ino & _LARGEST, size=stat.st_size, modified=stat.st_mtime, finished=at_rest)
 
     async def _all_positions(self) -> dict[tuple[str, str], Position]:
         if self._positions is None:
@@ -115,6 +266,16 @@ class Importer:
             admission = await look(self._journal, name)
             self._admissions[name] = (looked, admission)
         return admission
+
+    async def _recent_admission(self, name: str) -> Admission:
+        """For a session that was let in a moment ago. To look takes the longer the more sessions there are."""
+        return await self._admission(name, self._clock() - _TRUSTED)
+
+
+def _start(name: str, key: str) -> Position:
+    """Of a file that was never read."""
+    connection_id = f"import-{sha256(f'{name}:{key}'.encode()).hexdigest()[:16]}"
+    return Position(connection_id=connection_id, provider=name, path=key, session_id="", frames=0, offset=0)
 
 
 def _looked_at(path: Path) -> tuple[str, os.stat_result]:

@@ -1,7 +1,8 @@
 """`Intake`: one transcript into the journal, as far as it is new there.
 
 The file is translated from its beginning; what the journal has of its sessions is left out, frame by frame, each as
-often as it is there. How far it was read is committed with what came of it.
+often as it is there. How far it was read is committed with what came of it. Of a file that has grown since, the rest is
+read with what is known from before.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,19 +18,27 @@ import msgspec
 
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, message_of
+from dragoman.journal.rows import RowChanges
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.admission import LIVE, Admission, session_id_of
 from dragoman.translate.imported import Amounts, ImportedFile, amounts
-from dragoman.translate.reading import opened, whole_lines
-from dragoman.translate.translator import Frame, provider
+from dragoman.translate.lean import LeanFold
+from dragoman.translate.reading import Bookmark, opened, whole_lines
+from dragoman.translate.translator import Frame, Translator, provider
 
 # What one commit holds: enough that a commit is little beside it, and no burden on memory or on other writers.
 _ENTRIES: Final = 2000
 _BYTES: Final = 2 * 1024 * 1024
 
+# Entries that are read back at once: they may be large.
+_PAGE: Final = 200
+
 _NATIVE: Final = "_native/"
+
+# Bytes that are translated before others in this process have their turn: a few milliseconds.
+_PAUSE: Final = 64 * 1024
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +56,13 @@ _UNSEEN: Final = Seen(inode=0, size=0, modified=0.0, finished=False)
 class _Session:
     """A session of the file, as the journal has it, and what it has of the file already."""
 
-    def __init__(self, record: SessionRecord, told: Counter[int], *, is_new: bool) -> None:
+    def __init__(
+        self, record: SessionRecord, fold: LeanFold, told: dict[int, int], cursor: Cursor | None, *, is_new: bool
+    ) -> None:
         self.record = record
+        self.fold = fold  # the record's
         self.told = told
+        self.cursor = cursor  # after the last frame of it that is known here
         self.is_new = is_new
         self.before = amounts(record)
         self.changed = False
@@ -67,30 +80,80 @@ class _Said(msgspec.Struct, frozen=True, gc=False):
 
 
 class Intake:
-    """One file, once: `read` it, then ask for the `report`."""
+    """One file: `read` it, then ask for the `report`. Should it grow, `read_on`, and ask for the `report` of that."""
 
-    def __init__(self, journal: Journal, admission: Admission, position: Position, end: Seen) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        admission: Admission,
+        position: Position,
+        end: Seen,
+        others: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        """`others`: to be awaited before a session is read, where another file may be about to add to it."""
         self.position = position
         self.refusal: str | None = None  # of the file's own session
         self._journal = journal
         self._admission = admission
+        self._others = others
         self._end = end
         self._sessions: dict[str, _Session | None] = {}  # by the agent's id; None for those that stay out
         self._early: dict[str, list[Frame]] = {}  # of sessions that are not told of yet
         self._n = self._began = position.frames
         self._entries: list[Entry] = []
         self._size = 0
+        self._committing: asyncio.Task[None] | None = None
         self._unknown: Counter[str] = Counter()
         self._refused: str | None = None  # of any session
         self._left = 0  # bytes of a last line that is half written
+        self._translator: Translator | None = None
+        self._sidecar = b""
+        self._bookmark = Bookmark()
 
     async def read(self, path: Path, told: Callable[[int], None]) -> None:
-        """Commits what is new of it. `told` hears how far it is."""
+        """What is new of it is given to the journal; `settled` tells when it is there. `told` hears how far it is."""
         its = provider(self.position.provider)
-        translator = its.translator(path, _sidecar(its.sidecar(path)))
-        offset = 0
+        self._sidecar = _sidecar(its.sidecar(path))
+        self._translator = its.translator(path, self._sidecar)
+        await self._read(path, told, self._translator)
+
+    async def read_on(self, path: Path, end: Seen, admission: Admission, told: Callable[[int], None]) -> bool:
+        """The same for what was added since. False where something else happened, to the file or to its sessions: then
+        nothing was read, and the file is to be read anew."""
+        translator = self._translator
+        sidecar = provider(self.position.provider).sidecar(path)
+        if (
+            translator is None
+            or (end.inode, self._sidecar) != (self._end.inode, _sidecar(sidecar))
+            or any(admission.refusal(name) for name, session in self._sessions.items() if session is not None)
+            or not self._bookmark.goes_on(path)
+            or await self._overtaken()
+        ):
+            return False
+        self._admission, self._end = admission, end
+        self._began = self._n
+        self._unknown, self._refused = Counter(), None
+        for session in self._sessions.values():
+            if session is not None:
+                session.before, session.changed, session.is_new = amounts(session.record), False, False
+        await self._read(path, told, translator)
+        return True
+
+    async def _overtaken(self) -> bool:
+        """Whether others have added to the sessions: another file, another process, or Dragoman itself."""
+        for session in self._sessions.values():
+            if session is not None:
+                if self._others is not None:
+                    await self._others(session.record.session_id)
+                page = await self._journal.read(session.record.session_id, after=session.cursor, limit=1)
+                if page.entries:
+                    return True
+        return False
+
+    async def _read(self, path: Path, told: Callable[[int], None], translator: Translator) -> None:
+        offset = paused = self._bookmark.offset
         with opened(path) as file:
-            for line in whole_lines(file):
+            for line in whole_lines(file, offset):
                 await self._add(translator.feed(line.text, line.position))
                 if self.refusal is not None:
                     return
@@ -98,6 +161,10 @@ class Intake:
                 if len(self._entries) >= _ENTRIES or self._size >= _BYTES:
                     await self._commit(offset)
                     told(offset)
+                if offset - paused >= _PAUSE:
+                    paused = offset
+                    await asyncio.sleep(0)
+            self._bookmark.put(path, file, offset)
         if self._end.finished:
             await self._add(translator.finish())
         if not self._sessions:
@@ -105,8 +172,26 @@ class Intake:
         self._left = max(self._end.size - offset, 0) if path.suffix == ".jsonl" else 0
         await self._commit(offset, self._end)
 
+    async def settled(self) -> None:
+        """Returns when what was read is committed; raises where that failed."""
+        if self._committing is not None:
+            await asyncio.shield(self._committing)
+
+    async def over(self) -> None:
+        """The same, whether it failed or not: whoever reads the file is told."""
+        if self._committing is not None:
+            await asyncio.wait([self._committing])
+
+    def writes_to(self, session_id: str) -> bool:
+        return any(one.record.session_id == session_id for one in self._sessions.values() if one is not None)
+
     async def _add(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
+            session = self._sessions.get(frame.session_id)
+            if session is not None:  # nearly always
+                at = frame.at or self._end.modified
+                self._keep(session, _Said(frame.session_id, at, "import", frame.kind, frame.line))
+                continue
             for said in self._in_order(frame):
                 if said.native_id not in self._sessions:
                     await self._open(said)
@@ -160,25 +245,30 @@ class Intake:
 
     async def _known(self, session_id: str) -> _Session | None:
         """The session as the journal has it; None where it was continued by Dragoman after it was imported."""
-        record = SessionRecord(session_id)
-        told: Counter[int] = Counter()
+        if self._others is not None:
+            await self._others(session_id)
+        record = SessionRecord(session_id, fold := LeanFold())
+        told: dict[int, int] = {}
         cursor: Cursor | None = None
-        while (page := await self._journal.read(session_id, after=cursor)).entries:
+        while (page := await self._journal.read(session_id, after=cursor, limit=_PAGE)).entries:
             for entry in page.entries:
                 if entry.origin not in ("import", "host"):
                     return None
-                told[hash((entry.kind, entry.frame))] += 1
+                key = hash((entry.kind, entry.frame))
+                told[key] = told.get(key, 0) + 1
                 record.add(entry, message_of(entry))
             cursor = page.cursor
-        is_new = not record.position
-        record.take()  # the journal has these rows
-        return _Session(record, told, is_new=is_new)
+            record.take()  # the journal has these rows
+            if len(page.entries) == _PAGE:
+                fold.let_go()
+        return _Session(record, fold, told, cursor, is_new=not record.position)
 
     def _keep(self, session: _Session, said: _Said) -> None:
         if session.told:
             key = hash((said.kind, said.line))
-            if session.told[key] > 0:
-                session.told[key] -= 1
+            if count := session.told.pop(key, 0):
+                if count > 1:
+                    session.told[key] = count - 1
                 return
         if said.kind.startswith(_NATIVE):
             self._unknown[msgspec.json.decode(said.line, type=_Unknown).params.kind] += 1
@@ -193,20 +283,42 @@ class Intake:
         self._size += len(said.line)
 
     async def _commit(self, offset: int, end: Seen | None = None) -> None:
+        """While it is being committed, what comes next is translated. One after the other."""
+        await self.settled()
         seen = msgspec.structs.asdict(end or _UNSEEN)
         position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, **seen)
         touched = {entry.session_id for entry in self._entries}
-        records = [one.record for one in self._sessions.values() if one is not None]
-        changes = [record.take() for record in records if record.session_id in touched]
-        append = self._journal.append(self._entries, changes, position=position)
+        sessions = [one for one in self._sessions.values() if one is not None and one.record.session_id in touched]
+        changes = [one.record.take() for one in sessions]
+        if end is None:  # there is more to come
+            for one in sessions:
+                one.fold.let_go()
+        connection: Connection | None = None
         if self._entries and not self.position.frames:
-            name, at = position.provider, self._entries[0].at
-            connect = self._journal.connect(Connection(id=position.connection_id, agent=name, at=at))
-            await asyncio.gather(connect, append)  # asked for together, in this order, they are one commit
-        else:
-            await append
+            connection = Connection(id=position.connection_id, agent=position.provider, at=self._entries[0].at)
+        append = self._append(self._entries, changes, position, connection, sessions)
+        self._committing = asyncio.create_task(append)
         self.position = position
         self._entries, self._size = [], 0
+        await asyncio.sleep(0)  # now the journal has it
+
+    async def _append(
+        self,
+        entries: Sequence[Entry],
+        changes: Sequence[RowChanges],
+        position: Position,
+        connection: Connection | None,
+        sessions: Sequence[_Session],
+    ) -> None:
+        append = self._journal.append(entries, changes, position=position)
+        cursor: Cursor
+        if connection is not None:
+            # Asked for together, in this order, they are one commit.
+            _, cursor = await asyncio.gather(self._journal.connect(connection), append)
+        else:
+            cursor = await append
+        for one in sessions:
+            one.cursor = cursor
 
     def report(self) -> ImportedFile:
         changed = [one for one in self._sessions.values() if one is not None and one.changed]

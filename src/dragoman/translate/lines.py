@@ -33,10 +33,12 @@ def records(
     try:
         yield decode(line), line
     except UNREADABLE:
-        yield from _carefully(line, build)
+        yield from _carefully(line, decode, build)
 
 
-def _carefully(line: bytes, build: Callable[[bytes], T | None]) -> Iterator[tuple[T | None, bytes]]:
+def _carefully(
+    line: bytes, decode: Callable[[bytes], T], build: Callable[[bytes], T | None]
+) -> Iterator[tuple[T | None, bytes]]:
     text = line.decode("utf-8", "surrogateescape")
     start = 0
     while start < len(text):
@@ -49,11 +51,21 @@ def _carefully(line: bytes, build: Callable[[bytes], T | None]) -> Iterator[tupl
             yield None, text[start:].encode("utf-8", "surrogateescape")
             return
         if isinstance(value, dict):
-            clean = lenient.restated(value)
-            yield build(clean), clean
+            yield _built(text[start:end].encode("utf-8", "surrogateescape"), value, decode, build)
         else:
             yield None, text[start:end].encode("utf-8", "surrogateescape")
         start = end
+
+
+def _built(
+    raw: bytes, value: dict[str, Any], decode: Callable[[bytes], T], build: Callable[[bytes], T | None]
+) -> tuple[T | None, bytes]:
+    """An object that has others beside it is read as if it stood alone: it may have been, before they came."""
+    try:
+        return decode(raw), raw
+    except UNREADABLE:
+        clean = lenient.restated(value)
+        return build(clean), clean
 
 
 def mended(raw: bytes | msgspec.Raw, type_: type[S], blank: S) -> S:

@@ -19,6 +19,7 @@ terminal.exited           TerminalExited         a command ended: how, and the e
 question.asked            QuestionAsked          the agent asks the user something
 question.answered         QuestionAnswered       and this was the answer
 question.completed        QuestionCompleted      what was to happen at an address has happened
+history.differs           HistoryDiffers         what the agent told of an earlier time is not what is kept of it
 provider.event            ProviderEvent          whatever no other event carries without loss
 run.completed             RunCompleted           success, cancelled or error; always the last of a run
 error                     Error                  what went wrong, in a run or between runs
@@ -35,6 +36,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import msgspec
 
 from dragoman.record import rows
+from dragoman.record.notes import Difference
 from dragoman.wire import lenient
 from dragoman.wire.messages import UNREADABLE
 from dragoman.wire.vocabulary import (
@@ -273,6 +275,14 @@ class QuestionCompleted(EventBase, frozen=True, gc=False):
     url: str | None
 
 
+class HistoryDiffers(EventBase, frozen=True, gc=False):
+    """`differences` are the first of `count`: how each begins `here`, and as it was `told`."""
+
+    type: ClassVar[str] = "history.differs"
+    differences: tuple[Difference, ...]
+    count: int
+
+
 class ProviderEvent(EventBase, frozen=True, gc=False):
     """`kind` is the update's own name (`available_commands_update`, `current_mode_update`, …) or method."""
 
@@ -318,6 +328,7 @@ Event: TypeAlias = (
     | QuestionAsked
     | QuestionAnswered
     | QuestionCompleted
+    | HistoryDiffers
     | ProviderEvent
     | RunCompleted
     | Error

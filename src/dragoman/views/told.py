@@ -58,6 +58,8 @@ def event_of(
             return None  # what becomes of it is told at its end
         case facts.SettingsChanged(kind=kind) | facts.OtherUpdate(kind=kind):
             return events.ProviderEvent(*head, kind)
+        case facts.HistoryDiffers(differs=differs):
+            return events.HistoryDiffers(time, session_id, run_id, None, differs.differences, differs.count)
         case facts.RunStarted():
             return events.RunStarted(*head)
         case facts.RunEnded():

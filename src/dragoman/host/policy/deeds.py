@@ -21,6 +21,7 @@ import msgspec
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.globs import Spot, fold, host_of, mcp_of
 from dragoman.host.policy.rules import Doing
+from dragoman.host.requests import command_of
 from dragoman.workspace import OutsideWorkspace, Workspace
 from dragoman.workspace.paths import PATH_LIMIT
 
@@ -131,6 +132,10 @@ class Deed(msgspec.Struct, frozen=True):
 
 def survey(request: PermissionRequest, workspace: Workspace) -> tuple[Deed, ...]:
     """All that the request does, never empty."""
+    tool = mcp_tool(request)
+    if _wrapped(request):
+        given = request.raw_input["arguments"]
+        request = msgspec.structs.replace(request, kind="other", raw_input=given, command=command_of(given))
     paths = request.paths[:MOST_PATHS]
     spots = [locate(path, workspace) for path in paths]
     inner = named_paths(request.raw_input, workspace.cwd, nested=request.kind in _FILE_KINDS)
@@ -151,7 +156,7 @@ def survey(request: PermissionRequest, workspace: Workspace) -> tuple[Deed, ...]
         deeds += (Deed("fetch", host=host, beside=beside) for host in hosts)
         # A page on this machine is a file, whatever it is fetched with.
         deeds += (Deed("read", spot=_file_of(url, workspace)) for url in urls[:MOST_PATHS] if _is_file(url))
-    if tool := mcp_of(request.name):
+    if tool is not None:
         deeds.append(Deed("mcp", mcp=tool, beside=beside))
     match request.kind:
         case "read":
@@ -169,6 +174,21 @@ def survey(request: PermissionRequest, workspace: Workspace) -> tuple[Deed, ...]
             if not deeds:
                 deeds.append(Deed("other", beside=beside))
     return tuple(deeds)
+
+
+def mcp_tool(request: PermissionRequest) -> tuple[str, str] | None:
+    """Server and tool, where it is certain that an MCP tool is meant, and which one."""
+    return _wrapped(request) or mcp_of(request.name)
+
+
+def _wrapped(request: PermissionRequest) -> tuple[str, str] | None:
+    """The same of Codex, which calls it a command and wraps its input. A command would stand beside these three."""
+    match request.raw_input:
+        case {"server": str(server), "tool": str(tool), "arguments": _, **more} if not more:
+            as_codex = request.kind == "execute" and request.title == f"mcp.{server}.{tool}"
+            return (server, tool) if as_codex and request.command is None and not request.diffs else None
+        case _:
+            return None
 
 
 def _touching(does: Doing, spots: Sequence[Spot], named: Sequence[Spot]) -> list[Deed]:

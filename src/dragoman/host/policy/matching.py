@@ -133,7 +133,8 @@ def _mcp(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Matc
 def _tool_words(deed: Deed, request: PermissionRequest) -> list[str]:
     """Where an MCP tool's name may stand. The title of a command or a file is about that."""
     title = request.title if deed.does in ("mcp", "other") else None
-    return [text for text in (request.name, title) if text]
+    known = "{1} ({0} MCP Server)".format(*deed.mcp) if deed.mcp is not None else None
+    return [text for text in (request.name, title, known) if text]
 
 
 def _host(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:

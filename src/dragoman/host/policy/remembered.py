@@ -23,10 +23,10 @@ from dragoman.errors import InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.deeds import Deed, survey
 from dragoman.host.policy.globs import escaped
-from dragoman.host.policy.kept import KeptFile, folder_key
 from dragoman.host.policy.policy import build
 from dragoman.host.policy.rules import Rule
 from dragoman.host.shell.typed import typed
+from dragoman.kept import KeptFile, folder_key
 from dragoman.workspace import Workspace
 
 REMEMBERED_FILE: Final = "remembered.json"

@@ -14,7 +14,7 @@ from dragoman.config import Access
 from dragoman.errors import ConfigError
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import Policy
-from dragoman.host.policy.remembered import Remembered, derive
+from dragoman.host.policy.remembered import Derived, Remembered, derive
 from dragoman.host.policy.rules import Rule, Verdict
 from dragoman.host.policy.sources import Sources
 from dragoman.workspace import Workspace
@@ -82,11 +82,15 @@ class Rulebook:
             self._run = rules
             self._policy = self._build()
 
+    def derived(self, request: PermissionRequest, *, allowed: bool) -> Derived:
+        """The rules that an answer for good means."""
+        return derive(request, self._workspace, "allow" if allowed else "deny", home=self._sources.home)
+
     def remember(self, request: PermissionRequest, *, allowed: bool) -> Memory:
         """For all agents in this workspace, from now on."""
         if self._remembered is None:
             return Memory((), NO_HOME)
-        derived = derive(request, self._workspace, "allow" if allowed else "deny", home=self._sources.home)
+        derived = self.derived(request, allowed=allowed)
         if not derived.rules:
             return Memory((), f"it {derived.problem}")
         try:

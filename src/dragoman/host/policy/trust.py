@@ -17,8 +17,8 @@ import msgspec
 
 from dragoman.document import Place, parse_document
 from dragoman.errors import ConfigError, InputError
-from dragoman.host.policy.kept import KeptFile, folder_key
 from dragoman.host.policy.rules import Rule, read_table
+from dragoman.kept import KeptFile, folder_key
 
 POLICY_FILE: Final = ".dragoman/policy.toml"
 TRUST_FILE: Final = "trusted.json"

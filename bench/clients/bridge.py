@@ -1,0 +1,159 @@
+"""`bridge`: what a client on the socket sees of an agent, with `dragoman serve` between them, a process of its own.
+
+`--tool-every N` (the argument that says how many of something): N clients follow the same session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from bench.clients.report import WARM_UP_CHUNKS, arguments, check_order, report
+
+# `word 00000042 `: the length of a chunk's text.
+WORD = 14
+
+IDLE_SESSIONS = 20
+TICKS, TICK_PACE = 2000, 1  # a thousand updates a second
+
+
+class Server:
+    def __init__(self, process: asyncio.subprocess.Process, url: str, token: str) -> None:
+        self.process, self.url, self.token = process, url, token
+
+    async def connect(self) -> ClientConnection:
+        socket = f"{self.url.replace('http', 'ws', 1)}/v1/socket"
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return await connect(socket, additional_headers=headers, max_size=None, compression=None, proxy=None)
+
+    def memory(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+
+def _configure(home: Path, agent: tuple[str, ...]) -> None:
+    home.mkdir()
+    command, *args = map(json.dumps, agent)
+    (home / "config.toml").write_text(f"[agents.bench]\ncommand = {command}\nargs = [{', '.join(args)}]\n")
+
+
+@asynccontextmanager
+async def serving(home: Path, agent: tuple[str, ...]) -> AsyncIterator[Server]:
+    _configure(home, agent)
+    environ = {**os.environ, "DRAGOMAN_HOME": str(home)}
+    dragoman = (sys.executable, "-m", "dragoman")
+    process = await asyncio.create_subprocess_exec(
+        *dragoman, "serve", "--no-open", "--port", "0", stdout=asyncio.subprocess.PIPE, env=environ
+    )
+    try:
+        assert process.stdout is not None
+        url = (await process.stdout.readline()).decode().split()[-1]
+        made = await asyncio.create_subprocess_exec(
+            *dragoman, "token", "create", "bench", "--scope", "admin", stdout=asyncio.subprocess.PIPE, env=environ
+        )
+        token = (await made.communicate())[0].decode().strip()
+        yield Server(process, url, token)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+
+
+async def ask(connection: ClientConnection, type_: str, **fields: Any) -> Any:
+    await connection.send(json.dumps({"type": type_, "id": type_, **fields}))
+    while True:
+        said = json.loads(await connection.recv())
+        if said.get("id") == type_ and said["type"] in ("result", "error"):
+            if said["type"] == "error":
+                raise SystemExit(f"{type_}: {said['error']['message']}")
+            return said["result"]
+
+
+async def follow(connection: ClientConnection, session_id: str) -> None:
+    await connection.send(json.dumps({"type": "subscribe", "stream": "session", "id": session_id}))
+    while json.loads(await connection.recv())["type"] != "snapshot":
+        pass
+
+
+async def hear(connection: ClientConnection) -> tuple[float, str, list[float]]:
+    """When the run was over, what was said, and how old each stamp in it was when it came."""
+    texts: dict[str, list[str]] = {}
+    ages: list[float] = []
+    over = False
+    while not over:
+        said = json.loads(await connection.recv())
+        now = time.monotonic_ns()
+        for change in said.get("changes", ()):
+            row = change.get("row", {"table": ""})
+            if change["op"] == "append":
+                texts[change["message_id"]].append(change["text"])
+                if change["text"][:1].isdigit():
+                    ages += [(now - int(stamp)) / 1e9 for stamp in change["text"].split()]
+            elif row["table"] == "messages" and row["kind"] == "assistant":
+                texts[row["id"]] = [row["text"]]
+            elif row["table"] == "runs":
+                over = row["status"] != "running"
+    return time.perf_counter(), "".join(part for parts in texts.values() for part in parts), ages
+
+
+async def prompted(steering: ClientConnection, followers: list[ClientConnection], session_id: str, text: str) -> Any:
+    started = time.perf_counter()
+    heard = asyncio.gather(*(hear(follower) for follower in followers))
+    await ask(steering, "session.prompt", session_id=session_id, text=text)
+    return started, await heard
+
+
+async def main() -> None:
+    given = arguments()
+    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
+        async with serving(Path(folder) / "home", given.agent) as server:
+            steering = await server.connect()
+            opened = await ask(steering, "session.open", agent="bench", cwd=given.cwd)
+            session_id = opened["session_id"]
+            followers = [await server.connect() for _ in range(given.tool_every or 1)]
+            for follower in followers:
+                await follow(follower, session_id)
+            await prompted(steering, followers, session_id, str(WARM_UP_CHUNKS))
+            started, heard = await prompted(steering, followers, session_id, str(given.count))
+            texts = heard[0][1]
+            report(
+                seconds=max(ended for ended, _, _ in heard) - started,
+                late=check_order([texts[at : at + WORD] for at in range(0, len(texts), WORD)], given.count),
+            )
+
+
+async def ticks() -> None:
+    """What is added to each update, at a thousand a second; and what a session costs that only waits."""
+    given = arguments()
+    with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
+        async with serving(Path(folder) / "home", given.agent) as server:
+            steering, follower = await server.connect(), await server.connect()
+            opened = await ask(steering, "session.open", agent="bench", cwd=given.cwd)
+            await follow(follower, opened["session_id"])
+            await prompted(steering, [follower], opened["session_id"], "tick 50 1")
+            _, ((_, _, ages),) = await prompted(steering, [follower], opened["session_id"], f"tick {TICKS} {TICK_PACE}")
+            ages.sort()
+            before = server.memory()
+            for _ in range(IDLE_SESSIONS):
+                await ask(steering, "session.open", agent="bench", cwd=given.cwd)
+            report(
+                p50=ages[len(ages) // 2],
+                p99=ages[len(ages) * 99 // 100],
+                idle_session=(server.memory() - before) / IDLE_SESSIONS,
+            )
+
+
+if __name__ == "__main__":
+    measured = ticks if "--ticks" in sys.argv else main
+    sys.argv = [word for word in sys.argv if word != "--ticks"]
+    asyncio.run(measured())

@@ -1,0 +1,48 @@
+"""Starts the server as `make run` does, sees that it answers, and ends it: for CI, where nobody is there to end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+
+# Seconds: a busy machine needs a few to start it.
+LIMIT = 60.0
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as home:
+        environ = {**os.environ, "DRAGOMAN_HOME": home}
+        command = [sys.executable, "-m", "dragoman", "serve", "--port", "0", "--no-open"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ)
+        assert server.stdout is not None
+        give_up = threading.Timer(LIMIT, server.kill)
+        give_up.start()
+        try:
+            link = next((line for line in server.stdout if "/pair#" in line), "")
+            print(re.sub("#.*", "#…", link.strip()) or "it printed no link")
+            url = link.strip().partition("/pair#")[0]
+            # Straight to it, whatever proxy the environment names.
+            straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with straight.open(f"{url}/v1/health", timeout=LIMIT) as answer:
+                print(json.load(answer))
+            with straight.open(f"{url}/", timeout=LIMIT) as answer:
+                print("the page:", answer.status, answer.headers["content-type"])
+            server.send_signal(signal.SIGTERM)
+            code = server.wait(LIMIT)
+        finally:
+            give_up.cancel()
+            server.kill()
+            server.wait()
+    print("ended with", code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""`Bridge`: a hub, and what clients on the network may do with it. No word of HTTP or sockets is in here.
+
+One method for everything that changes or asks something (`do`), whichever way it came in; another to follow a session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncGenerator
+from typing import Final
+
+import msgspec
+
+from dragoman.bridge import answers, messages, payload
+from dragoman.bridge.asked import Control
+from dragoman.bridge.caller import Caller
+from dragoman.bridge.controls.agents import Agents
+from dragoman.bridge.controls.table import CONTROLS
+from dragoman.bridge.feeds import Feeds
+from dragoman.bridge.live import live_of
+from dragoman.bridge.metrics import Metrics
+from dragoman.bridge.payload import Out
+from dragoman.bridge.refusal import Refusal, refusal_of
+from dragoman.bridge.rows import row_of
+from dragoman.bridge.tokens import Tokens
+from dragoman.config import Config
+from dragoman.host.terminal.terminal import Terminal
+from dragoman.hub.hub import Hub
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.store import Journal
+from dragoman.translate.watch import Watcher
+from dragoman.translate.watch_modes import Modes
+
+logger = logging.getLogger(__name__)
+
+# Commands whose results are kept, for clients that send them again. Those that steer a session are kept for good, by
+# the journal.
+REMEMBERED: Final = 4096
+
+
+class Bridge:
+    """To be started before anything is asked of it."""
+
+    def __init__(self, config: Config, tokens: Tokens, metrics: Metrics | None = None, hub: Hub | None = None) -> None:
+        self.config = config
+        self.tokens = tokens
+        self.metrics = metrics or Metrics()
+        self.hub = hub or Hub(config=config)
+        self.agents = Agents(config.home)
+        self._done: OrderedDict[str, tuple[bytes, asyncio.Task[Out]]] = OrderedDict()
+
+    async def start(self) -> Bridge:
+        await self.hub.start()
+        self.feeds = Feeds(self.hub, self.metrics)
+        await self.feeds.start()
+        self.watcher = Watcher(self.hub.journal, Modes(self.config))
+        await self.watcher.start()
+        self.metrics.sessions.ask(lambda: len(self.hub.held))
+        self.metrics.sessions_running.ask(lambda: self.feeds.listing.running)
+        self._measure(self.hub.journal)
+        self.metrics.prompts_queued.ask(lambda: sum(len(held.queue) for held in self.hub.held.values()))
+        return self
+
+    def _measure(self, journal: Journal) -> None:
+        if isinstance(journal, SqliteJournal):
+            self.metrics.journal_queue.ask(lambda: journal.waiting_jobs)
+            self.metrics.commit_seconds.gather(journal.commit_times)
+
+    async def close(self) -> None:
+        """Ends the sessions that are open here. What was said is kept."""
+        tasks = [task for _, task in self._done.values() if not task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self.watcher.close()
+        await self.feeds.close()
+        await self.hub.close()
+
+    @property
+    def running(self) -> int:
+        """Sessions of ours with a run that goes on."""
+        return sum(held.session is not None and held.session.active is not None for held in self.hub.held.values())
+
+    # -- controls
+
+    async def do(self, asked: Control, caller: Caller) -> Out:
+        """Carries it out; what `asked.RESULTS` says it is answered with. Raises `Refusal`, and nothing else.
+
+        Who goes away while waiting does not stop it: they may come back, and ask for the same by its `command_id`.
+        """
+        scope, _ = CONTROLS[type(asked)]
+        caller.require(scope, str(type(asked).__struct_config__.tag))
+        if asked.command_id is None:
+            return await asyncio.shield(self._begin(asked, caller))
+        said = msgspec.json.encode(msgspec.structs.replace(asked, id=""))
+        known = self._done.get(asked.command_id)
+        if known is not None and known[0] != said:
+            raise Refusal(
+                "conflict",
+                f"the command id {asked.command_id!r} was used for something else",
+                guidance="Choose a new one for each.",
+                field="command_id",
+            )
+        if known is None:
+            known = self._done[asked.command_id] = (said, self._begin(asked, caller))
+            while len(self._done) > REMEMBERED:
+                self._done.popitem(last=False)
+        return await asyncio.shield(known[1])
+
+    def _begin(self, asked: Control, caller: Caller) -> asyncio.Task[Out]:
+        name = str(type(asked).__struct_config__.tag)
+        task = asyncio.get_running_loop().create_task(self._carry_out(asked, caller), name=f"dragoman {name}")
+        task.add_done_callback(lambda done: self._ended(asked, done))
+        return task
+
+    async def _carry_out(self, asked: Control, caller: Caller) -> Out:
+        _, handler = CONTROLS[type(asked)]
+        try:
+            answer: Out = await handler(self, asked, caller)
+        except TimeoutError:
+            raise Refusal("timeout", "it took too long, and may still be done") from None
+        except Exception as problem:
+            refusal = refusal_of(problem)
+            if refusal.body.kind == "internal":
+                logger.exception("%s failed", type(asked).__struct_config__.tag)
+            raise refusal from problem
+        return answer
+
+    def _ended(self, asked: Control, task: asyncio.Task[Out]) -> None:
+        failed = task.cancelled() or task.exception() is not None
+        if failed and asked.command_id is not None:
+            self._done.pop(asked.command_id, None)  # what was not done may be tried again
+
+    async def opened(self, session_id: str) -> answers.Opened:
+        """That a session is open, and how it stands with it."""
+        row = await self.hub.journal.session(session_id)
+        assert row is not None  # whoever opened it has it in the journal
+        live = live_of(row, self.hub.held.get(session_id), elsewhere=False, waiting=0)
+        return answers.Opened(session_id=session_id, live=live)
+
+    # -- streams
+
+    async def follow(
+        self, session_id: str, *, after: str | None, frames: bool, caller: Caller
+    ) -> AsyncGenerator[Out, None]:
+        """The messages of the stream `session`. Raises `Refusal` where there is no such session."""
+        if frames:
+            caller.require("prompt", "reading frames")
+            async for data in self.feeds.follow_frames(session_id, after):
+                yield _read(data)
+            return
+        async for data in self.feeds.follow(session_id, after):
+            yield _read(data)
+
+    async def waiting(self, caller: Caller) -> messages.PermissionsSnapshot:
+        """All that waits for a person."""
+        listing = self.feeds.listing
+        return messages.PermissionsSnapshot(cursor=f"w{listing.waiting_number}", waiting=tuple(listing.waiting()))
+
+    def terminal(self, stream_id: str) -> tuple[Terminal, payload.Terminal | None]:
+        """A command that runs, or ran, for an agent here: by `<session id>/<terminal id>`."""
+        session_id, _, terminal_id = stream_id.partition("/")
+        held = self.hub.held.get(session_id)
+        terminal = held.session.terminal(terminal_id) if held is not None and held.session is not None else None
+        if terminal is None or held is None or held.session is None:
+            raise Refusal("not_found", f"there is no terminal {stream_id} here", field="id")
+        known = held.session.fold.terminals.by_terminal_id(terminal_id)
+        row = row_of(known) if known is not None else None
+        return terminal, row if isinstance(row, payload.Terminal) else None
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    type: str
+    frames: msgspec.Raw | None = None
+
+
+def _read(data: bytes) -> Out:
+    kind = msgspec.json.decode(data, type=_Kind)
+    match kind.type:
+        case "snapshot":
+            return msgspec.json.decode(data, type=messages.SessionSnapshot)
+        case "ended":
+            return msgspec.json.decode(data, type=messages.Ended)
+        case _ if kind.frames is not None:
+            return msgspec.json.decode(data, type=messages.FramesUpdate)
+        case _:
+            return msgspec.json.decode(data, type=messages.SessionUpdate)

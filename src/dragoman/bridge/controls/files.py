@@ -1,0 +1,65 @@
+"""`files.*`: the files of a session's workspace, to be mentioned and looked at. Nothing outside is told of."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from dragoman.bridge import answers, asked
+from dragoman.bridge.caller import Caller
+from dragoman.bridge.controls.sessions import row_of_session
+from dragoman.bridge.folders import folder_of
+from dragoman.bridge.refusal import Refusal
+from dragoman.errors import InputError
+from dragoman.host.files.text_files import find_text
+from dragoman.wire.connection import RpcRefusal
+from dragoman.workspace import Workspace
+from dragoman.workspace.listing import files_of, ranked
+
+if TYPE_CHECKING:
+    from dragoman.bridge.bridge import Bridge
+
+
+async def _workspace(bridge: Bridge, session_id: str) -> Workspace:
+    row = await row_of_session(bridge, session_id)
+    try:
+        return Workspace(row.cwd, [folder for folder in row.folders if folder != row.cwd])
+    except InputError as problem:
+        raise Refusal("conflict", f"the workspace of session {session_id} is not here: {problem}") from None
+
+
+async def list_files(bridge: Bridge, said: asked.FilesList, caller: Caller) -> answers.Files:
+    if said.session_id is not None:
+        cwd = (await _workspace(bridge, said.session_id)).cwd
+    elif said.cwd is not None:
+        caller.require("admin", "listing a folder that is no session's")
+        cwd = folder_of(said.cwd)
+    else:
+        raise Refusal("invalid", "name a session, or a folder", field="session_id")
+    found = await asyncio.to_thread(files_of, cwd)
+    limit = min(max(said.limit, 1), 500)
+    paths = await asyncio.to_thread(ranked, said.query[:200], found.paths, limit)
+    return answers.Files(cwd=str(cwd), paths=tuple(paths), complete=found.complete)
+
+
+async def read(bridge: Bridge, said: asked.FilesRead, caller: Caller) -> answers.FileText:
+    workspace = await _workspace(bridge, said.session_id)
+    line, limit = max(said.line, 1), min(max(said.limit, 1), 20_000)
+
+    def look() -> answers.FileText:
+        path = os.path.join(workspace.cwd, said.path)
+        found = find_text(workspace, path, line, limit + 1)
+        lines = found.text.splitlines(keepends=True)
+        return answers.FileText(
+            path=str(found.path),
+            text="".join(lines[:limit]),
+            line=line,
+            lines=line - 1 + len(lines),
+            truncated=len(lines) > limit,
+        )
+
+    try:
+        return await asyncio.to_thread(look)
+    except RpcRefusal as problem:
+        raise Refusal("invalid", str(problem), field="path") from None

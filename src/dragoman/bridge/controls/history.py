@@ -1,0 +1,73 @@
+"""`search` and `usage`: over all that was ever said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dragoman.agents.preset import load_presets
+from dragoman.bridge import answers, asked
+from dragoman.bridge.caller import Caller
+from dragoman.bridge.refusal import Refusal
+from dragoman.config import load
+from dragoman.evaluation.evaluate import CUMULATIVE
+from dragoman.evaluation.spending import Sum, spent, summed, total
+from dragoman.journal.glance import glances
+from dragoman.journal.words import Query
+
+if TYPE_CHECKING:
+    from dragoman.bridge.bridge import Bridge
+
+
+async def search(bridge: Bridge, said: asked.Search, caller: Caller) -> answers.Found:
+    if not said.text.strip():
+        raise Refusal("invalid", "there is nothing to search for", field="text")
+    query = Query(
+        text=said.text[:1000],
+        agent=said.agent,
+        cwd=said.cwd,
+        kinds=said.kinds,
+        session_id=said.session_id,
+        since=said.since,
+        until=said.until,
+        limit=min(max(said.limit, 1), 200),
+    )
+    hits = []
+    for hit in await bridge.hub.journal.search(query):
+        item = bridge.feeds.listing.item(hit.session_id)
+        if item is not None:
+            hits.append(
+                answers.Hit(
+                    session=item,
+                    row_id=hit.row_id,
+                    kind=hit.kind,
+                    at=hit.at,
+                    snippet=hit.snippet,
+                    marks=tuple((begin, end) for begin, end in hit.marks),
+                )
+            )
+    return answers.Found(hits=tuple(hits))
+
+
+async def usage(bridge: Bridge, said: asked.UsageAsked, caller: Caller) -> answers.UsageTold:
+    presets = load_presets(load(bridge.config.home))
+    adding_up = {name for name, preset in presets.items() if CUMULATIVE in {quirk.id for quirk in preset.quirks}}
+    sessions = [
+        row
+        for row in await bridge.hub.journal.sessions()
+        if (said.agent is None or row.agent == said.agent)
+        and (said.cwd is None or row.cwd == said.cwd)
+        and (said.since is None or row.updated >= said.since)
+    ]
+    known = await glances(bridge.hub.journal, [row.id for row in sessions])
+    runs = [
+        run
+        for row in sessions
+        for run in spent(row, known[row.id], cumulative=row.agent in adding_up)
+        if (said.since is None or run.time >= said.since) and (said.until is None or run.time < said.until)
+    ]
+    sums = tuple(_sum(one) for one in summed(runs, said.by))
+    return answers.UsageTold(by=said.by, sums=sums, total=_sum(total(runs)))
+
+
+def _sum(one: Sum) -> answers.Sum:
+    return answers.Sum(key=one.key, runs=one.runs, cost=one.cost, reported=one.reported, **one.figures)

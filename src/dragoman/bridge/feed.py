@@ -1,0 +1,134 @@
+"""`Feed`: what changes in one session, encoded once for all who follow it.
+
+The last changes are kept, so that whoever is slow, or was away for a moment, goes on from where they were. Who comes
+too late for them gets a snapshot: nobody's slowness costs memory. Pure but for waking those who wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from dragoman.bridge.messages import Change
+from dragoman.bridge.payload import SessionItem
+from dragoman.journal.entry import Cursor
+from dragoman.journal.row_store import RowStore
+from dragoman.journal.session_record import SessionRecord
+
+# Bytes of changes that are kept of each session that is followed: some seconds of a burst, minutes of ordinary talk.
+KEPT: Final = 2 * 1024 * 1024
+
+# Bytes of changes that are sent as one message, unless a single commit is larger.
+TOGETHER: Final = 256 * 1024
+
+
+class Piece(NamedTuple):
+    """What a commit changed, up to the session's `position`: JSON objects with commas between them."""
+
+    position: int
+    body: bytes
+
+
+class Others:
+    """The fold of a session that another process writes to: its rows, made of its frames as they come."""
+
+    def __init__(self, session_id: str) -> None:
+        self.record = SessionRecord(session_id)
+        self.store = RowStore()
+        self.cursor: Cursor | None = None
+
+
+class Feed:
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self.followers = 0
+        self.over = False  # the session was deleted
+        self.others: Others | None = None
+        self.item: SessionItem | None = None  # as it was last told
+        self.floor: int | None = None  # all changes after this position are here; None: it is not known yet
+        self._pieces: deque[Piece] = deque()
+        self._first = 0  # the number of the first piece that is here
+        self._size = 0
+        self._position = 0
+        self._waiting: set[asyncio.Event] = set()
+
+    @property
+    def end(self) -> int:
+        """The number that the next piece will have."""
+        return self._first + len(self._pieces)
+
+    def begin(self, position: int) -> None:
+        """Someone follows from this position on."""
+        self._position = max(self._position, position)
+        if self.floor is None:
+            self.floor = position
+
+    def put(self, changes: Sequence[Change], position: int | None = None) -> None:
+        """`position` is None for what is no change of the journal, such as the state of a connection."""
+        self._position = max(self._position, position or 0)
+        if changes:
+            piece = Piece(self._position, msgspec.json.encode(changes)[1:-1])
+            self._pieces.append(piece)
+            self._size += len(piece.body)
+            while self._size > KEPT and len(self._pieces) > 1:
+                dropped = self._pieces.popleft()
+                self._first += 1
+                self._size -= len(dropped.body)
+                self.floor = max(self.floor or 0, dropped.position)
+        self.wake()
+
+    def reset(self) -> None:
+        """What was told is no base for what follows: all who follow get a snapshot next."""
+        self._first = self.end + 1
+        self._pieces.clear()
+        self._size = 0
+        self.floor = None
+        self.wake()
+
+    def ended(self) -> None:
+        self.over = True
+        self.wake()
+
+    def wake(self) -> None:
+        for event in self._waiting:
+            event.set()
+
+    def number_after(self, position: int) -> int:
+        """The number of the first piece that tells of something after this position."""
+        number = self.end
+        for piece in reversed(self._pieces):
+            if piece.position <= position:
+                break
+            number -= 1
+        return number
+
+    def since(self, number: int) -> tuple[bytes, int, int] | None:
+        """The changes from this number on, as many as go into a message: their JSON, the next number, and the position
+        after them. None where they are no longer here."""
+        if number < self._first:
+            return None
+        bodies: list[bytes] = []
+        size = position = 0
+        for index in range(number - self._first, len(self._pieces)):
+            piece = self._pieces[index]
+            if bodies and size + len(piece.body) > TOGETHER:
+                break
+            bodies.append(piece.body)
+            size += len(piece.body)
+            position = piece.position
+        return b",".join(bodies), number + len(bodies), position
+
+    async def wait(self, number: int) -> None:
+        """Returns when there may be something from this number on, or it is over."""
+        if number != self.end or self.over:
+            return
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._waiting.discard(event)

@@ -1,0 +1,380 @@
+"""`Feeds`: what changes in the sessions of a journal, for any number of clients that follow.
+
+What this process commits is told by the journal as it is committed, and costs no second fold. What other processes
+commit is read from the journal, and folded here, for the sessions that someone follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from dragoman.bridge.feed import Feed, Others
+from dragoman.bridge.listing import Listing, alike
+from dragoman.bridge.live import item_of, live_of
+from dragoman.bridge.messages import Change, Ended, FramesUpdate, PutLive, PutSession, SessionSnapshot
+from dragoman.bridge.metrics import Metrics
+from dragoman.bridge.payload import Frame, Live, Rows, SessionItem
+from dragoman.bridge.refusal import Refusal
+from dragoman.bridge.rows import changes_of, newest, state_of
+from dragoman.hub.held import Held
+from dragoman.hub.hub import Hub
+from dragoman.hub.identity import alive
+from dragoman.journal.entry import Cursor, Entry, Page, message_of
+from dragoman.journal.errors import JournalError
+from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
+from dragoman.journal.rows import Session as SessionRow
+from dragoman.record.rows import Run
+
+logger = logging.getLogger(__name__)
+
+# Seconds between two looks at what other processes committed, while they do.
+LOOK_AGAIN: Final = 0.05
+
+# Seconds that changes of a session are gathered for a client that may come back.
+LINGER: Final = 30.0
+
+# Kinds of frames that are for the journal alone: records of an agent's own files that nobody could translate.
+HIDDEN: Final = "_native/"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Feeds:
+    def __init__(self, hub: Hub, metrics: Metrics) -> None:
+        self._hub = hub
+        self._journal = hub.journal
+        self._metrics = metrics
+        self._feeds: dict[str, Feed] = {}
+        self._told: dict[str, int] = {}  # the position of each session, as this process last committed it
+        self._live: dict[str, Live] = {}  # as it was last told, of the sessions that are followed
+        self._watched: dict[str, set[asyncio.Event]] = {}  # of those who follow frames: set when it may stand otherwise
+        self._task: asyncio.Task[None] | None = None
+        self._stop: Callable[[], None] | None = None
+        self.listing = Listing(self._item)
+
+    async def start(self) -> None:
+        self._stop = self._journal.listen(self._heard)
+        self._hub.on_change = self._changed
+        cursor = await self._journal.cursor()
+        sessions = await self._journal.sessions()
+        self.listing.begin(sessions)
+        for row in sessions:
+            if row.status == "running":
+                self.listing.waits(row.id, await self._journal.rows(row.id))
+                self.listing.restate(row.id)
+        self._task = asyncio.get_running_loop().create_task(self._follow_others(cursor), name="dragoman feeds")
+
+    async def close(self) -> None:
+        if self._stop is not None:
+            self._stop()
+            self._hub.on_change = None
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    # -- following one session
+
+    async def follow(self, session_id: str, after: str | None = None, limit: int = 400) -> AsyncGenerator[bytes, None]:
+        """The messages of the stream `session`, encoded: a snapshot, then what comes. Ends when it is deleted."""
+        feed = self._feeds.get(session_id)
+        if feed is None:
+            feed = self._feeds[session_id] = Feed(session_id)
+        feed.followers += 1
+        head = b'{"type":"update","stream":"session","id":' + _encode(session_id) + b',"cursor":'
+        try:
+            while True:
+                number, snapshot = await self._begin(feed, after, limit)
+                after = None
+                yield _encode(snapshot)
+                while (found := feed.since(number)) is not None:
+                    body, number, position = found
+                    if body:
+                        yield b"".join((head, _encode(self._cursor(position)), b',"changes":[', body, b"]}"))
+                    elif feed.over:
+                        yield _encode(Ended(stream="session", id=session_id, reason="it was deleted"))
+                        return
+                    else:
+                        await feed.wait(number)
+        finally:
+            feed.followers -= 1
+            if not feed.followers:
+                asyncio.get_running_loop().call_later(LINGER, self._forget, feed)
+
+    def _forget(self, feed: Feed) -> None:
+        if not feed.followers and self._feeds.get(feed.session_id) is feed:
+            del self._feeds[feed.session_id]
+            self._live.pop(feed.session_id, None)
+
+    async def _begin(self, feed: Feed, after: str | None, limit: int) -> tuple[int, SessionSnapshot]:
+        session_id = feed.session_id
+        while True:
+            row = await self._journal.session(session_id)
+            if row is None:
+                raise Refusal("not_found", f"there is no session {session_id}", field="id")
+            elsewhere = await self._is_elsewhere(session_id)
+            resumed = self._resumed(feed, after, row)
+            others = feed.others
+            if resumed is not None:
+                found = SessionRows(sessions=(row,))
+            elif others is not None:
+                found = others.store.read()
+            else:
+                found = await self._journal.rows(session_id)
+                if feed.others is not None:
+                    continue  # another process has begun to write to it meanwhile
+            if not found.sessions:
+                continue
+            break
+        # From here on nothing is awaited: the snapshot and the number belong together.
+        row = found.sessions[0]
+        position = resumed if resumed is not None else row.frames
+        feed.begin(position)
+        held = self._hub.held.get(session_id)
+        live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(session_id))
+        self._live[session_id] = live
+        rows, more, before = (Rows(), False, 0) if resumed is not None else newest(found, limit)
+        snapshot = SessionSnapshot(
+            id=session_id,
+            cursor=self._cursor(position),
+            resumed=resumed is not None,
+            session=self._item(row),
+            live=live,
+            state=state_of(next(iter(found.session_state), None)),
+            rows=rows,
+            more=more,
+            before=before,
+        )
+        return feed.number_after(position), snapshot
+
+    def _resumed(self, feed: Feed, after: str | None, row: SessionRow) -> int | None:
+        """The position that a client may go on from; None where it needs all anew."""
+        if after is None:
+            return None
+        name, _, digits = after.partition(".")
+        if name != f"r{self._journal.name}" or not digits.isdecimal():
+            return None
+        position = int(digits)
+        if position == row.frames:
+            return position
+        return position if feed.floor is not None and feed.floor <= position < row.frames else None
+
+    def _cursor(self, position: int) -> str:
+        return f"r{self._journal.name}.{position}"
+
+    async def _is_elsewhere(self, session_id: str) -> bool:
+        if session_id in self._hub.held:
+            return False
+        owner = await self._journal.owner(session_id)
+        return owner is not None and owner.process is not None and alive(owner.process)
+
+    async def follow_frames(self, session_id: str, after: Cursor | None = None) -> AsyncGenerator[bytes, None]:
+        """The frames of a session as they went over the wire, encoded: what is stored, then what comes; and with them
+        how it stands with the session, whenever that has changed."""
+        if await self._journal.session(session_id) is None:
+            raise Refusal("not_found", f"there is no session {session_id}", field="id")
+        changed = asyncio.Event()
+        self._watched.setdefault(session_id, set()).add(changed)
+        told: Live | None = None
+        try:
+            page = await self._journal.read(session_id, after=after)
+            while True:
+                ahead = await self._journal.read(session_id, after=page.cursor) if page.entries else page
+                told, news = await self._news(session_id, told)
+                yield _encode(_frames(session_id, page, news, more=bool(ahead.entries)))
+                page = ahead
+                if not page.entries:
+                    break
+            async for coming in _both(self._journal.subscribe(session_id, after=page.cursor), changed):
+                page = coming or Page((), page.cursor, page.journal, ())
+                told, news = await self._news(session_id, told)
+                if page.entries or news is not None:
+                    yield _encode(_frames(session_id, page, news))
+        finally:
+            self._watched[session_id].discard(changed)
+            if not self._watched[session_id]:
+                del self._watched[session_id]
+        yield _encode(Ended(stream="session", id=session_id, reason="it was deleted, or the server ends"))
+
+    async def _news(self, session_id: str, told: Live | None) -> tuple[Live | None, Live | None]:
+        """How it stands with the session, and the same where that is other than was told."""
+        row = self.listing.row(session_id)
+        if row is None:
+            return told, None
+        elsewhere = await self._is_elsewhere(session_id)
+        held = self._hub.held.get(session_id)
+        live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(session_id))
+        return live, live if live != told else None
+
+    # -- what this process commits
+
+    def _heard(self, cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
+        self._metrics.frames.add(len(entries))
+        for change in changes:
+            self._told[change.session_id] = change.position
+            self._tell(change)
+            feed = self._feeds.get(change.session_id)
+            if feed is not None:
+                if feed.others is not None:  # it was another process's, and is ours now
+                    feed.others = None
+                    feed.reset()
+                self._feed(feed, change)
+
+    def _feed(self, feed: Feed, change: RowChanges) -> None:
+        made = changes_of(change)
+        for row in change.puts:
+            if isinstance(row, SessionRow):
+                self._tell_item(feed, self._item(row), made)
+        if (live := self._new_live(feed.session_id)) is not None:
+            made.append(PutLive(live=live))
+        feed.put(made, change.position)
+        if any(isinstance(row, Tombstone) for row in change.puts):
+            feed.ended()
+
+    def _tell(self, change: RowChanges) -> None:
+        """To those who follow the list, and what waits."""
+        self.listing.changed(change)
+        for row in change.puts:
+            if isinstance(row, Run) and row.ended_time is not None:
+                self._metrics.runs.add(status=row.status)
+
+    def _changed(self, session_id: str) -> None:
+        """It may stand otherwise with a session of ours, though nothing was committed."""
+        self.listing.restate(session_id)
+        for event in self._watched.get(session_id, ()):
+            event.set()
+        feed = self._feeds.get(session_id)
+        if feed is not None and (live := self._new_live(session_id)) is not None:
+            made: list[Change] = [PutLive(live=live)]
+            if (item := self.listing.item(session_id)) is not None:
+                self._tell_item(feed, item, made)
+            feed.put(made)
+
+    def _tell_item(self, feed: Feed, item: SessionItem, made: list[Change]) -> None:
+        """Only where more of it changed than how far it has come: that comes with every frame."""
+        if feed.item is None or not alike(feed.item, item):
+            feed.item = item
+            made.append(PutSession(session=item))
+
+    def _new_live(self, session_id: str) -> Live | None:
+        row = self.listing.row(session_id)
+        if row is None:
+            return None
+        known = self._live.get(session_id)
+        elsewhere = known is not None and known.connection == "elsewhere"
+        held = self._hub.held.get(session_id)
+        waiting = self.listing.waiting_in(session_id)
+        live = live_of(row, held, elsewhere=elsewhere and held is None, waiting=waiting)
+        if live == known:
+            return None
+        self._live[session_id] = live
+        return live
+
+    def _item(self, row: SessionRow) -> SessionItem:
+        return item_of(row, self._held(row.id), waiting=self.listing.waiting_in(row.id))
+
+    def _held(self, session_id: str) -> Held | None:
+        return self._hub.held.get(session_id)
+
+    # -- what other processes commit
+
+    async def _follow_others(self, cursor: Cursor) -> None:
+        async for _ in self._journal.news():
+            try:
+                cursor, touched = await self._journal.touched(cursor)
+                for session_id in touched:
+                    await self._look_at(session_id)
+            except JournalError as problem:
+                logger.warning("what other processes write cannot be read: %s", problem)
+            await asyncio.sleep(LOOK_AGAIN)
+
+    async def _look_at(self, session_id: str) -> None:
+        held = self._hub.held.get(session_id)
+        if held is not None and held.session is not None:
+            return
+        row = await self._journal.session(session_id)
+        if row is not None and row.frames <= self._told.get(session_id, 0):
+            return
+        feed = self._feeds.get(session_id)
+        if row is None:
+            self.listing.gone(session_id)
+            if feed is not None:
+                feed.ended()
+            return
+        if feed is not None:
+            await self._catch_up(feed)
+        if row.status == "running" or self.listing.waiting_in(session_id):
+            self.listing.waits(session_id, await self._journal.rows(session_id))
+        self.listing.put(row)
+
+    async def _catch_up(self, feed: Feed) -> None:
+        others = feed.others
+        fresh = others is None
+        if others is None:
+            others = Others(feed.session_id)
+        while (page := await self._journal.read(feed.session_id, after=others.cursor)).entries:
+            for entry in page.entries:
+                others.record.add(entry, message_of(entry))
+            others.cursor = page.cursor
+            change = others.record.take()
+            others.store.apply(change)
+            if not fresh:
+                self._feed(feed, change)
+        if fresh:
+            feed.others = others
+            feed.reset()
+
+
+async def _both(pages: AsyncIterator[Page], changed: asyncio.Event) -> AsyncGenerator[Page | None, None]:
+    """The pages as they come, and None whenever the event was set; until there are no more pages."""
+    loop = asyncio.get_running_loop()
+    page: asyncio.Task[Page | None] = loop.create_task(_next(pages))
+    change = loop.create_task(changed.wait())
+    try:
+        while True:
+            await asyncio.wait({page, change}, return_when=asyncio.FIRST_COMPLETED)
+            if page.done():
+                found = page.result()
+                if found is None:
+                    return
+                page = loop.create_task(_next(pages))
+                yield found
+            if change.done():
+                changed.clear()
+                change = loop.create_task(changed.wait())
+                yield None
+    finally:
+        page.cancel()
+        change.cancel()
+        await asyncio.wait({page, change})
+
+
+async def _next(pages: AsyncIterator[Page]) -> Page | None:
+    return await anext(pages, None)
+
+
+def _frames(session_id: str, page: Page, live: Live | None, *, more: bool = False) -> FramesUpdate:
+    return FramesUpdate(
+        id=session_id,
+        cursor=page.cursor,
+        frames=tuple([_frame(entry, page.cursor_at(index)) for index, entry in enumerate(page.entries)]),
+        live=live,
+        more=more,
+    )
+
+
+def _frame(entry: Entry, cursor: Cursor) -> Frame:
+    hidden = entry.kind.startswith(HIDDEN)
+    return Frame(
+        cursor=cursor,
+        connection_id=entry.connection_id,
+        n=entry.n,
+        at=entry.at,
+        origin=entry.origin,
+        kind="hidden" if hidden else entry.kind,
+        frame="" if hidden else entry.frame.decode("utf-8", "replace"),
+    )

@@ -1,0 +1,183 @@
+"""What `dragoman watch` does: it asks who may be watched, watches, and shows what comes in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from dragoman.cli import exits
+from dragoman.cli.output import STDIN, STDOUT, watch_reader
+from dragoman.cli.stored import folder, note, styled, told, where, width
+from dragoman.cli.text import inert_json
+from dragoman.cli.watch_lines import WatchLines
+from dragoman.config import load
+from dragoman.errors import InputError
+from dragoman.journal.entry import Cursor, Entry
+from dragoman.journal.place import open_journal
+from dragoman.journal.store import Journal
+from dragoman.translate.translator import PROVIDERS
+from dragoman.translate.watch import Watcher, WatchStatus
+from dragoman.translate.watch_modes import Modes
+from dragoman.translate.watch_places import places_at, places_of
+
+# Seconds: what was said longer than this before we began is counted, and not shown line by line.
+_NEWS: Final = 60.0
+
+
+@told
+async def run_watch(*, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool) -> int:
+    places = places_at([Path(path) for path in paths], provider)
+    modes = None if paths else Modes(load())
+    chosen = [provider] if provider else list(PROVIDERS)
+    if modes is not None and not _agreed(modes, chosen, yes=yes):
+        note("Nothing is watched.")
+        return exits.AGENT_FAILED
+    try:
+        async with await open_journal(where().parent) as journal:
+            shown = _Shown(journal, as_json=as_json)
+            after = await journal.cursor()
+            async with Watcher(journal, modes, places=places, providers=chosen) as watcher:
+                note(*_watched(watcher.status()))
+                await _follow(watcher, shown, after)
+    except asyncio.CancelledError:  # Ctrl-C: how it is meant to end
+        note("Stopped. What came in stays; the next time it goes on from there.")
+    return exits.DONE
+
+
+# -- who agreed
+
+
+def _agreed(modes: Modes, chosen: Sequence[str], *, yes: bool) -> bool:
+    """Whether anything may be watched. Asks where it can, and says how to agree where it cannot."""
+    unasked = [name for name in chosen if modes.mode(name) == "ask"]
+    if unasked and not yes and not os.isatty(STDIN):
+        if not any(modes.mode(name) == "on" for name in chosen):
+            raise InputError(
+                "there is nobody to ask whether transcripts may be watched",
+                guidance=f'Say so beforehand: --yes, or in config.toml: [watch] {unasked[0]} = "on"',
+            )
+        note(f"Nobody agreed to watch {' and '.join(unasked)} yet: --yes does, now and for the next times.")
+        unasked = []
+    for name in unasked:
+        if yes or click.confirm(_question(name), err=True):
+            modes.agree(name)
+    for name in chosen:
+        if modes.mode(name) == "off":
+            note(f"{name}: off, as config.toml says.")
+    return any(modes.mode(name) == "on" for name in chosen)
+
+
+def _question(name: str) -> str:
+    folders = " and ".join(folder(place.folder) for place in places_of(name, os.environ, Path.home()))
+    return f"Watch what {name} writes to {folders}, and keep it in {folder(str(where()))}?"
+
+
+def _watched(statuses: Sequence[WatchStatus]) -> list[str]:
+    lines = [
+        f"Watching {one.provider or 'what you named'}: {', '.join(map(folder, one.folders))}"
+        for one in statuses
+        if one.folders
+    ]
+    return [*lines, "Ctrl-C ends it."]
+
+
+# -- what comes in
+
+
+async def _follow(watcher: Watcher, shown: _Shown, after: Cursor) -> None:
+    """Until it is interrupted, or nobody reads what is shown."""
+    gone = asyncio.Event()
+    watch_reader(STDOUT, gone.set)
+    tasks = [
+        asyncio.create_task(shown.follow(after)),
+        asyncio.create_task(_tell(watcher, shown)),
+        asyncio.create_task(gone.wait()),
+    ]
+    try:
+        await asyncio.wait(tasks[::2], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+    for problem in ended:
+        if isinstance(problem, Exception):
+            raise problem
+
+
+async def _tell(watcher: Watcher, shown: _Shown) -> None:
+    """What was there before, once it is in; and then what goes wrong."""
+    await watcher.settled()
+    await shown.caught_up()
+    if shown.before:
+        note(f"{_count(len(shown.before), 'session')} from before came in.")
+    said: set[str] = set()
+    while True:
+        for status in watcher.status():
+            if status.problem is not None and status.problem not in said:
+                said.add(status.problem)
+                note(f"{status.provider or 'watch'}: {status.problem}")
+        await asyncio.sleep(1.0)
+
+
+class _Shown:
+    """What comes in, on stdout, as it is committed."""
+
+    def __init__(self, journal: Journal, *, as_json: bool) -> None:
+        self._journal = journal
+        self._as_json = as_json
+        self._lines = WatchLines(width())
+        self._began = time.time()
+        self._cursor: Cursor | None = None
+        self._moved = asyncio.Event()
+        self.before: set[str] = set()  # sessions of which something older came in
+
+    async def follow(self, after: Cursor) -> None:
+        self._cursor = after
+        async for page in self._journal.subscribe(after=after):
+            for entry in page.entries:
+                if entry.origin == "import" and entry.session_id is not None:
+                    await self._show(entry, entry.session_id)
+            self._cursor = page.cursor
+            self._moved.set()
+
+    async def caught_up(self) -> None:
+        """Returns when all that is committed is shown."""
+        self._moved.clear()
+        while (await self._journal.read(after=self._cursor, limit=1)).entries:
+            await self._moved.wait()
+            self._moved.clear()
+
+    async def _show(self, entry: Entry, session_id: str) -> None:
+        if self._as_json:
+            return _print_json(entry)
+        if entry.at < self._began - _NEWS:
+            self.before.add(session_id)
+            return None
+        if not self._lines.knows(session_id) and (session := await self._journal.session(session_id)) is not None:
+            self._lines.meet(session, folder(session.cwd))
+        for line in self._lines.of(entry):
+            click.echo(line if line.startswith(" ") else styled(line, bold=True))
+        return None
+
+
+def _print_json(entry: Entry) -> None:
+    record = {
+        "type": "entry",
+        "session_id": entry.session_id,
+        "at": entry.at,
+        "kind": entry.kind,
+        "frame": msgspec.Raw(entry.frame),
+    }
+    data = msgspec.json.encode(record)
+    click.echo((inert_json(data) if os.isatty(STDOUT) else data).decode())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

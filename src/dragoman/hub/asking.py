@@ -1,0 +1,77 @@
+"""Answers of a person who is elsewhere, to what a session asks: permissions and questions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from dragoman.errors import InputError
+from dragoman.host.permission import Answer, Reply
+from dragoman.host.question.question import Question, QuestionAnswer
+from dragoman.hub import commands
+from dragoman.wire.messages import RequestId
+
+if TYPE_CHECKING:
+    from dragoman.session.session import Session
+
+# Which kind of option is taken first for an answer; with `always` the other way round.
+_KINDS: Final = {"allow": ("allow_once", "allow_always"), "reject": ("reject_once", "reject_always")}
+
+
+def reply_to(session: Session, said: commands.AnswerPermission) -> Reply:
+    """The answer that is meant. `InputError` where there is no such question, or no option that says it."""
+    row = session.fold.permissions.get(said.permission_id)
+    if row is None:
+        raise InputError(f"session {session.id} was never asked {said.permission_id!r}")
+    if said.option_id is not None:
+        option = next((one for one in row.options if one.option_id == said.option_id), None)
+        if option is None:
+            raise InputError(f"there is no option {said.option_id!r}", guidance="Choose one of the agent's options.")
+        always = said.always or option.kind.endswith("_always")
+        return Answer("selected", option.option_id, allowed=option.kind.startswith("allow"), always=always)
+    if said.answer is None:
+        raise InputError("an answer is needed: option_id, or answer")
+    if said.answer == "cancel":
+        return None
+    kinds = _KINDS[said.answer]
+    for kind in reversed(kinds) if said.always else kinds:
+        for option in row.options:
+            if option.kind == kind:
+                return Answer("selected", option.option_id, allowed=said.answer == "allow", always=said.always)
+    if said.answer == "reject":
+        return Answer("cancelled", always=said.always)
+    raise InputError("the agent offers no option that allows it", guidance="Choose one of its options, or refuse.")
+
+
+class QuestionDesk:
+    """An `on_question` whose answers come from elsewhere, by `answer`."""
+
+    answers_as = "person"
+
+    def __init__(self) -> None:
+        self._open: dict[RequestId | None, tuple[Question, asyncio.Future[QuestionAnswer]]] = {}
+
+    async def __call__(self, question: Question) -> QuestionAnswer:
+        answered: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
+        self._open[question.request_id] = (question, answered)
+        try:
+            return await answered
+        finally:
+            self._open.pop(question.request_id, None)
+
+    def answer(self, session: Session, said: commands.AnswerQuestion) -> bool:
+        """False where it has been answered, or withdrawn. `InputError` says what does not fit, and it stays open."""
+        row = session.fold.questions.get(said.question_id)
+        if row is None:
+            raise InputError(f"session {session.id} was never asked {said.question_id!r}")
+        question, answered = self._open.get(row.request_id, (None, None))
+        if question is None or answered is None or answered.done() or row.action != "pending":
+            return False
+        match said.action:
+            case "accept":
+                answered.set_result(question.accept(said.content))
+            case "decline":
+                answered.set_result(question.decline())
+            case "cancel":
+                answered.set_result(question.cancel())
+        return True

@@ -1,0 +1,270 @@
+"""`Held`: a session that this process has open, and what others want of it.
+
+Commands come through the journal's inbox, from any process. Promised: each is carried out once; what a command did and
+its receipt are in one commit. A prompt that has to wait stays in the inbox without a receipt until its turn: what was
+queued when a process died is found again by the next owner of the session, and waits there for a person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
+from dragoman.hub import commands
+from dragoman.hub.asking import QuestionDesk, reply_to
+from dragoman.hub.commands import Outcome
+from dragoman.hub.prompting import parts_of
+from dragoman.journal import notes
+from dragoman.journal.errors import JournalError
+from dragoman.journal.store import Command as Sent
+from dragoman.session.session import Session
+
+if TYPE_CHECKING:
+    from dragoman.session.keeping import Keeper
+    from dragoman.session.run import Run
+
+logger = logging.getLogger(__name__)
+
+Connection: TypeAlias = Literal["starting", "connected", "disconnected", "error"]
+
+LEFT_BEHIND: Final = "the process that had the session ended before this was done"
+
+
+class Queued(msgspec.Struct, frozen=True):
+    """A prompt that waits for its turn. `id` is its command's."""
+
+    id: str
+    prompt: commands.Prompt
+    time: float
+    how: Literal["started", "cancelled_first"] = "started"
+
+
+class Held:
+    """`changed` is called whenever it may stand otherwise with the session than before. `stays`: also when it was
+    closed, or its agent is gone, until the hub drops it."""
+
+    def __init__(self, session_id: str, keeper: Keeper, changed: Callable[[], None], *, stays: bool) -> None:
+        self.id = session_id
+        self.stays = stays
+        self.session: Session | None = None
+        self.connection: Connection = "starting"
+        self.problem: DragomanError | None = None  # what last went wrong with it; None once it goes well again
+        self.queue: list[Queued] = []
+        self.paused = False  # what is queued waits for a person
+        self.questions = QuestionDesk()
+        self._keeper = keeper
+        self._changed = changed
+        self._outcomes: dict[str, asyncio.Future[Outcome]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beginning = asyncio.Lock()
+
+    # -- the session
+
+    def opened(self, session: Session) -> None:
+        """The agent has it. What an earlier owner left in the queue is there again."""
+        self.session = session
+        self.connection = "connected"
+        self.problem = None
+        session.when_lost = self._lost
+        self._do(self.drain(left_behind=True))
+        self._changed()
+
+    def failed(self, problem: DragomanError) -> None:
+        """The agent could not be had."""
+        self.session = None
+        self.connection = "error"
+        self.problem = problem
+        self._changed()
+
+    def _lost(self) -> None:
+        assert self.session is not None
+        self.connection = "disconnected"
+        self.problem = self.session.failure
+        self.paused = bool(self.queue)
+        self._changed()
+
+    async def close(self) -> None:
+        """Ends the session here. What is queued stays in the inbox."""
+        session, self.session = self.session, None
+        self.connection = "disconnected"
+        self.queue.clear()
+        if session is not None:
+            session.when_lost = None
+            await session.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for future in self._outcomes.values():
+            if not future.done():
+                future.set_exception(SessionClosed(f"session {self.id} was closed"))
+                future.exception()  # nobody may be waiting
+
+    def _living(self) -> Session:
+        if self.session is None:
+            raise SessionClosed(f"session {self.id} is not open", guidance="Continue it first, then try again.")
+        return self.session
+
+    # -- commands
+
+    def outcome(self, command_id: str) -> asyncio.Future[Outcome]:
+        """What comes of a command. To be asked for before it is taken from the inbox."""
+        return self._outcomes.setdefault(command_id, asyncio.get_running_loop().create_future())
+
+    async def drain(self, *, left_behind: bool = False) -> None:
+        """Takes what is in the inbox, and begins with all of it; `left_behind` by an earlier owner: prompts are queued
+        and wait for a person, the rest is refused."""
+        epoch = self._keeper.epochs.get(self.id)
+        if epoch is None:
+            return
+        for sent in await self._keeper.journal.take(self.id, epoch):
+            self.outcome(sent.id)
+            self._do(self._carry_out(sent, left_behind=left_behind))
+
+    async def _carry_out(self, sent: Sent, *, left_behind: bool) -> None:
+        future = self.outcome(sent.id)
+        try:
+            command = commands.read(sent.body)
+            if left_behind and not isinstance(command, commands.Prompt):
+                raise InputError(LEFT_BEHIND)
+            if isinstance(command, commands.Prompt):
+                outcome = await self._prompted(sent, command, wait=left_behind)
+            else:
+                outcome = await self._done(command)
+                await self._receipt(sent.id, "done", outcome)
+        except DragomanError as problem:
+            await self._receipt(sent.id, "refused", problem)
+            if not future.done():
+                future.set_exception(problem)
+                future.exception()
+        else:
+            if not future.done():
+                future.set_result(outcome)
+        finally:
+            self._outcomes.pop(sent.id, None)
+            self._changed()
+
+    async def _receipt(self, command_id: str, outcome: str, detail: Outcome | DragomanError) -> None:
+        """Returns when it is kept. What was done just before is in the same commit."""
+        if self.session is None:
+            return  # its next owner finds the command, and refuses it
+        said = str(detail) if isinstance(detail, DragomanError) else msgspec.json.encode(detail).decode()
+        note = notes.write(notes.Receipt(command_id=command_id, outcome=outcome, detail=said))
+        try:
+            await self.session.recorded(note)
+        except JournalError:
+            logger.warning("session %s: a receipt could not be kept", self.id)
+
+    async def _done(self, command: commands.Command) -> Outcome:
+        session = self._living()
+        match command:
+            case commands.Cancel(run_id=run_id):
+                if run_id is None or (session.active is not None and session.active.id == run_id):
+                    self.paused = bool(self.queue)
+                    await session.cancel()
+            case commands.AnswerPermission(permission_id=permission_id, by=by):
+                return Outcome(accepted=session.answer_permission(permission_id, reply_to(session, command), by=by))
+            case commands.AnswerQuestion():
+                return Outcome(accepted=self.questions.answer(session, command))
+            case commands.SetOption(option_id=option_id, value=value):
+                await session.set_option(option_id, value)
+            case commands.SetMode(mode=mode):
+                await session.set_mode(mode)
+            case commands.EditQueued(queued_id=queued_id, text=text):
+                index = self._index(queued_id)
+                prompt = msgspec.structs.replace(self.queue[index].prompt, text=text)
+                self.queue[index] = msgspec.structs.replace(self.queue[index], prompt=prompt)
+            case commands.MoveQueued(queued_id=queued_id, to=to):
+                queued = self.queue.pop(self._index(queued_id))
+                self.queue.insert(max(0, to), queued)
+            case commands.RemoveQueued(queued_id=queued_id):
+                queued = self.queue.pop(self._index(queued_id))
+                await self._receipt(queued.id, "refused", InputError("it was taken out of the queue"))
+            case commands.Close():
+                self._do(self.close())
+            case commands.Prompt():
+                raise AssertionError("prompts go their own way")
+        return Outcome()
+
+    def _index(self, queued_id: str) -> int:
+        for index, queued in enumerate(self.queue):
+            if queued.id == queued_id:
+                return index
+        raise InputError(f"nothing is queued as {queued_id!r}", guidance="It may have had its turn meanwhile.")
+
+    # -- prompts
+
+    async def _prompted(self, sent: Sent, prompt: commands.Prompt, *, wait: bool) -> Outcome:
+        queued = Queued(sent.id, prompt, sent.at)
+        if wait:
+            self.queue.append(queued)
+            self.paused = True
+            return Outcome(queued_id=sent.id, how="queued")
+        session = self._living()
+        if session.failure is not None:
+            raise session.failure
+        async with self._beginning:
+            if session.active is None and (self.paused or not self.queue):
+                return await self._begin(queued)
+        if prompt.when == "refuse":
+            raise SessionBusy(
+                f"session {self.id} is busy with a run", guidance="Wait for it, queue this, or cancel it."
+            )
+        if prompt.when == "queue":
+            self.queue.append(queued)
+            return Outcome(queued_id=sent.id, how="queued")
+        self.queue.insert(0, msgspec.structs.replace(queued, how="cancelled_first"))
+        self._changed()
+        self.paused = False
+        await session.cancel()
+        return Outcome(queued_id=sent.id, how="cancelled_first")
+
+    async def _begin(self, queued: Queued) -> Outcome:
+        session = self._living()
+        parts = await parts_of(queued.prompt, session.config.workspace)
+        run = session.begin(parts, run_id=queued.prompt.run_id)
+        outcome = Outcome(run_id=run.id, how=queued.how)
+        self.paused = False
+        self.problem = None
+        self._do(self._see_through(run))
+        await self._receipt(queued.id, "done", outcome)
+        return outcome
+
+    async def _see_through(self, run: Run) -> None:
+        try:
+            await run
+        except DragomanError as problem:
+            self.problem = problem
+        finally:
+            self._changed()
+        await self._next()
+
+    async def _next(self) -> None:
+        """The turn of what is queued: the first that can be sent."""
+        async with self._beginning:
+            while self.queue and not self.paused and self.session is not None and self.session.active is None:
+                queued = self.queue.pop(0)
+                try:
+                    await self._begin(queued)
+                except DragomanError as problem:
+                    self.problem = problem
+                    await self._receipt(queued.id, "refused", problem)
+                self._changed()
+
+    def _do(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(
+            work,  # type: ignore[arg-type]  # a coroutine; its own type says nothing more
+            name=f"dragoman session {self.id}",
+        )
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            logger.error("session %s: %s", self.id, problem, exc_info=problem)

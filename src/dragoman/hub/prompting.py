@@ -1,0 +1,56 @@
+"""What a client said, as the parts of a prompt: files of the workspace are read here, and only those."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from dragoman.errors import InputError
+from dragoman.host.files.text_files import find_text
+from dragoman.hub import commands
+from dragoman.session.prompt import Attachment, Part
+from dragoman.wire import vocabulary as acp
+from dragoman.wire.connection import RpcRefusal
+from dragoman.workspace import Workspace
+
+
+async def parts_of(prompt: commands.Prompt, workspace: Workspace) -> list[Part]:
+    """The words first, then what goes with them, in its order."""
+    parts: list[Part] = [prompt.text] if prompt.text.strip() else []
+    for attachment in prompt.attachments:
+        match attachment:
+            case commands.FileAttachment(path=path):
+                parts.append(await asyncio.to_thread(_file, workspace, path))
+            case commands.ImageAttachment(mime_type=mime_type, data=data):
+                _check_kind(mime_type, "image")
+                parts.append(acp.ImageContent(data=data, mime_type=mime_type))
+            case commands.AudioAttachment(mime_type=mime_type, data=data):
+                _check_kind(mime_type, "audio")
+                parts.append(acp.AudioContent(data=data, mime_type=mime_type))
+            case commands.TextAttachment(name=name, text=text, uri=uri):
+                parts.append(Attachment(f"{name} ({uri})" if uri else name, text))
+    return parts
+
+
+def describe(attachment: commands.Attachment) -> str:
+    """In a few words, for lists."""
+    match attachment:
+        case commands.FileAttachment(path=path):
+            return path
+        case commands.ImageAttachment(name=name) | commands.AudioAttachment(name=name):
+            return name or ("image" if isinstance(attachment, commands.ImageAttachment) else "audio")
+        case commands.TextAttachment(name=name):
+            return name
+
+
+def _file(workspace: Workspace, path: str) -> Attachment | acp.ContentBlock:
+    try:
+        found = find_text(workspace, os.path.join(workspace.cwd, path))
+    except RpcRefusal as problem:
+        raise InputError(f"{path} cannot go with the prompt: {problem}") from problem
+    return Attachment(str(found.path), found.text)
+
+
+def _check_kind(mime_type: str, family: str) -> None:
+    if not mime_type.startswith(f"{family}/"):
+        raise InputError(f"{mime_type!r} is no {family}")

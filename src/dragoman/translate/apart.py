@@ -1,0 +1,120 @@
+"""`Apart`: transcripts that are read in a process of its own, while this one commits what came of them.
+
+To translate and to commit take about as long, and in one process they would take turns. The other process knows nothing
+of the journal: it is for files that were never read, with sessions that nobody has heard of. Its answers are tried, and
+where they do not fit, or it fails, the file is simply read here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import struct
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, TypeAlias
+
+import msgspec
+
+from dragoman.journal.entry import Entry
+from dragoman.journal.rows import RowChanges
+from dragoman.journal.store import Connection, Position
+from dragoman.translate.admission import Admission
+from dragoman.translate.imported import ImportedFile
+from dragoman.translate.intake import Seen
+
+# Before each message stands its length.
+LENGTH: Final = struct.Struct("<Q")
+
+# Bytes that are held of what was not asked for yet.
+_BUFFER: Final = 1024 * 1024
+
+# Seconds that the other process has to end once nobody asks any more; it may be in the middle of a file.
+_GRACE: Final = 1.0
+
+
+class Asked(msgspec.Struct, frozen=True):
+    path: bytes
+    position: Position
+    end: Seen
+    admission: Admission | None  # None: as the last time
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """To be committed as it stands, in this order."""
+
+    entries: Sequence[Entry]
+    changes: Sequence[RowChanges]
+    position: Position
+    connection: Connection | None
+
+
+class Done(msgspec.Struct, frozen=True):
+    report: ImportedFile
+    position: Position
+    refused: bool
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Nothing more comes of this file."""
+
+
+Answer: TypeAlias = Commit | Done | Failed
+
+
+class Apart:
+    """`ask` for files; `answer` gives what comes of them, in the same order: commits, then `Done` or `Failed`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._admission: Admission | None = None
+        self.lost = False  # it is no more: whatever was asked will not be answered
+
+    @classmethod
+    async def begun(cls) -> Apart:
+        return cls(
+            await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "dragoman.translate.apart_process",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=_BUFFER,
+            )
+        )
+
+    async def __aenter__(self) -> Apart:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and self._process.returncode is None:
+            self._process.kill()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await self._process.communicate()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.communicate()
+
+    def ask(self, path: bytes, position: Position, end: Seen, admission: Admission) -> None:
+        told = None if admission is self._admission else admission
+        self._admission = admission
+        data = msgspec.msgpack.encode(Asked(path, position, end, told))
+        assert self._process.stdin is not None
+        self._process.stdin.write(LENGTH.pack(len(data)) + data)
+
+    async def answer(self) -> Answer:
+        assert self._process.stdout is not None
+        if self.lost:
+            return Failed()
+        try:
+            (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
+            data = await self._process.stdout.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.lost = True
+            return Failed()
+        answer: Answer = pickle.loads(data)  # noqa: S301 (from our own process)
+        return answer

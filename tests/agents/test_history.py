@@ -1,0 +1,169 @@
+"""Sessions of real agents that are kept, continued by another process, and told again: nothing twice, nothing amiss."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from dragoman import AgentRuntime, PermissionRequest, Session, SessionHandle, events
+from dragoman.errors import DragomanError
+from dragoman.host.policy.sources import Sources
+from dragoman.hub.identity import alive, this_process
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.rows import SessionRows
+from dragoman.journal.upkeep import verify
+from dragoman.session.keeping import Keeper
+from dragoman.testing.tee import recorded
+
+from .conftest import LIMIT, Stage
+
+# The first test of an agent may have to install it; one agent looks at the clock's minute.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+class Kept:
+    """An agent whose every process keeps what it says in one journal."""
+
+    def __init__(self, stage: Stage, keeper: Keeper) -> None:
+        self.stage = stage
+        self.journal = keeper.journal
+        self.allows = True
+        self.lines: list[bytes] = []  # what went over the wire, written down beside the journal
+        self._keeper = keeper
+
+    @classmethod
+    async def of(cls, stage: Stage) -> Kept:
+        journal, process = MemoryJournal(), this_process()
+        await journal.heartbeat(process)
+        return cls(stage, Keeper(journal, process, alive))
+
+    async def _answer(self, request: PermissionRequest) -> bool:
+        return self.allows
+
+    @asynccontextmanager
+    async def runtime(self) -> AsyncIterator[AgentRuntime]:
+        sources = Sources(self.stage.home / ".dragoman")
+        launch = recorded(self.lines.append)
+        async with AgentRuntime(self.stage.spec, sources=sources, keeper=self._keeper, launch=launch) as runtime:
+            if not runtime.capabilities().load:
+                pytest.skip(f"{self.stage.agent.id} does not offer loadSession")
+            yield runtime
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        async with self.runtime() as runtime:
+            yield await runtime.open_session(self.stage.config(self._answer))
+
+    async def rows(self, handle: SessionHandle) -> SessionRows:
+        assert await verify(self.journal) == []
+        return await self.journal.rows(handle.session_id)
+
+    async def differences(self, handle: SessionHandle) -> list[tuple[str, str, str]]:
+        [state] = (await self.rows(handle)).session_state
+        return [(one.what, one.here, one.told) for one in state.differs.differences] if state.differs else []
+
+
+async def test_every_line_is_kept_in_the_order_of_the_wire(stage: Stage) -> None:
+    """Copilot, goose and nanocoder speak of a session before they have told its name."""
+    async with asyncio.timeout(LIMIT):
+        kept = await Kept.of(stage)
+        async with kept.session() as session:
+            await session.run("[[say:One. Two. Three.]]")
+        entries = (await kept.journal.read(limit=10_000)).entries
+        said = [msgspec.json.decode(one.frame) for one in entries if one.origin == "agent" and one.kind != "noise"]
+        wire = [msgspec.json.decode(line) for line in kept.lines]
+        assert said == [line["frame"] for line in wire if line["dir"] == "in"]
+        prompted = [one.kind for one in entries].index("session/prompt")
+        assert [one for one in entries[:prompted] if one.session_id is None and b'"session/update"' in one.frame] == []
+
+
+async def until_it_can_be_loaded(stage: Stage) -> None:
+    if stage.agent.load_after:  # the agent looks at the clock: there is no event to wait for
+        await asyncio.sleep(stage.agent.load_after - time.time() % stage.agent.load_after)
+
+
+async def a_long_talk(kept: Kept) -> SessionHandle:
+    """All that agents tell again in ways of their own: thoughts, tools, refusals, cancels, errors, repeats."""
+    agent = kept.stage.agent
+    async with kept.session() as session:
+        await session.run("hello [[say:The word is azure.]]")
+        await session.run("[[think:Considering.]][[say:Considered.]]")
+        await session.run(f"[[say:Doing.]]{agent.run('echo made > made.txt')}[[say:It is done.]]")
+        kept.allows = False
+        await session.run(f"[[say:Doing.]]{agent.run('echo made > made.txt')}[[say:It went on.]]")
+        run = session.run("[[slow:1000:0.05]]")
+        async for event in run:
+            if isinstance(event, events.AssistantDelta):
+                break
+        await run.cancel()
+        await session.run("[[begin]][[say:After the cancel.\n\nTwo  paragraphs.]]")
+        try:
+            await session.run("[[begin]][[http:400]]")
+        except DragomanError:
+            pass  # others tell of it in words
+        for _ in range(2):
+            await session.run("[[begin]][[say:The end.]]")
+    return session.snapshot()
+
+
+async def test_a_session_that_is_told_again_has_nothing_twice_and_goes_on(stage: Stage) -> None:
+    """Gemini tells most of it after it has answered `session/load`."""
+    async with asyncio.timeout(2 * LIMIT + stage.agent.load_after):
+        kept = await Kept.of(stage)
+        handle = await a_long_talk(kept)
+        before = await kept.rows(handle)
+        await until_it_can_be_loaded(stage)
+        async with kept.runtime() as runtime:
+            session = await runtime.load_session(handle)
+            assert [message.text for message in session.fold.messages] == [one.text for one in before.messages]
+            assert (await session.run("[[begin]][[say:Fresh.]]")).text == "Fresh."
+        after = await kept.rows(handle)
+        told = [one.kind for one in (await kept.journal.read(handle.session_id)).entries if one.origin == "replay"]
+        assert {"user_message_chunk", "agent_message_chunk"} <= set(told)
+        assert after.messages[: len(before.messages)] == before.messages
+        new = [(one.kind, one.text) for one in after.messages[len(before.messages) :] if one.kind != "thought"]
+        assert new == [("user", "[[begin]][[say:Fresh.]]"), ("assistant", "Fresh.")]
+        assert (after.tool_calls, after.plans) == (before.tool_calls, before.plans)
+        assert len(after.runs) == len(before.runs) + 1
+        assert await kept.differences(handle) == []
+
+
+async def test_a_resumed_session_has_nothing_twice(stage: Stage) -> None:
+    """Nanocoder tells the history again though it was only to resume."""
+    async with asyncio.timeout(2 * LIMIT):
+        kept = await Kept.of(stage)
+        async with kept.session() as session:
+            if not session.capabilities().resume:
+                pytest.skip(f"{stage.agent.id} does not offer sessionCapabilities.resume")
+            await session.run("[[say:The word is azure.]]")
+        handle = session.snapshot()
+        async with kept.runtime() as runtime:
+            again = await runtime.resume_session(handle)
+            await again.run("[[begin]][[say:Fresh.]]")
+        said = [one.text for one in (await kept.rows(handle)).messages if one.kind == "assistant"]
+        assert said == ["The word is azure.", "Fresh."]
+        assert await kept.differences(handle) == []
+
+
+async def test_what_was_said_elsewhere_is_noticed_when_the_session_is_loaded(stage: Stage) -> None:
+    if stage.agent.load_after:
+        pytest.skip(f"{stage.agent.id} cannot load a session that it has just made")
+    async with asyncio.timeout(3 * LIMIT):
+        kept = await Kept.of(stage)
+        async with kept.session() as session:
+            await session.run("[[say:The word is azure.]]")
+        handle = session.snapshot()
+        async with stage.runtime() as runtime:
+            elsewhere = await runtime.load_session(handle)
+            await elsewhere.run("[[begin]][[say:Behind your back.]]")
+        async with kept.runtime() as runtime:
+            again = await runtime.load_session(handle)
+            told = [event async for event in again.run("[[begin]][[say:Fresh.]]")]
+        [event] = [event for event in told if isinstance(event, events.HistoryDiffers)]
+        assert [(one.what, one.told) for one in event.differences] == [("answer", "Behind your back.")]
+        assert await kept.differences(handle) == [("answer", "The word is azure.", "Behind your back.")]

@@ -1,0 +1,129 @@
+"""Claude Code and Codex at work in another process: what they do comes into the journal while they do it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dragoman import AgentRuntime
+from dragoman.host.policy.sources import Sources
+from dragoman.hub.identity import alive, this_process
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.store import Journal
+from dragoman.journal.upkeep import verify
+from dragoman.session.keeping import Keeper
+from dragoman.translate.watch import Watcher
+from translate.watched import modes, until, until_said
+
+from .acts import allow
+from .catalog import AGENTS, RealAgent
+from .conftest import LIMIT, Stage
+
+# The first test of an agent may have to install it.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+# Where each agent's own program is among what was installed, how it is told to do as it is asked, and how it is asked
+# to wait for a command.
+PROGRAMS = {
+    "claude": (
+        "@anthropic-ai/claude-agent-sdk-*/claude",
+        ["--allowedTools", "Bash", "-p"],
+        'Bash {"command": "COMMAND"}',
+    ),
+    "codex": (
+        "@openai/codex-*/vendor/*/bin/codex",
+        ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"],
+        'exec_command {"cmd": "COMMAND", "yield_time_ms": 30000}',
+    ),
+}
+
+
+@pytest.fixture(params=[one for one in AGENTS if one.id in PROGRAMS], ids=lambda agent: agent.id, scope="module")
+def agent(request: pytest.FixtureRequest) -> RealAgent:
+    chosen: RealAgent = request.param
+    return chosen
+
+
+def _environment(stage: Stage) -> dict[str, str]:
+    every: dict[str, str | None] = {**os.environ, **stage.env}
+    return {name: value for name, value in every.items() if value is not None}
+
+
+def _command(stage: Stage, prompt: str) -> list[str]:
+    pattern, arguments, _ = PROGRAMS[stage.agent.id]
+    found = [path for programs in stage.programs for path in programs.parent.glob(pattern)]
+    if not found:
+        pytest.skip(f"{stage.agent.id} came without a program for this machine")
+    return [str(found[0]), *arguments, prompt]
+
+
+@asynccontextmanager
+async def _started(stage: Stage, prompt: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *_command(stage, prompt),
+        cwd=stage.folder,
+        env=_environment(stage),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _watcher(stage: Stage, journal: Journal) -> Watcher:
+    on = modes(stage.home, f'[watch]\n{stage.agent.id} = "on"\n')
+    return Watcher(journal, on, environment=_environment(stage), home=stage.home)
+
+
+async def test_what_it_does_in_another_process_is_seen_while_it_does_it(stage: Stage, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    call = PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
+    prompt = f"[[tool:{call}]][[say:Gone through.]]"
+    async with asyncio.timeout(LIMIT), MemoryJournal() as journal, _watcher(stage, journal):
+        async with _started(stage, prompt) as process:
+            await until(journal, lambda entries: any(entry.kind == "tool_call" for entry in entries))
+            assert process.returncode is None
+            assert (await journal.sessions())[0].status == "running"
+            await asyncio.to_thread(gate.write_text, "open\n")
+            await process.wait()
+        await until_said(journal, '"stopReason":"end_turn"')
+        (session,) = await journal.sessions()
+        rows = await journal.rows(session.id)
+        assert (session.agent, session.cwd, session.runs) == (stage.agent.id, str(stage.folder), 1)
+        assert session.status == "success"
+        assert rows.messages[-1].text == "Gone through."
+        assert [call.status for call in rows.tool_calls] == ["completed"]
+        assert await verify(journal) == []
+
+
+async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT), MemoryJournal() as journal, _watcher(stage, journal) as watch:
+        await watch.settled()
+        process = this_process()
+        await journal.heartbeat(process)
+        keeper = Keeper(journal, process, alive)
+        sources = Sources(stage.home / ".dragoman")
+        async with AgentRuntime(stage.spec, sources=sources, keeper=keeper) as runtime:
+            session = await runtime.open_session(stage.config(allow))
+            await session.run("[[say:Of our own.]]")
+            await session.run("[[say:And once more.]]")
+        async with _started(stage, "[[say:Of another one.]]") as other:
+            await other.wait()
+        await until_said(journal, "Of another one.")
+        await watch.settled()
+        (status,) = [one for one in watch.status() if one.provider == stage.agent.id]
+        assert status.files == 2
+        agents_ids = [one.agent_session_id for one in await journal.sessions()]
+        assert len(agents_ids) == len(set(agents_ids)) == 2
+        assert session.snapshot().agent_session_id in agents_ids

@@ -1,0 +1,304 @@
+"""HTTP for scripts: which control a request is, and how its answer is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from bridge.standing import Standing
+from dragoman.bridge import asked
+from dragoman.bridge.http import Health
+from dragoman.bridge.refusal import Refusal
+
+
+async def test_health_needs_no_token_and_tells_little(server: Standing) -> None:
+    async with server.stranger() as stranger:
+        answer = await stranger.get("/v1/health")
+        assert answer.status_code == 200
+        assert answer.json() == {"name": "dragoman", "status": "ok", "version": Health().version}
+        assert answer.headers["cache-control"] == "no-store"
+        assert (await stranger.head("/v1/health")).status_code == 200
+
+
+async def test_fields_come_from_path_query_and_body(server: Standing) -> None:
+    async with server.program("prompt") as program:
+        assert (await program.get("/v1/sessions?limit=5&agent=demo&before=1.5")).status_code == 200
+        opened = await program.post("/v1/sessions", json={"cwd": "/work", "options": {"fast": True}})
+        assert (opened.status_code, opened.json()["session_id"]) == (201, "s1")
+        await program.get("/v1/search?text=a%20b&kinds=user&kinds=tool")
+        await program.post("/v1/sessions/s1/restart", json={"reload": True})
+        await program.post("/v1/sessions/s1/close")
+        await program.post("/v1/permissions/s1/p1", json={"answer": "allow", "always": True})
+        await program.patch("/v1/sessions/s1", json={"title": "a name"})
+        await program.post("/v1/controls", json={"type": "queue.add", "session_id": "s1", "text": "later"})
+    listed, opened_, search, restart, close, permission, rename, queued = server.bridge.asked
+    assert (listed.limit, listed.agent, listed.before) == (5, "demo", 1.5)  # type: ignore[attr-defined]
+    assert isinstance(opened_, asked.SessionOpen)
+    assert (opened_.cwd, opened_.options) == ("/work", {"fast": True})
+    assert isinstance(search, asked.Search)
+    assert (search.text, search.kinds) == ("a b", ("user", "tool"))
+    assert isinstance(restart, asked.SessionRestart)
+    assert (restart.session_id, restart.reload) == ("s1", True)
+    assert isinstance(close, asked.SessionClose)
+    assert isinstance(permission, asked.PermissionAnswer)
+    assert (permission.session_id, permission.permission_id, permission.always) == ("s1", "p1", True)
+    assert isinstance(rename, asked.SessionRename)
+    assert isinstance(queued, asked.QueueAdd)
+    assert {caller.scope for caller in server.bridge.callers} == {"prompt"}
+    assert len({one.id for one in server.bridge.asked}) == len(server.bridge.asked)
+
+
+async def test_an_idempotency_key_is_the_commands_id(server: Standing) -> None:
+    async with server.program() as program:
+        await program.post("/v1/sessions/s1/cancel", headers={"idempotency-key": "k-1"})
+        await program.post("/v1/controls", json={"type": "session.list"}, headers={"idempotency-key": "k-2"})
+        await program.post("/v1/sessions/s1/cancel")
+        assert [one.command_id for one in server.bridge.asked] == ["k-1", "k-2", None]
+        assert (await program.post("/v1/sessions/s1/cancel", headers={"idempotency-key": "k" * 201})).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("GET", "/v1/sessions?limit=many", None, "limit"),
+        ("GET", "/v1/sessions?limit=1&limit=2", None, "limit"),
+        ("GET", "/v1/sessions?before=nan", None, "before"),
+        ("GET", "/v1/sessions?nothing=1", None, "nothing"),
+        ("GET", "/v1/sessions?command_id=1", None, "command_id"),
+        ("GET", "/v1/search", None, "text"),
+        ("GET", "/v1/search?text=a&kinds=nothing", None, "kinds[0]"),
+        ("POST", "/v1/sessions", "{}", "cwd"),
+        ("POST", "/v1/sessions", '{"cwd": 3}', "cwd"),
+        ("POST", "/v1/sessions", '{"cwd": "/", "sudo": true}', "sudo"),
+        ("POST", "/v1/sessions", '{"cwd": "/", "command_id": "x"}', "command_id"),
+        ("POST", "/v1/sessions/s1/restart", '{"session_id": "s2"}', "session_id"),
+        ("POST", "/v1/sessions", "[]", None),
+        ("POST", "/v1/sessions", "{", None),
+        ("POST", "/v1/sessions", '{"cwd": "\\ud800"}', None),
+        ("POST", "/v1/sessions", "[" * 100_000, None),
+        ("POST", "/v1/controls", '{"type": "nothing"}', "type"),
+        ("POST", "/v1/controls", '{"type": "subscribe", "stream": "sessions"}', "type"),
+        ("POST", "/v1/controls", "{}", "type"),
+        ("POST", "/v1/pair", '{"code": 3}', "code"),
+    ],
+)
+async def test_what_is_wrong_with_a_request_is_named(
+    server: Standing, method: str, path: str, body: str | None, field: str | None
+) -> None:
+    async with server.program() as program:
+        answer = await program.request(method, path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    assert error["kind"] == "invalid"
+    if field is not None:
+        assert field in (error["field"] or "") or field in error["message"]
+    assert server.bridge.asked == []
+
+
+async def test_bytes_that_are_no_text_are_a_bad_request(server: Standing) -> None:
+    async with server.program() as program:
+        sent = {"content": b'{"cwd": "\xff"}', "headers": {"content-type": "application/json"}}
+        assert (await program.post("/v1/sessions", **sent)).status_code == 400  # type: ignore[arg-type]
+        assert (await program.get("/v1/search?text=%ff%fe")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("not_found", 404), ("conflict", 409), ("too_fast", 429), ("agent", 502), ("timeout", 504)]
+)
+async def test_a_refusal_has_its_status(server: Standing, kind: str, status: int) -> None:
+    server.bridge.problem = Refusal(kind, "it cannot be", guidance="Try again.", retry_after=1.2)
+    async with server.program() as program:
+        answer = await program.post("/v1/sessions/s1/cancel")
+    assert answer.status_code == status
+    assert answer.headers["retry-after"] == "2"
+    assert answer.json()["error"]["guidance"] == "Try again."
+
+
+async def test_what_is_not_there_and_what_cannot_be_done_with_it(server: Standing) -> None:
+    async with server.program() as program:
+        nothing = await program.get("/v1/nothing")
+        assert (nothing.status_code, nothing.json()["error"]["kind"]) == (404, "not_found")
+        wrong = await program.put("/v1/sessions")
+        assert (wrong.status_code, wrong.json()["error"]["kind"]) == (405, "unsupported")
+        assert {"GET", "POST"} <= {one.strip() for one in wrong.headers["allow"].split(",")}
+        assert (await program.post("/v1/openapi.json")).status_code == 405
+        assert (await program.post("/docs")).status_code == 405
+        assert (await program.post("/v1/nothing")).status_code == 404
+        assert (await program.get("/v1/sessions/none")).status_code == 404
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_a_defect_of_ours_tells_nothing_of_itself(server: Standing, caplog: pytest.LogCaptureFixture) -> None:
+    server.bridge.problem = RuntimeError("a secret")
+    async with server.program() as program:
+        answer = await program.post("/v1/sessions/s1/cancel")
+    assert answer.status_code == 500
+    assert answer.json()["error"]["kind"] == "internal"
+    assert "secret" not in answer.text
+    assert "a secret" in caplog.text
+
+
+async def test_a_session_is_told_with_its_rows(server: Standing) -> None:
+    async with server.program() as program:
+        told = (await program.get("/v1/sessions/s1")).json()
+    assert (told["id"], told["session"]["agent"], told["rows"]["messages"]) == ("s1", "demo", [])
+    assert server.bridge.following == 0
+
+
+async def test_an_export_is_a_file(server: Standing) -> None:
+    async with server.program() as program:
+        answer = await program.get("/v1/sessions/s1/export?format=markdown")
+    assert answer.text == "# said"
+    assert answer.headers["content-type"].startswith("text/markdown")
+    assert answer.headers["content-disposition"] == 'attachment; filename="a__name_.md"'
+
+
+async def test_figures_are_told(server: Standing) -> None:
+    server.metrics.sockets.set(3)
+    async with server.program("view") as program:
+        await program.get("/v1/sessions")
+        text = (await program.get("/v1/metrics")).text
+    assert "dragoman_sockets 3\n" in text
+    assert 'dragoman_http_requests_total{method="GET",status="200"} 1\n' in text
+    assert 'dragoman_http_seconds_bucket{le="+Inf"} 1\n' in text
+
+
+# -- runs
+
+
+async def prompted(server: Standing, program: httpx.AsyncClient, **request: object) -> asyncio.Task[httpx.Response]:
+    """A prompt that was sent, and reached the bridge."""
+    sending = program.post("/v1/sessions/s1/runs", json={"text": "hi"}, **request)  # type: ignore[arg-type]
+    task = asyncio.create_task(sending)
+    async with asyncio.timeout(10):
+        await server.bridge.prompted.wait()
+    return task
+
+
+async def test_a_run_is_awaited_and_its_text_told(server: Standing) -> None:
+    async with server.program() as program:
+        waiting = await prompted(server, program)
+        server.bridge.run("running")
+        server.bridge.message("m0", "of another run", run_id="r0")
+        server.bridge.message("m1", "Hel")
+        server.bridge.more("m1", "lo.")
+        server.bridge.message("m2", "Bye")
+        server.bridge.message("m2", "Bye.")
+        server.bridge.run("success", stop_reason="end_turn")
+        answer = await waiting
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["status"], told["stop_reason"], told["text"]) == ("success", "end_turn", "Hello.\n\nBye.")
+    assert (told["run_id"], told["cursor"]) == ("r1", str(server.bridge.cursor))
+    assert server.bridge.following == 0
+    asked_ = server.bridge.asked[0]
+    assert isinstance(asked_, asked.SessionPrompt)
+    assert asked_.when == "refuse"
+
+
+async def test_who_does_not_want_to_wait_is_answered_at_once(server: Standing) -> None:
+    async with server.program() as program:
+        answer = await program.post(
+            "/v1/sessions/s1/runs", json={"text": "hi"}, headers={"prefer": "respond-async, wait=9"}
+        )
+        assert (answer.status_code, answer.json()["run_id"]) == (202, "r1")
+        queued = await program.post("/v1/sessions/s1/runs", json={"text": "hi", "when": "queue"})
+        assert (queued.status_code, queued.json()["queued_id"]) == (202, "q1")
+    assert server.bridge.following == 0
+
+
+async def test_who_waits_for_so_long_is_told_how_far_it_is(server: Standing) -> None:
+    server.bridge.message("m1", "so far")
+    async with server.program() as program:
+        answer = await program.post("/v1/sessions/s1/runs", json={"text": "hi"}, headers={"prefer": "wait=1"})
+    assert answer.status_code == 202
+    assert (answer.json()["status"], answer.json()["text"]) == ("running", "so far")
+
+
+async def test_a_prompt_that_is_refused_is_an_error(server: Standing) -> None:
+    server.bridge.problem = Refusal("conflict", "the session is busy")
+    async with server.program() as program:
+        assert (await program.post("/v1/sessions/s1/runs", json={"text": "hi"})).status_code == 409
+        assert (await program.post("/v1/sessions/none/runs", json={"text": "hi"})).status_code == 404
+    assert server.bridge.following == 0
+
+
+async def test_a_client_that_goes_leaves_no_one_waiting(server: Standing) -> None:
+    async with server.program() as program:
+        waiting = await prompted(server, program)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+    async with asyncio.timeout(10):
+        await server.bridge.left.wait()
+
+
+async def test_the_servers_end_ends_who_waits(server: Standing) -> None:
+    async with server.program() as program:
+        waiting = await prompted(server, program)
+        server.ending.set()
+        answer = await waiting
+    assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "unavailable")
+
+
+def events(text: str) -> list[tuple[str | None, str, dict[str, object]]]:
+    found = []
+    for block in text.strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if fields:
+            found.append((fields.get("id"), fields["event"], json.loads(fields["data"])))
+    return found
+
+
+@pytest.mark.parametrize("request_", [{"params": {"stream": "1"}}, {"headers": {"accept": "text/event-stream"}}])
+async def test_a_run_is_streamed_until_it_ends(server: Standing, request_: dict[str, object]) -> None:
+    async with server.program() as program:
+        waiting = await prompted(server, program, **request_)
+        server.bridge.message("m1", "Hello.")
+        server.bridge.run("success")
+        server.bridge.message("m9", "of the next run", run_id="r2")
+        answer = await waiting
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    told = events(answer.text)
+    assert [(cursor, kind) for cursor, kind, _ in told] == [
+        ("0", "snapshot"), ("1", "update"), ("2", "update"), (None, "run"),
+    ]  # fmt: skip
+    assert told[-1][2]["text"] == "Hello."
+    assert server.bridge.following == 0
+
+
+async def test_a_look_at_a_streams_headers_ends(server: Standing) -> None:
+    async with server.program() as program:
+        answer = await program.head("/v1/sessions/s1/events")
+    assert (answer.status_code, server.bridge.following) == (200, 0)
+
+
+async def test_a_stream_ends_when_its_token_is_revoked(server: Standing) -> None:
+    secret, made = server.tokens.create("nightly", "view")
+    async with server.program(token=secret) as program, program.stream("GET", "/v1/sessions/s1/events") as answer:
+        server.tokens.revoke(made.id)
+        server.bridge.message("m1", "not for them")
+        told = events((await answer.aread()).decode())
+    assert [kind for _, kind, _ in told] == ["snapshot", "error"]
+    assert "not for them" not in answer.text
+
+
+async def test_a_stream_goes_on_where_it_was_left(server: Standing) -> None:
+    server.bridge.message("m1", "Hello.")
+    async with (
+        server.program("view") as program,
+        program.stream("GET", "/v1/sessions/s1/events", headers={"last-event-id": "7"}) as answer,
+    ):
+        assert server.bridge.followed_after == "7"
+        text, told = "", events("")
+        async for chunk in answer.aiter_text():
+            text += chunk
+            told = events(text)
+            if len(told) == 2:
+                break
+        assert told[0][2]["resumed"] is True
+        assert told[1][0] == "1"
+    async with asyncio.timeout(10):
+        await server.bridge.left.wait()

@@ -1,0 +1,77 @@
+"""The server's log: its two forms, and what never gets into it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.standing import Standing
+from dragoman.bridge.logs import LOGGERS, redacted, set_up_log
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in (*LOGGERS, "dragoman.access")]
+    before = [(one.handlers, one.propagate, one.level) for one in loggers]
+    yield
+    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("token dgm_AbC-_123 was sent", "token [hidden] was sent"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer [hidden]"),
+        ("http://127.0.0.1:8421/pair#Ab_c-1 opened", "http://127.0.0.1:8421/pair#[hidden] opened"),
+        ("cookie: dragoman_8421=abc; other=1", "cookie: dragoman_8421=[hidden]; other=1"),
+        ("nothing here", "nothing here"),
+    ],
+)
+def test_secrets_are_hidden(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+async def test_requests_are_logged_without_their_queries(server: Standing) -> None:
+    log = io.StringIO()
+    set_up_log("json", stream=log)
+    secret = server.token()
+    async with server.program(token=secret) as program:
+        await program.get("/v1/search?text=private")
+        await program.get(f"/v1/sessions?token={secret}")
+        await program.get(f"/v1/{secret}")
+        await program.get("/v1/a%0a12:00:00%20forged")
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert [(one["method"], one["path"], one["status"]) for one in lines] == [
+        ("GET", "/v1/search", 200),
+        ("GET", "/v1/sessions", 400),
+        ("GET", "/v1/[hidden]", 404),
+        ("GET", "/v1/a%0a12:00:00%20forged", 404),
+    ]
+    assert "private" not in log.getvalue()
+    assert secret not in log.getvalue()
+    assert {"time", "level", "logger", "message", "client"} <= lines[0].keys()
+
+
+def test_people_are_told_of_trouble_with_its_trace_and_not_of_requests() -> None:
+    log = io.StringIO()
+    set_up_log("human", stream=log)
+    logging.getLogger("dragoman.access").info("GET /v1/health")
+    problem = RuntimeError("with dgm_secret in it")
+    logging.getLogger("dragoman.bridge").error("it went wrong", exc_info=problem)
+    text = log.getvalue()
+    assert "GET" not in text
+    assert "error: it went wrong\nRuntimeError" in text
+    assert "dgm_secret" not in text
+
+
+def test_a_line_of_json_is_one_line_whatever_is_in_it() -> None:
+    log = io.StringIO()
+    set_up_log("json", stream=log)
+    logging.getLogger("dragoman").warning("two\nlines")
+    assert json.loads(log.getvalue()) == json.loads(log.getvalue().splitlines()[0])

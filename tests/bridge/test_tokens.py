@@ -1,0 +1,138 @@
+"""Tokens and pairing codes, in their file."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from dragoman.bridge.tokens import BROWSER_LIFE, CODE_LIFE, FILE_NAME, MOST_CODES, MOST_TOKENS, USE_STEP, Tokens
+from dragoman.errors import ConfigError, InputError
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def tokens(tmp_path: Path, clock: Clock) -> Tokens:
+    return Tokens(tmp_path / "home", clock)
+
+
+def test_a_token_is_found_by_itself_alone(tokens: Tokens) -> None:
+    secret, made = tokens.create("nightly", "view")
+    assert tokens.find(secret) == made
+    assert tokens.find(secret[:-1]) is None
+    assert tokens.find(made.digest) is None
+    assert tokens.find("") is None
+    assert tokens.find("\udc80") is None
+
+
+def test_a_token_has_256_random_bits(tokens: Tokens) -> None:
+    secrets = {tokens.create("one", "view")[0] for _ in range(20)}
+    assert len(secrets) == 20
+    assert all(secret.startswith("dgm_") and len(secret) == 4 + 43 for secret in secrets)
+
+
+def test_the_file_is_the_users_alone_and_holds_no_secret(tokens: Tokens, tmp_path: Path) -> None:
+    secret, _ = tokens.create("nightly", "admin")
+    code = tokens.new_code()
+    path = tmp_path / "home" / FILE_NAME
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    kept = path.read_text()
+    assert secret not in kept
+    assert secret.removeprefix("dgm_") not in kept
+    assert code not in kept
+
+
+def test_what_another_process_revokes_is_gone_at_once(tokens: Tokens, tmp_path: Path) -> None:
+    secret, made = tokens.create("nightly", "admin")
+    assert tokens.holds(made.id)
+    assert Tokens(tmp_path / "home").revoke(made.id)
+    assert tokens.find(secret) is None
+    assert not tokens.holds(made.id)
+    assert not tokens.revoke(made.id)
+
+
+def test_a_code_is_good_once(tokens: Tokens) -> None:
+    code = tokens.new_code("prompt")
+    made = tokens.exchange(code, "Firefox on Linux")
+    assert made is not None
+    secret, token = made
+    assert token.scope == "prompt"
+    assert token.browser
+    assert tokens.find(secret) == token
+    assert tokens.exchange(code, "Firefox on Linux") is None
+    assert tokens.listed() == (token,)
+
+
+def test_a_code_is_good_for_minutes(tokens: Tokens, clock: Clock) -> None:
+    code = tokens.new_code()
+    clock.now += CODE_LIFE
+    assert tokens.exchange(code, "late") is None
+
+
+def test_a_code_of_another_process_is_taken(tokens: Tokens, tmp_path: Path, clock: Clock) -> None:
+    assert tokens.exchange(Tokens(tmp_path / "home", clock).new_code(), "phone") is not None
+
+
+def test_old_codes_make_room_for_new_ones(tokens: Tokens) -> None:
+    codes = [tokens.new_code() for _ in range(MOST_CODES + 1)]
+    assert tokens.exchange(codes[0], "first") is None
+    assert tokens.exchange(codes[-1], "last") is not None
+
+
+def test_a_browser_that_never_came_back_is_forgotten_and_a_program_is_not(tokens: Tokens, clock: Clock) -> None:
+    program, _ = tokens.create("nightly", "view")
+    made = tokens.exchange(tokens.new_code(), "phone")
+    assert made is not None
+    clock.now += BROWSER_LIFE + 1
+    assert tokens.find(made[0]) is None
+    assert tokens.find(program) is not None
+    tokens.new_code()
+    assert [token.name for token in tokens.listed()] == ["nightly"]
+
+
+def test_use_is_written_down_now_and_then(tokens: Tokens, clock: Clock) -> None:
+    secret, made = tokens.create("nightly", "view")
+    assert tokens.use_is_due(made)
+    tokens.write_use(made.id)
+    used = tokens.find(secret)
+    assert used is not None
+    assert used.used == clock.now
+    assert not tokens.use_is_due(used)
+    clock.now += USE_STEP
+    assert tokens.use_is_due(used)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\x1b[31mb", "x" * 81])
+def test_a_name_that_cannot_be_shown_is_refused(tokens: Tokens, name: str) -> None:
+    with pytest.raises(InputError):
+        tokens.create(name, "view")
+
+
+def test_there_is_an_end_to_how_many_there_are(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.bridge.tokens.MOST_TOKENS", 2)
+    assert MOST_TOKENS > 2
+    tokens.create("one", "view")
+    tokens.create("two", "view")
+    with pytest.raises(InputError, match="2 tokens"):
+        tokens.create("three", "view")
+
+
+def test_a_broken_file_lets_nobody_in(tokens: Tokens, tmp_path: Path) -> None:
+    secret, _ = tokens.create("nightly", "admin")
+    (tmp_path / "home" / FILE_NAME).write_text("{")
+    with pytest.raises(ConfigError):
+        tokens.find(secret)

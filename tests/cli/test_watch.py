@@ -1,0 +1,181 @@
+"""`dragoman watch`: asked for, agreed to, shown line by line, until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from dragoman.cli.watch import watch
+from dragoman.translate.translator import PROVIDERS
+from translate.claude_talk import SESSION, Transcript
+from translate.watched import append, lines, transcript_in
+
+from .conftest import LIMIT, Cli, On, read_until, without_looks
+
+
+@pytest.fixture
+def owner(cli: Cli, tmp_path: Path) -> Cli:
+    """A command line whose user has a home folder of their own."""
+    cli.env["HOME"] = str(tmp_path / "user")
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        cli.env.pop(name, None)
+    return cli
+
+
+def path_of(cli: Cli, session: str = SESSION) -> Path:
+    return transcript_in(Path(cli.env["HOME"]), session)
+
+
+def said_now(prompt: str = "What is this?", session: str = SESSION) -> list[bytes]:
+    """Lines of a session that goes on right now."""
+    told = Transcript(sessionId=session, timestamp=datetime.now(UTC).isoformat())
+    told.user(prompt)
+    told.call("Bash", {"command": "make"})
+    told.result("no rule", None, error=True)
+    told.text("A test.\n\nWith more.", id="msg_2")
+    return told.lines
+
+
+def stopped(process: subprocess.Popen[bytes]) -> tuple[str, str]:
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0
+    return out.decode(), err.decode()
+
+
+def test_the_help_teaches_by_example(cli: Cli) -> None:
+    done = cli("watch", "--help")
+    assert (done.code, done.err) == (0, "")
+    assert "Examples:\n    dragoman watch " in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_every_provider_can_be_chosen() -> None:
+    (option,) = [one for one in watch.params if one.name == "provider"]
+    assert isinstance(option.type, click.Choice)
+    assert tuple(option.type.choices) == PROVIDERS
+
+
+def test_what_happens_is_shown_while_it_happens(owner: Cli) -> None:
+    path = path_of(owner)
+    process = owner.start("watch", "--yes", "--provider", "claude")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    heard = read_until(process.stderr.fileno(), b"Ctrl-C ends it.\n").decode()
+    assert heard.startswith("Watching claude: ~/.claude/projects\n")
+    some = said_now()
+    append(path, lines(some[:1]))
+    shown = read_until(process.stdout.fileno(), b"> What is this?\n").decode()
+    assert shown.splitlines()[0].endswith(" claude /home/ada/proj: What is this?")
+    append(path, lines(some[1:]))
+    shown = read_until(process.stdout.fileno(), b" tokens out\n").decode()
+    assert [line.split(" ", 3)[-1] for line in shown.splitlines()] == [
+        "· make",
+        "✗ make",
+        "A test. With more.",
+        "✓ done, 10 tokens out",
+    ]
+    out, err = stopped(process)
+    assert out == ""
+    assert "What came in stays" in err
+    assert "A test." in owner("sessions", "show").out
+    assert owner("journal", "verify").code == 0
+
+
+def test_what_was_there_before_is_counted_and_not_shown(owner: Cli) -> None:
+    told = Transcript()
+    told.user("Long ago")
+    told.text("Yes.")
+    path_of(owner).write_bytes(lines(told.lines))
+    process = owner.start("watch", "--yes")
+    assert process.stderr is not None
+    read_until(process.stderr.fileno(), b"1 session from before came in.\n")
+    out, _ = stopped(process)
+    assert out == ""
+    assert "Long ago" in owner("sessions", "list").out
+
+
+def test_lines_of_json_have_all_of_it(owner: Cli) -> None:
+    path = path_of(owner)
+    path.write_bytes(lines(said_now()))
+    process = owner.start("watch", str(path), "--json")
+    assert process.stdout is not None
+    heard = read_until(process.stdout.fileno(), b'"stopReason":"end_turn"')
+    out, _ = stopped(process)
+    entries = [json.loads(line) for line in (heard.decode() + out).splitlines()]
+    assert {entry["type"] for entry in entries} == {"entry"}
+    assert [entry["kind"] for entry in entries][:3] == ["session/new", "session/new", "session/prompt"]
+    assert entries[2]["frame"]["params"]["prompt"] == [{"type": "text", "text": "What is this?"}]
+
+
+def test_without_a_terminal_it_says_how_to_agree_and_reads_nothing(owner: Cli) -> None:
+    path_of(owner).write_bytes(lines(said_now()))
+    done = owner("watch")
+    assert (done.code, done.out) == (2, "")
+    assert "there is nobody to ask" in done.err
+    assert "--yes" in done.err
+    assert '[watch] claude = "on"' in done.err
+    assert not (owner.home / "journal.db").exists()
+    assert not (owner.home / "watch.json").exists()
+
+
+def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: On) -> None:
+    path_of(owner).write_bytes(lines(said_now()))
+    terminal = on_terminal("watch")
+    asked = without_looks(terminal.until(b"[y/N]: ").decode())
+    assert "Watch what claude writes to ~/.claude/projects, and keep it in" in asked.replace("\r\n", "")
+    terminal.type(b"y\n")
+    assert b"codex" in terminal.until(b"[y/N]: ")
+    terminal.type(b"n\n")
+    terminal.until(b"A test.")
+    terminal.process.send_signal(signal.SIGINT)
+    assert "Stopped." in without_looks(terminal.rest())
+    assert terminal.code() == 0
+    assert msgspec.json.decode((owner.home / "watch.json").read_bytes()) == {"agreed": ["claude"]}
+    process = owner.start("watch")
+    assert process.stderr is not None
+    heard = read_until(process.stderr.fileno(), b"Ctrl-C ends it.\n").decode()
+    assert "Nobody agreed to watch codex yet" in heard
+    assert "Watching claude" in heard
+    stopped(process)
+
+
+def test_who_does_not_agree_is_not_watched(owner: Cli, on_terminal: On) -> None:
+    path_of(owner).write_bytes(lines(said_now()))
+    terminal = on_terminal("watch", "--provider", "claude")
+    terminal.until(b"[y/N]: ")
+    terminal.type(b"n\n")
+    assert "Nothing is watched." in without_looks(terminal.rest())
+    assert terminal.code() == 1
+    assert not (owner.home / "journal.db").exists()
+
+
+def test_what_the_settings_turn_off_is_not_watched(owner: Cli) -> None:
+    owner.configure('[watch]\nclaude = "off"\ncodex = "off"\n')
+    path_of(owner).write_bytes(lines(said_now()))
+    done = owner("watch", "--yes")
+    assert done.code == 1
+    assert "claude: off, as config.toml says." in done.err
+    assert not (owner.home / "journal.db").exists()
+
+
+def test_it_ends_when_nobody_reads_what_it_shows(owner: Cli) -> None:
+    process = owner.start("watch", "--yes", "--provider", "claude")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    read_until(process.stderr.fileno(), b"Ctrl-C ends it.\n")
+    process.stdout.close()
+    assert process.wait(LIMIT) in (0, 141)
+
+
+def test_a_path_that_is_not_there_is_refused(owner: Cli) -> None:
+    done = owner("watch", "nowhere.jsonl")
+    assert (done.code, done.out) == (2, "")
+    assert "there is no file nowhere.jsonl" in done.err

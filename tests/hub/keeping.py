@@ -1,0 +1,28 @@
+"""Sessions that are kept in a journal, on a scripted agent in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from dragoman.hub.identity import alive, this_process
+from dragoman.journal.memory import MemoryJournal
+from dragoman.session.keeping import Keeper
+from dragoman.session.session import Session
+from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.testing.stage import session_of
+
+
+async def keeper_of(journal: MemoryJournal) -> Keeper:
+    process = this_process()
+    await journal.heartbeat(process)
+    return Keeper(journal, process, alive)
+
+
+@asynccontextmanager
+async def kept_session(
+    agent: ScriptedAgent | Callable[[Turn], object], journal: MemoryJournal, **settings: object
+) -> AsyncIterator[Session]:
+    keeper = await keeper_of(journal)
+    async with session_of(agent, runtime={"keeper": keeper}, **settings) as session:  # type: ignore[arg-type]
+        yield session

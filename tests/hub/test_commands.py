@@ -1,0 +1,285 @@
+"""Commands: what anyone wants of a session reaches its owner, and is done once (G10)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
+from dragoman.hub import commands
+from dragoman.hub.held import Held
+from dragoman.hub.hub import Hub
+from dragoman.journal.store import Command
+from dragoman.session.spec import SessionConfig
+from dragoman.testing.stage import LIMIT
+from dragoman.workspace import Workspace
+
+NewHub = Callable[[], Hub]
+
+# A process that has a session open until its stdin ends, and says its id.
+OWNER = """
+import asyncio, sys
+from dragoman.hub.hub import Hub
+
+async def main():
+    async with Hub() as hub, hub.open_session("demo", cwd=sys.argv[1]) as session:
+        print(session.id, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+def config(folder: Path) -> SessionConfig:
+    return SessionConfig(workspace=Workspace(folder))
+
+
+async def texts(hub: Hub, session_id: str, kind: str = "user") -> list[str]:
+    return [row.text for row in (await hub.journal.rows(session_id)).messages if row.kind == kind]
+
+
+async def until(hub: Hub, held: Held, is_so: Callable[[Held], bool]) -> None:
+    """Waits for it to stand so with the session; told by the hub, not by the clock."""
+    changed = asyncio.Event()
+    hub.on_change = lambda session_id: changed.set()
+    stop = hub.journal.listen(lambda cursor, entries, changes: changed.set())
+    try:
+        while not is_so(held):
+            changed.clear()
+            await changed.wait()
+    finally:
+        stop()
+
+
+def idle(held: Held) -> bool:
+    return held.session is not None and held.session.active is None and not held.queue
+
+
+async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        prompt = commands.Prompt(text="hello")
+        first = await hub.command(held.id, prompt, "c1")
+        assert first.how == "started"
+        await until(hub, held, idle)
+        assert await hub.command(held.id, prompt, "c1") == first
+        assert await texts(hub, held.id) == ["hello"]
+
+
+async def test_the_receipt_is_in_the_journal_and_holds_for_the_next_process(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with new_hub() as hub:
+            held = await hub.open("demo", config(tmp_path))
+            first = await hub.command(held.id, commands.Prompt(text="hello"), "c1")
+            await until(hub, held, idle)
+        async with new_hub() as hub:
+            assert await hub.command(held.id, commands.Prompt(text="hello"), "c1") == first
+            assert await texts(hub, held.id) == ["hello"]
+
+
+async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="hello"), "c1")
+        with pytest.raises(InputError, match="used for something else"):
+            await hub.command(held.id, commands.Prompt(text="goodbye"), "c1")
+
+
+async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.drop(held.id)
+        with pytest.raises(SessionClosed):
+            await hub.command(held.id, commands.Prompt(text="hello"), "c1")
+        assert await hub.journal.command("c1") is None  # nothing is done later by surprise
+
+
+async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="slow 2"))
+        outcomes = [await hub.command(held.id, commands.Prompt(text=f"stream {n}"), f"q{n}") for n in (1, 2, 3)]
+        assert [(one.how, one.queued_id) for one in outcomes] == [("queued", f"q{n}") for n in (1, 2, 3)]
+        await hub.command(held.id, commands.MoveQueued(queued_id="q3", to=0))
+        await hub.command(held.id, commands.RemoveQueued(queued_id="q1"))
+        await hub.command(held.id, commands.EditQueued(queued_id="q2", text="stream 4"))
+        await until(hub, held, idle)
+        assert await texts(hub, held.id) == ["slow 2", "stream 3", "stream 4"]
+
+
+async def test_one_may_rather_be_refused_than_wait(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        with pytest.raises(SessionBusy):
+            await hub.command(held.id, commands.Prompt(text="hello", when="refuse"))
+        await hub.command(held.id, commands.Cancel())
+
+
+async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        outcome = await hub.command(held.id, commands.Prompt(text="hello", when="now"))
+        assert outcome.how == "cancelled_first"
+        await until(hub, held, idle)
+        runs = (await hub.journal.rows(held.id)).runs
+        assert [run.status for run in runs] == ["cancelled", "success"]
+
+
+async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        await hub.command(held.id, commands.Prompt(text="stream 2"), "q")
+        await hub.command(held.id, commands.Cancel())
+        assert held.paused
+        assert [queued.id for queued in held.queue] == ["q"]
+        await hub.command(held.id, commands.Prompt(text="stream 1"))
+        await until(hub, held, idle)
+        assert await texts(hub, held.id) == ["slow 50", "stream 1", "stream 2"]
+
+
+async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with new_hub() as hub:
+            held = await hub.open("demo", config(tmp_path))
+            await hub.command(held.id, commands.Prompt(text="slow 50"))
+            await hub.command(held.id, commands.Prompt(text="stream 2"), "q")
+        async with new_hub() as hub:
+            held = await hub.reopen(held.id)
+            await until(hub, held, lambda held: bool(held.queue))
+            assert [queued.prompt.text for queued in held.queue] == ["stream 2"]
+            assert held.paused  # nobody wants it to run unasked, a day later
+            await hub.command(held.id, commands.RemoveQueued(queued_id="q"))
+            assert (await hub.journal.command("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
+
+
+async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="permission"))
+        await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.permissions))
+        assert held.session is not None
+        (permission,) = held.session.fold.permissions.values()
+        allow = commands.AnswerPermission(permission_id=permission.id, answer="allow")
+        answers = await asyncio.gather(hub.command(held.id, allow, "a1"), hub.command(held.id, allow, "a2"))
+        assert sorted(answer.accepted for answer in answers) == [False, True]
+        await until(hub, held, idle)
+        (row,) = (await hub.journal.rows(held.id)).permissions
+        assert (row.outcome, row.decided_by) == ("selected", "person")
+
+
+async def test_a_question_is_answered_by_what_fits(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="ask me"))
+        await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.questions))
+        assert held.session is not None
+        (question,) = held.session.fold.questions.values()
+        wrong = commands.AnswerQuestion(question_id=question.id, action="accept", content={"nothing": "of it"})
+        with pytest.raises(InputError):
+            await hub.command(held.id, wrong)
+        await hub.command(held.id, commands.AnswerQuestion(question_id=question.id, action="decline"))
+        await until(hub, held, idle)
+        assert (await hub.journal.rows(held.id)).questions[0].action == "decline"
+
+
+async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub: NewHub, tmp_path: Path) -> None:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("kept in mind")
+    (tmp_path / "secret.txt").write_text("not for you")
+    (folder / "way_out").symlink_to(tmp_path / "secret.txt")
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(folder))
+
+        def with_file(path: str) -> commands.Prompt:
+            return commands.Prompt(text="stream 1", attachments=(commands.FileAttachment(path=path),))
+
+        for path in ("../secret.txt", str(tmp_path / "secret.txt"), "way_out", "absent.txt", "a\0b"):
+            with pytest.raises(InputError):
+                await hub.command(held.id, with_file(path))
+        await hub.command(held.id, with_file("notes.txt"))
+        await until(hub, held, idle)
+        rows = await hub.journal.rows(held.id)
+        assert b"kept in mind" in msgspec.json.encode(rows.messages)
+        assert b"not for you" not in msgspec.json.encode(rows)
+
+
+async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        before = held.session.agent_session_id if held.session else ""
+        await hub.command(held.id, commands.Prompt(text="crash"))
+        await until(hub, held, lambda held: held.connection == "disconnected")
+        assert held.problem is not None
+        with pytest.raises(DragomanError):
+            await hub.command(held.id, commands.Prompt(text="hello"))
+        again = await hub.reopen(held.id, "anew")
+        assert again.session is not None
+        assert again.id == held.id
+        assert again.session.agent_session_id != before
+        await hub.command(held.id, commands.Prompt(text="hello"))
+        await until(hub, again, idle)
+        assert await texts(hub, held.id) == ["crash", "hello"]
+
+
+async def test_restart_and_reload_goes_on_with_the_conversation(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        before = held.session.agent_session_id if held.session else ""
+        await hub.command(held.id, commands.Prompt(text="stream 2"))
+        await until(hub, held, idle)
+        again = await hub.reopen(held.id, "load")
+        assert again.session is not None
+        assert again.session.agent_session_id == before
+        assert await texts(hub, held.id) == ["stream 2"]  # told again, and not twice
+
+
+async def test_an_agent_that_cannot_start_says_why(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        with pytest.raises(DragomanError, match="no-such-program"):
+            await hub.open(["no-such-program"], config(tmp_path))
+        assert not hub.held
+
+
+async def test_a_session_of_another_process_is_steered_through_its_inbox(
+    new_hub: NewHub, home: Path, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        owner = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", OWNER, str(tmp_path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        assert owner.stdout is not None
+        assert owner.stdin is not None
+        try:
+            session_id = (await owner.stdout.readline()).decode().strip()
+            outcome = await hub.command(session_id, commands.Prompt(text="stream 2"), "c1")
+            assert outcome.how == "started"
+            assert await hub.command(session_id, commands.Prompt(text="stream 2"), "c1") == outcome
+            async for page in hub.journal.subscribe(session_id):
+                if any(entry.kind == "session/prompt" and entry.origin == "agent" for entry in page.entries):
+                    break
+            assert await texts(hub, session_id) == ["stream 2"]
+        finally:
+            owner.stdin.close()
+            await owner.wait()
+
+
+async def test_what_a_newer_dragoman_wrote_is_refused_and_stops_nothing(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        sent = Command(id="new", session_id=held.id, at=0.0, body=b'{"type": "dance"}')
+        await hub.journal.send(sent)
+        await held.drain()
+        await hub.command(held.id, commands.Prompt(text="stream 1"))
+        await until(hub, held, idle)
+        state = await hub.journal.command("new")
+        assert state is not None
+        assert state.outcome == "refused"

@@ -1,0 +1,109 @@
+"""What an agent tells again when a session is continued: it adds nothing, and what differs is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.upkeep import verify
+from dragoman.session.handle import SessionHandle
+from dragoman.session.keeping import Keeper
+from dragoman.testing.scripted import Answer, Asked, Params, ScriptedAgent
+from dragoman.testing.stage import config, runtime_of
+from dragoman.views import events
+from hub.keeping import keeper_of
+
+SAME = [("user", "go"), ("agent", "Hel"), ("agent", "lo.")]
+OTHER = [*SAME, ("user", "and elsewhere"), ("agent", "I was there.")]
+
+
+def retelling(method: str, history: Sequence[tuple[str, str]]) -> ScriptedAgent:
+    """An agent that tells this when it is asked to continue a session."""
+
+    async def told(asked: Asked) -> object:
+        for who, text in history:
+            content = {"type": "text", "text": text}
+            asked.agent.update(asked.session_id, f"{who}_message_chunk", content=content)
+        return {}
+
+    answers: dict[str, Answer] = {method: told}
+    offered: Params = {"loadSession": True} if method == "session/load" else {"sessionCapabilities": {"resume": {}}}
+    return ScriptedAgent(capabilities=offered, answers=answers)
+
+
+async def begun(keeper: Keeper) -> SessionHandle:
+    async with runtime_of(ScriptedAgent(), keeper=keeper) as runtime:
+        session = await runtime.open_session(config())
+        await session.run("go")
+        return session.snapshot()
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_history_as_it_was_adds_nothing_and_nothing_is_said_of_it(method: str) -> None:
+    journal = MemoryJournal()
+    keeper = await keeper_of(journal)
+    handle = await begun(keeper)
+    before = await journal.rows(handle.session_id)
+    async with runtime_of(retelling(method, SAME), keeper=keeper) as runtime:
+        session = await runtime.resume_session(handle)
+        told = [event async for event in session.run("go on")]
+    after = await journal.rows(handle.session_id)
+    assert after.messages[: len(before.messages)] == before.messages
+    assert [one.text for one in after.messages[len(before.messages) :]] == ["go on", "Hello."]
+    assert [event for event in told if isinstance(event, events.HistoryDiffers)] == []
+    assert await verify(journal) == []
+
+
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+async def test_a_history_that_differs_is_told_in_the_next_run_and_kept(method: str) -> None:
+    journal = MemoryJournal()
+    keeper = await keeper_of(journal)
+    handle = await begun(keeper)
+    async with runtime_of(retelling(method, OTHER), keeper=keeper) as runtime:
+        session = await runtime.resume_session(handle)
+        told = [event async for event in session.run("go on")]
+        again = [event async for event in session.run("once more")]
+    assert isinstance(told[0], events.RunStarted)
+    [event] = [event for event in told if isinstance(event, events.HistoryDiffers)]
+    assert (event.count, [(one.what, one.told) for one in event.differences]) == (1, [("answer", "I was there.")])
+    assert b'"history.differs"' in events.to_json(event)
+    assert not any(isinstance(event, events.HistoryDiffers) for event in again)
+    rows = await journal.rows(handle.session_id)
+    assert [one.text for one in rows.messages if one.kind == "assistant"] == ["Hello."] * 3
+    assert [state.differs.differences for state in rows.session_state if state.differs] == [event.differences]
+    assert await verify(journal) == []
+
+
+async def test_what_differs_is_kept_also_where_no_prompt_follows() -> None:
+    journal = MemoryJournal()
+    keeper = await keeper_of(journal)
+    handle = await begun(keeper)
+    async with runtime_of(retelling("session/load", OTHER), keeper=keeper) as runtime:
+        await runtime.load_session(handle)
+    [state] = (await journal.rows(handle.session_id)).session_state
+    assert state.differs is not None
+
+
+@pytest.mark.parametrize(("method", "forgotten"), [("session/load", ["go"]), ("session/resume", [])])
+async def test_who_is_to_tell_all_and_tells_nothing_has_forgotten_it(method: str, forgotten: list[str]) -> None:
+    journal = MemoryJournal()
+    keeper = await keeper_of(journal)
+    handle = await begun(keeper)
+    async with runtime_of(retelling(method, []), keeper=keeper) as runtime:
+        session = await runtime.resume_session(handle)
+        told = [event async for event in session.run("go on")]
+    found = [one.here for event in told if isinstance(event, events.HistoryDiffers) for one in event.differences]
+    assert found == forgotten
+
+
+async def test_a_session_that_is_new_here_has_the_history_and_no_difference() -> None:
+    elsewhere, journal = MemoryJournal(), MemoryJournal()
+    handle = await begun(await keeper_of(elsewhere))
+    async with runtime_of(retelling("session/load", OTHER), keeper=await keeper_of(journal)) as runtime:
+        session = await runtime.load_session(handle)
+        told = [event async for event in session.run("go on")]
+    assert not any(isinstance(event, events.HistoryDiffers) for event in told)
+    texts = [one.text for one in (await journal.rows(handle.session_id)).messages]
+    assert texts == ["go", "Hello.", "and elsewhere", "I was there.", "go on", "Hello."]

@@ -1,0 +1,90 @@
+"""Search in SQLite finds what looking through all texts finds, however frequent the words and their parts are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dragoman.journal import search
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.rows import RowChanges, Session, StoredMessage
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.store import Journal
+from dragoman.journal.words import RANKED, Doc, Query
+
+
+async def put(journal: Journal, texts: Sequence[str]) -> None:
+    messages = [
+        StoredMessage(
+            id=f"m{number}",
+            kind="assistant",
+            run_id=None,
+            message_id=None,
+            time=float(number),
+            replayed=False,
+            text=text,
+            ended=True,
+        )
+        for number, text in enumerate(texts)
+    ]
+    docs = [Doc(message.id, "assistant", message.time) for message in messages]
+    session = Session(id="s1", agent="raw")
+    await journal.append([], [RowChanges("s1", 0, [*messages, session], (), (), docs)])
+
+
+@pytest.fixture
+async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
+    async with await SqliteJournal.open(tmp_path / "journal.db") as opened:
+        yield opened
+
+
+async def found(journal: Journal, text: str, limit: int = RANKED) -> list[str]:
+    return [hit.row_id for hit in await journal.search(Query(text=text, limit=limit))]
+
+
+async def test_a_rare_word_of_frequent_parts_is_found_behind_all_that_only_have_the_parts(
+    journal: SqliteJournal,
+) -> None:
+    # Each has all groups of three of the word, near each other; one, the oldest, has the word.
+    await put(journal, ["a tomato", *["mato tomat"] * (search._IN_VAIN * 2)])
+    assert await found(journal, "tomato") == ["m0"]
+
+
+async def test_of_a_frequent_word_the_newest_are_ranked(journal: SqliteJournal) -> None:
+    await put(journal, ["a frequent word"] * (RANKED * 2))
+    assert set(await found(journal, "frequent")) == {f"m{number}" for number in range(RANKED, RANKED * 2)}
+
+
+@pytest.mark.parametrize("term", ["e", "eq"])
+async def test_of_a_frequent_letter_the_newest_are_ranked(journal: SqliteJournal, term: str) -> None:
+    await put(journal, ["a frequent word"] * (RANKED * 2))
+    assert set(await found(journal, term)) == {f"m{number}" for number in range(RANKED, RANKED * 2)}
+
+
+async def test_a_letter_that_only_the_oldest_text_has_is_found(journal: SqliteJournal) -> None:
+    await put(journal, ["quiz", *["other words"] * (search._LOOKED_THROUGH + 1)])
+    assert await found(journal, "z") == ["m0"]
+
+
+# Few letters, so that groups occur again and again in other orders; one whose small form is longer, and one without
+# case.
+_letters = st.text(alphabet="abAB İ猫\"'*", max_size=12)
+_texts = st.lists(_letters, min_size=1, max_size=30)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(texts=_texts, question=st.text(alphabet="abAB İ猫\"'*", min_size=1, max_size=8))
+async def test_the_index_finds_what_looking_through_all_finds(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], question: str
+) -> None:
+    path = tmp_path_factory.mktemp("search") / "journal.db"
+    memory = MemoryJournal()
+    async with await SqliteJournal.open(path) as journal:
+        for one in (memory, journal):
+            await put(one, texts)
+        asked = Query(text=question)
+        assert await journal.search(asked) == await memory.search(asked)

@@ -1,0 +1,269 @@
+"""Histories that are told again. How agents tell one was seen of those that are named, in these versions of theirs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import pytest
+
+from dragoman.record import notes
+from dragoman.record.conversation import Conversation, Heard
+from dragoman.record.decisions import decoded
+from dragoman.record.fold import SessionFold
+from dragoman.record.notes import Difference
+from dragoman.record.retold import Retold
+from dragoman.testing.tape import Tape
+from dragoman.wire import vocabulary as acp
+from dragoman.wire.messages import Request, Update
+
+
+def kept(*runs: tuple[str, list[str]], stop_reason: str = "end_turn") -> Tape:
+    """Runs that were kept: prompt, and what came: `=title` is a tool call, the rest are words."""
+    tape = Tape()
+    for number, (prompt, came) in enumerate(runs):
+        add_run(tape, prompt, came, f"call-{number}", stop_reason)
+    return tape
+
+
+def add_run(tape: Tape, prompt: str, came: list[str], call: str, stop_reason: str = "end_turn") -> None:
+    request = tape.prompt(prompt)
+    for number, piece in enumerate(came):
+        if piece.startswith("="):
+            tape.tool(f"{call}-{number}", title=piece[1:], status="completed")
+        else:
+            tape.say(piece)
+    tape.end(request, stop_reason)
+
+
+def told(*pieces: str) -> Retold:
+    """`>` is the user, `?` a thought, `=id title` a tool call, the rest are the agent's words."""
+    tape, retold = Tape(), Retold()
+    for piece in pieces:
+        match piece[:1]:
+            case ">":
+                tape.user(piece[1:])
+            case "?":
+                tape.think(piece[1:])
+            case "=":
+                call, _, title = piece[1:].partition(" ")
+                tape.tool(call, title=title, status="completed")
+            case _:
+                tape.say(piece)
+    for _, message in tape.frames:
+        assert isinstance(message, Update)
+        retold.hear(message.update)
+    return retold
+
+
+def differences(fold: SessionFold, retold: Retold) -> list[Difference]:
+    differs = retold.differs_from(fold)
+    assert differs is None or differs.count == len(differs.differences)
+    return list(differs.differences) if differs else []
+
+
+TALK = (("hello", ["Good ", "day."]), ("write it", ["Doing.", "=write a.txt", "It is done."]), ("bye", ["Bye."]))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param(
+            [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 write a.txt", "It is done.", ">bye", "Bye."],
+            id="as it was: opencode 1.18, claude-agent-acp 0.99",
+        ),
+        pytest.param(
+            [">hello", "?Hm.", "Good", "\n\nday.", ">write it", "Doing.It is done.", "=x write", ">bye", "Bye.\n"],
+            id="messages joined and cut, spaces, ids and titles of its own: kimi 2.1, goose 1.34, qwen 0.24",
+        ),
+        pytest.param(
+            [
+                ">You are an agent. It is Sunday.",
+                ">hello",
+                "Good day.",
+                ">write it",
+                "Doing.[Function Call: write_file]",
+                ">[Function Response: write_file]",
+                "It is done.",
+                ">bye",
+                "Bye.",
+            ],
+            id="tool calls as text, words around prompts: gemini 0.61",
+        ),
+        pytest.param(
+            [">hello", "Good day.", ">write it", "=x write", ">bye", "Bye."],
+            id="without what was said beside a tool call",
+        ),
+    ],
+)
+def test_a_history_that_an_agent_tells_in_its_own_way_is_the_same(pieces: list[str]) -> None:
+    assert differences(kept(*TALK).fold, told(*pieces)) == []
+
+
+def test_a_prompt_that_is_left_out_is_a_difference() -> None:
+    tape = kept(*TALK)
+    found = differences(tape.fold, told(">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."))
+    assert found == [Difference("prompt", here="hello", run_id=next(iter(tape.fold.runs)))]
+
+
+def test_an_answer_that_is_known_is_no_difference_where_its_prompt_is_left_out() -> None:
+    found = differences(kept(*TALK[::2]).fold, told(">in other words", "Good day.", ">bye", "Bye."))
+    assert [(one.what, one.here) for one in found] == [("prompt", "hello")]
+
+
+def test_words_that_are_joined_without_what_stood_between_are_known() -> None:
+    """As copilot 1.0 leaves out its remarks."""
+    tape = kept(("write it", ["Doing.", "=write a.txt", "Info: as you like", "=write b.txt", "It is done."]))
+    assert differences(tape.fold, told(">write it", "Doing.It is done.", "=x a", "=y b")) == []
+
+
+def test_tool_calls_may_be_told_as_calls_in_one_turn_and_as_text_in_another() -> None:
+    """As gemini 0.61 does."""
+    tape = kept(("one", ["=read a", "Read."]), ("two", ["=run b", "Ran."]), ("three", ["Yes."]))
+    pieces = [">one", "=x read", "Read.", ">two", "[Function Call: run]", ">[Function Response: run]", "Ran."]
+    assert differences(tape.fold, told(*pieces, ">three", "Yes.")) == []
+
+
+def test_an_agent_that_tells_nothing_has_forgotten_all_of_it() -> None:
+    assert [one.here for one in differences(kept(*TALK).fold, told())] == ["hello", "write it", "bye"]
+
+
+@pytest.mark.parametrize("last", ["bye", "write it"], ids=["after words", "after a tool call"])
+def test_what_was_said_elsewhere_is_a_difference(last: str) -> None:
+    runs = [run for run in TALK if last == "bye" or run[0] != "bye"]
+    tape = kept(*runs)
+    pieces = [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."]
+    found = differences(tape.fold, told(*pieces[: 8 if last == "bye" else 6], ">and now?", "Now we are elsewhere."))
+    assert [(one.what, one.told) for one in found] == [("answer", "Now we are elsewhere.")]
+
+
+def test_an_answer_that_is_another_one_is_a_difference() -> None:
+    found = differences(kept(("hello", ["Good day."])).fold, told(">hello", "Go away."))
+    assert [(one.what, one.here, one.told) for one in found] == [("answer", "Good day.", "Go away.")]
+
+
+def test_tool_calls_where_there_were_none_and_none_where_there_were_some_are_differences() -> None:
+    tape = kept(("one", ["=read a", "Read."]), ("two", ["Nothing to do."]))
+    found = differences(tape.fold, told(">one", "Read.", ">two", "=other rm -r b", "Nothing to do."))
+    assert [(one.what, one.here, one.told) for one in found] == [
+        ("tool_calls", "read a", ""),
+        ("tool_calls", "", "rm -r b"),
+    ]
+
+
+@pytest.mark.parametrize("stop_reason", ["cancelled", "max_tokens"])
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([], id="left out: gemini 0.61"),
+        pytest.param([">try", "Trying har"], id="with more than was heard"),
+        pytest.param([">try", "_Cancelled by user._"], id="in other words: nanocoder 1.30"),
+        pytest.param([">try"], id="without an answer: copilot 1.0"),
+        pytest.param([">try", "Trying", ">[Request interrupted by user]"], id="with a remark: claude-agent-acp 0.99"),
+    ],
+)
+def test_what_an_agent_makes_of_a_run_that_did_not_end_well_is_its_own_matter(
+    stop_reason: str, pieces: list[str]
+) -> None:
+    tape = kept(("hello", ["Good day."]))
+    add_run(tape, "try", ["Trying"], "cut", stop_reason)
+    add_run(tape, "try", ["Tried."], "again")
+    add_run(tape, "bye", ["Bye."], "last")
+    assert differences(tape.fold, told(">hello", "Good day.", *pieces, ">try", "Tried.", ">bye", "Bye.")) == []
+    assert differences(tape.fold, told(">hello", "Good day.", *pieces, ">try", "Tried.")) != []
+
+
+def test_prompts_that_were_told_as_one_are_found_each() -> None:
+    """Copilot 1.0, kimi 2.1 and others do so where a run brought nothing."""
+    tape = kept(("one", ["Error: 400"]), ("two", ["Two."]))
+    assert differences(tape.fold, told(">one", ">two", "Two.")) == []
+
+
+@pytest.mark.parametrize("prompt", ["/init", "  /compact now", "", "use [secret:KEY]"])
+def test_a_command_of_the_agents_own_and_a_prompt_that_is_not_kept_in_words_may_be_told_otherwise(prompt: str) -> None:
+    tape = kept(("hello", ["Hi."]), (prompt, ["Done."]), ("bye", ["Bye."]))
+    pieces = [">hello", "Hi.", "><command-name>x</command-name>", "Did it.", ">bye", "Bye."]
+    assert differences(tape.fold, told(*pieces)) == []
+
+
+def test_a_long_prompt_is_known_by_its_beginning_and_shown_by_it() -> None:
+    prompt = "words " * 1000
+    tape = kept((prompt, ["Read."]))
+    assert differences(tape.fold, told(f">{prompt[:3000]} [3000 more]", "Read.")) == []
+    [found] = differences(tape.fold, told())
+    assert len(found.here) <= 120
+    assert prompt.startswith(found.here.removesuffix("…"))
+
+
+def test_of_many_differences_a_few_are_listed_and_all_are_counted() -> None:
+    differs = told().differs_from(kept(*((f"prompt {number}", ["Yes."]) for number in range(30))).fold)
+    assert differs is not None
+    assert (differs.count, len(differs.differences)) == (30, 10)
+
+
+# -- recordings of real agents
+
+OWN = Path(__file__).parents[1] / "agents" / "recordings"
+FOLDER = Path(os.environ.get("DRAGOMAN_RECORDINGS") or Path(__file__).resolve().parents[3] / "shared" / "recordings")
+RECORDINGS = sorted([*OWN.glob("*/*.jsonl"), *FOLDER.glob("*/*.jsonl")])
+
+
+def heard_in(path: Path) -> Iterator[tuple[Literal["in", "out"], Heard]]:
+    conversation = Conversation()
+    for line in path.read_bytes().splitlines():
+        recorded = msgspec.json.decode(line)
+        direction: Literal["in", "out"] = "in" if recorded["dir"] == "in" else "out"
+        if recorded["dir"] in ("in", "out"):
+            for heard in conversation.read(direction, msgspec.json.encode(recorded["frame"])):
+                yield direction, heard
+
+
+def as_user(request: Request) -> list[acp.SessionUpdate]:
+    asked = decoded(request.params, acp.PromptRequest)
+    return [acp.UserMessageChunk(content=block) for block in (asked.prompt if asked is not None else ())]
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_what_a_real_agent_said_is_the_same_when_it_is_told_as_it_was(path: Path) -> None:
+    folds: dict[str, SessionFold] = {}
+    again: dict[str, Retold] = {}
+    for position, (direction, heard) in enumerate(heard_in(path)):
+        if heard.session_id is None:
+            continue
+        folds.setdefault(heard.session_id, SessionFold()).apply(position, float(position), direction, heard.message)
+        retold = again.setdefault(heard.session_id, Retold())
+        if isinstance(heard.message, Update):
+            retold.hear(heard.message.update)
+        elif isinstance(heard.message, Request) and heard.message.method == "session/prompt":
+            for chunk in as_user(heard.message):
+                retold.hear(chunk)
+    for session_id, fold in folds.items():
+        assert differences(fold, again[session_id]) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "found"),
+    [("replay-after-load", []), ("load-within-minute", [("prompt", "[[say:The word is azure.]]")])],
+)
+def test_what_gemini_told_again_after_a_load(case: str, found: list[tuple[str, str]]) -> None:
+    fold, retold = SessionFold(), Retold()
+    loading = False
+    for position, (direction, heard) in enumerate(heard_in(OWN / "gemini" / f"{case}.jsonl")):
+        loading = loading or (isinstance(heard.message, Request) and heard.message.method == "session/load")
+        if loading and isinstance(heard.message, Update):
+            retold.hear(heard.message.update)
+        elif not loading and heard.session_id is not None:
+            fold.apply(position, float(position), direction, heard.message)
+    assert [(one.what, one.here) for one in differences(fold, retold)] == found
+
+
+def test_only_the_host_says_that_a_history_differs() -> None:
+    tape = kept(*TALK)
+    note = notes.HistoryDiffers((Difference("prompt", here="hello"),), 1)
+    tape.notify("_dragoman/history_differs", **msgspec.to_builtins(note))
+    assert tape.fold.differs is None
+    tape.note(note)
+    assert tape.fold.differs == note

@@ -1,0 +1,90 @@
+"""A fold that lets go of what was taken: the rows are the same, and little stays in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.journal import upkeep
+from dragoman.journal.entry import Entry, message_of
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.row_store import RowStore
+from dragoman.journal.session_record import SessionRecord
+from dragoman.translate import frames, intake
+from dragoman.translate.discover import Transcript as Found
+from dragoman.translate.importer import REST, Importer
+from dragoman.translate.lean import LeanFold
+from dragoman.wire.vocabulary import (
+    AgentMessageChunk,
+    Content,
+    SessionToolCallUpdate,
+    SessionUpdate,
+    TextContent,
+    ToolCall,
+)
+from translate.claude_talk import SESSION
+from translate.test_claude_properties import DATA
+
+LONG = "long " * 1000
+
+
+def _text(text: str) -> Content:
+    return Content(content=TextContent(text=text))
+
+
+UPDATES: tuple[SessionUpdate, ...] = (
+    AgentMessageChunk(content=TextContent(text=LONG), message_id="m1"),
+    ToolCall(tool_call_id="t1", title="One", kind="execute", raw_input={"command": LONG}, content=(_text(LONG),)),
+    ToolCall(tool_call_id="t2", title="Two"),
+    SessionToolCallUpdate(tool_call_id="t1", status="completed", raw_output={"said": LONG}),
+    AgentMessageChunk(content=TextContent(text="Between."), message_id="m2"),
+    SessionToolCallUpdate(tool_call_id="t2", status="failed"),
+    SessionToolCallUpdate(tool_call_id="t1", title="One, late"),
+    SessionToolCallUpdate(tool_call_id="t1", status="completed", content=(_text("News."),)),
+    ToolCall(tool_call_id="t1", title="One, again"),
+)
+
+
+def _entries() -> list[Entry]:
+    told = [frames.update("native", float(at), update) for at, update in enumerate(UPDATES, start=1)]
+    return [Entry("c", "s", n, one.at, "import", one.kind, one.line) for n, one in enumerate(told, start=1)]
+
+
+def _rows(record: SessionRecord, lean: LeanFold | None) -> RowStore:
+    """As a store has them that was told after every frame."""
+    store = RowStore()
+    for entry in _entries():
+        record.add(entry, message_of(entry))
+        store.apply(record.take())
+        if lean is not None:
+            lean.let_go()
+    return store
+
+
+def test_the_rows_are_the_same_however_late_an_update_comes() -> None:
+    lean = LeanFold()
+    given = _rows(SessionRecord("s", lean), lean).read()
+    assert given == _rows(SessionRecord("s"), None).read()
+    assert [(row.title, row.raw_output) for row in given.tool_calls] == [("One, again", {"said": LONG}), ("Two", None)]
+
+
+def test_what_was_taken_is_not_kept_in_memory() -> None:
+    lean = LeanFold()
+    _rows(SessionRecord("s", lean), lean)
+    assert [message.text for message in lean.messages] == ["", "Between."]  # the second one may go on
+    assert not any(call.content or call.raw_input or call.raw_output for call in lean.tool_calls)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+async def test_a_transcript_in_many_commits_gives_the_rows_that_its_frames_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(intake, "_ENTRIES", size)
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(DATA)
+    modified = path.stat().st_mtime
+    async with MemoryJournal() as journal:
+        importer = Importer(journal, clock=lambda: modified + 2 * REST)
+        assert (await importer.take(Found("claude", path, len(DATA), modified))).frames > 10
+        assert not await upkeep.verify(journal)

@@ -1,0 +1,42 @@
+"""A process that may have few of the system's watches, and watches the transcripts of a home folder.
+
+    unshare --user --map-root-user python -m translate.watch_limited HOME
+
+Says on stdout how it watches; then a transcript appears in a folder that is new, and is written to, and it says how it
+watches when all of that came in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from dragoman.journal.memory import MemoryJournal
+from dragoman.translate.place_watch import Pace
+from translate.claude_talk import SESSION
+from translate.watched import append, lines, settled, talk, until_said, until_true, watcher
+
+WATCHES = 5
+LIMIT = Path("/proc/sys/user/max_inotify_watches")
+
+
+async def main(home: Path) -> None:
+    async with MemoryJournal() as journal, watcher(journal, home, Pace(look=1000.0, poll=0.02, settle=0.0)) as watch:
+        await settled(watch)
+        await until_true(lambda: watch.status()[0].way != "absent")
+        print(watch.status()[0].way, flush=True)
+        folder = home / ".claude" / "projects"
+        for number in range(WATCHES * 2):
+            (folder / f"new-{number}").mkdir()
+        path = folder / f"new-{WATCHES * 2 - 1}" / f"{SESSION}.jsonl"
+        for number in range(3):
+            append(path, lines(talk("0", "1", "2")[number * 4 : number * 4 + 4]))
+            await until_said(journal, f"Answer to {number}")
+        await until_true(lambda: watch.status()[0].way == "polling")
+        print(watch.status()[0].problem)
+
+
+if __name__ == "__main__":
+    LIMIT.write_text(str(WATCHES))
+    asyncio.run(main(Path(sys.argv[1])))

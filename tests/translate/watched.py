@@ -1,0 +1,108 @@
+"""A watcher in a test: a home folder of its own, and waiting for what comes in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dragoman.config import load
+from dragoman.journal.entry import Entry
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.store import Journal
+from dragoman.translate.admission import session_id_of
+from dragoman.translate.discover import given
+from dragoman.translate.importer import Importer
+from dragoman.translate.place_watch import Pace
+from dragoman.translate.watch import Watcher
+from dragoman.translate.watch_modes import Modes
+from journal.talk import all_entries
+from translate.claude_talk import SESSION, Transcript
+
+LIMIT = 30.0
+OURS = session_id_of("claude", SESSION)
+
+# New files are read at once. Looks through folders so seldom that what comes in was noticed; or all the time.
+NATIVE = Pace(look=1000.0, absent=0.02, settle=0.0, retry=0.01)
+POLLING = Pace(look=0.02, poll=0.02, absent=0.02, settle=0.0, retry=0.01)
+UNTOLD = msgspec.structs.replace(POLLING, notified=False)
+
+
+def talk(*prompts: str, session: str = SESSION) -> list[bytes]:
+    told = Transcript(sessionId=session)
+    for number, prompt in enumerate(prompts):
+        told.user(prompt)
+        told.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"msg_c{number}")
+        told.result("a", None, f"toolu_{number}")
+        told.text(f"Answer to {prompt}", id=f"msg_{number}")
+    return told.lines
+
+
+def lines(some: Sequence[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in some)
+
+
+def transcript_in(home: Path, session: str = SESSION) -> Path:
+    path = home / ".claude" / "projects" / "-home-ada-proj" / f"{session}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def modes(home: Path, text: str = '[watch]\nclaude = "on"\n') -> Modes:
+    ours = home / ".dragoman"
+    ours.mkdir(exist_ok=True)
+    (ours / "config.toml").write_text(text)
+    return Modes(load(ours, {}))
+
+
+def watcher(journal: Journal, home: Path, pace: Pace = NATIVE, **more: Any) -> Watcher:
+    given_modes = more.pop("modes", None) or modes(home)
+    return Watcher(journal, given_modes, environment={}, home=home, pace=pace, **more)
+
+
+async def until(journal: Journal, enough: Callable[[list[Entry]], bool]) -> list[Entry]:
+    """All entries, as soon as they are enough."""
+    entries: list[Entry] = []
+    async with asyncio.timeout(LIMIT):
+        async for page in journal.subscribe():
+            entries += page.entries
+            if enough(entries):
+                return entries
+    raise AssertionError("the journal was closed")
+
+
+async def until_said(journal: Journal, words: str) -> list[Entry]:
+    return await until(journal, lambda entries: any(words.encode() in entry.frame for entry in entries))
+
+
+async def until_true(happened: Callable[[], bool]) -> None:
+    """For what nobody tells of."""
+    async with asyncio.timeout(LIMIT):
+        while not happened():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def settled(watch: Watcher) -> None:
+    async with asyncio.timeout(LIMIT):
+        await watch.settled()
+
+
+def told(entries: Sequence[Entry]) -> list[tuple[str | None, str, bytes]]:
+    return [(entry.session_id, entry.kind, entry.frame) for entry in entries]
+
+
+async def imported(*paths: Path, provider: str | None = None) -> list[tuple[str | None, str, bytes]]:
+    """What one import of the files, as they are now, brings."""
+    async with MemoryJournal() as journal:
+        importer = Importer(journal)
+        for one in given(paths, provider):
+            await importer.take(one)
+        return told(await all_entries(journal))
