@@ -1,4 +1,5 @@
-# Everything a developer or CI runs. Each target installs what it needs into .venv and .cache; none needs root.
+# Everything a developer or CI runs. Each target installs what it needs into .venv and .cache; none needs root, but
+# for the browser that the page is tested in.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +10,7 @@ export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 # or an agent that stumbled once. What fails twice is.
 AGAIN = $(BIN)/pytest --last-failed --last-failed-no-failures none
 
-.PHONY: run run-check hello install lint format test test-all test-agents torture bench vocabulary reference clean page built types test-page bench-page
+.PHONY: run run-check hello install lint format test test-all test-agents torture bench vocabulary reference clean page built browser types test-page bench-page shots
 
 run: install built  ## install, build the page, and serve it: prints a link
 	$(BIN)/dragoman serve
@@ -44,12 +45,15 @@ format: install
 test: install  ## under five minutes
 	$(BIN)/pytest -n 3 -m "not slow" || $(AGAIN) -m "not slow"
 
-test-all: install  ## what `make test` leaves out: tests that take long by their nature, or install something
+test-all: install built browser  ## what `make test` leaves out: tests that take long by their nature, or install something
+	$(if $(shell command -v npm),cd web && npm test)
 	PYTHONPATH=tests $(BIN)/python -m agents.install
 	$(BIN)/pytest -n 2 -m slow || $(AGAIN) -m slow
 
-torture: install  ## hundreds of kills, where `make test-all` has a few
+torture: install  ## hundreds of kills, cut sockets and restarts, where `make test-all` has a few
 	DRAGOMAN_KILLS=200 $(BIN)/pytest -m slow tests/faults/test_kills.py
+	DRAGOMAN_DROPS=500 DRAGOMAN_RESTARTS=20 DRAGOMAN_SESSIONS=100 DRAGOMAN_SOCKETS=200 \
+		$(BIN)/pytest -m slow tests/faults/test_bridge.py
 
 test-agents: install  ## real agents alone, each against a scripted model on loopback
 	PYTHONPATH=tests $(BIN)/python -m agents.install
@@ -58,7 +62,7 @@ test-agents: install  ## real agents alone, each against a scripted model on loo
 bench: install  ## side by side with the official SDKs; writes docs/performance.md
 	$(BIN)/python -m bench
 
-# -- the page. What is built goes into the package; `npm ci` takes what the lock file names, and nothing else.
+# -- the page, built into the package. hatch_build.py says why it is not `npm ci`.
 
 PAGE := src/dragoman/bridge/page/index.html
 
@@ -73,19 +77,28 @@ $(PAGE): web/node_modules/.installed web/index.html web/vite.config.ts $(shell f
 
 web/node_modules/.installed: web/package-lock.json
 	@command -v npm > /dev/null || { echo "The page needs Node 20.19 or later (npm) to be built."; exit 1; }
-	cd web && npm ci --silent
+	cd web && npm install --silent --no-save --ignore-scripts
 	@touch $@
+
+# Debian's, as the tests of the page are made for. Only root can install it; others are told, and those tests skipped.
+browser:
+	@command -v chromium > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		echo "installing chromium"; apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium > /dev/null; \
+		else echo "There is no chromium: the page is not tested in a browser. (apt install chromium)"; fi
 
 types: install  ## write the page's types anew from the bridge's, and what its store is tested with
 	$(BIN)/python scripts/generate_page_types.py
 	$(BIN)/python scripts/generate_page_vectors.py
 
-test-page: install page  ## the page by itself, then in a browser (Chromium) against a real server
+test-page: install page browser  ## the page by itself, then in a browser (Chromium) against a real server
 	cd web && npm test
 	$(BIN)/pytest -m slow tests/page || $(AGAIN) -m slow tests/page
 
 bench-page: install page  ## what the page costs: size, time to open, frames while it streams
-	$(BIN)/python -m bench.page
+	PYTHONPATH=tests $(BIN)/python -m page.cost
+
+shots: install page  ## take the pictures of docs/page.md anew
+	PYTHONPATH=tests $(BIN)/python -m page.shots
 
 vocabulary: install  ## generate the protocol's types anew from the pinned schema
 	$(BIN)/python scripts/generate_vocabulary.py

@@ -42,6 +42,7 @@ GROUPS = {
     "Questions": ("Question", "QuestionAnswer"),
     "Logging in": ("login", "LoginMethod"),
     "The journal": ("Hub",),
+    "On a server": ("Client", "RemoteSession"),
     "Evaluation": (
         "evaluate",
         "evaluate_sync",
@@ -62,6 +63,7 @@ GROUPS = {
         "SyncSession",
         "SyncRun",
         "AgentRuntimeSync",
+        "ClientSync",
     ),
     "Ports": ("AgentClient", "LocalClient"),
     "For front ends": ("BackendAdapter",),
@@ -96,6 +98,7 @@ ATTRIBUTES = {
         "fold": "what is known of it by now: `messages`, `tool_calls`, `plans`, `commands`, `settings` (by id), "
         "`usage`, `title`, `permissions`, `files`, `terminals`, `questions`, `runs`, `sub_agents`",
     },
+    "RemoteSession": {"id": "the server's, and ours"},
     "Run": {"id": "the session's id and a number"},
     "AgentRuntime": {
         "spec": "the `AgentSpec`",
@@ -105,7 +108,7 @@ ATTRIBUTES = {
 }
 
 # Made by the functions and methods that return them, never by hand.
-NOT_MADE_BY_HAND = {"Session", "Run", "SyncSession", "SyncRun", "AgentClient"}
+NOT_MADE_BY_HAND = {"Session", "Run", "SyncSession", "SyncRun", "AgentClient", "RemoteSession"}
 
 # Classes that their module's docstring is about.
 SPOKEN_FOR = {"Diagnostic"}

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from dragoman.host.question.question import Question as Question
     from dragoman.host.question.question import QuestionAnswer as QuestionAnswer
     from dragoman.hub.hub import Hub as Hub
+    from dragoman.remote.client import Client as Client
+    from dragoman.remote.session import RemoteSession as RemoteSession
+    from dragoman.remote.sync import ClientSync as ClientSync
     from dragoman.session.capabilities import Capabilities as Capabilities
     from dragoman.session.client import LocalClient as LocalClient
     from dragoman.session.client import open_session as open_session
@@ -85,6 +88,8 @@ _HOMES = {
     "BackendAdapter": "backend",
     "Budget": "evaluation.budget",
     "Capabilities": "session.capabilities",
+    "Client": "remote.client",
+    "ClientSync": "remote.sync",
     "Context": "evaluation.tool",
     "Diagnostic": "session.diagnostics",
     "File": "session.prompt",
@@ -100,6 +105,7 @@ _HOMES = {
     "PromptResponse": "evaluation.response",
     "Question": "host.question.question",
     "QuestionAnswer": "host.question.question",
+    "RemoteSession": "remote.session",
     "Retry": "evaluation.retry",
     "Rule": "host.policy.rules",
     "Run": "session.run",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -123,9 +123,13 @@ def make_home(folder: Path) -> Path:
 
 
 def load(
-    home: Path | None = None, environ: Mapping[str, str] = os.environ, flags: Mapping[str, object] | None = None
+    home: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    flags: Mapping[str, object] | None = None,
+    page: PageSettings | None = None,
 ) -> Config:
-    """Read all layers. `flags` are named as the settings are; a flag that is None was not given."""
+    """Read all layers. `flags` are named as the settings are; a flag that is None was not given. `page`: as if this had
+    been set in the page."""
     folder = home_folder(environ) if home is None else Path(home).absolute()
     document = read_document(folder / FILE_NAME)
     values: dict[str, object] = {}
@@ -146,12 +150,13 @@ def load(
                 values[key] = _read_setting(top / key, key, value)
             else:
                 raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "watch"))
-    for source, kept in _page_settings(folder):
+    source = folder / SETTINGS_FILE
+    if (kept := page or _page_settings(source)) is not None:
         for key, chosen in kept.settings.items():
             if key not in SETTINGS:
-                raise Place(Document(source)).unknown(key, tuple(SETTINGS))
-            values[key] = _read_setting(Place(Document(source)), key, chosen)
-            given[key] = source
+                raise Place(Document(str(source))).unknown(key, tuple(SETTINGS))
+            values[key] = _read_setting(Place(Document(str(source))), key, chosen)
+            given[key] = str(source)
         agents = {**agents, **{name: {**agents.get(name, {}), **table} for name, table in kept.agents.items()}}
     for variable, text in environ.items():
         if setting := _setting_of_variable(variable, text):
@@ -169,15 +174,14 @@ def load(
     return msgspec.structs.replace(whole, **values)
 
 
-def _page_settings(folder: Path) -> Iterator[tuple[str, PageSettings]]:
-    path = folder / SETTINGS_FILE
+def _page_settings(path: Path) -> PageSettings | None:
     try:
-        yield str(path), msgspec.json.decode(path.read_bytes(), type=PageSettings)
+        return msgspec.json.decode(path.read_bytes(), type=PageSettings)
     except FileNotFoundError:
-        return
+        return None
     except OSError as error:
         raise ConfigError(f"the file cannot be read: {error.strerror}", where=str(path)) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
             f"this is not what Dragoman writes there: {error}", where=str(path), guidance="Mend it, or delete it."
         ) from None

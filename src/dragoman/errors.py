@@ -29,7 +29,7 @@ DragomanError
 │       ├── DeadlineExceeded     the run's deadline
 │       ├── IdleLimitExceeded    nothing was heard for too long
 │       └── BudgetExceeded       a budget is used up (named)                                        agent
-├── ServerUnreachable        the server of a `Client` cannot be reached, or no longer              transient
+├── ServerUnreachable        the server of a `Client` cannot be reached, or no longer               transient
 ├── ServerRefused            the server of a `Client` does not do what was asked of it              input
 └── Cancelled                the request was cancelled (-32800)                                     cancelled
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge.talking import served
 from dragoman import AgentRuntime
 from dragoman.host.policy.sources import Sources
 from dragoman.hub.identity import alive, this_process
@@ -127,3 +128,27 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
         agents_ids = [one.agent_session_id for one in await journal.sessions()]
         assert len(agents_ids) == len(set(agents_ids)) == 2
         assert session.snapshot().agent_session_id in agents_ids
+
+
+async def test_a_client_on_the_socket_sees_it_live(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in _environment(stage).items():
+        monkeypatch.setenv(name, value)
+    home = tmp_path / "dragoman"
+    home.mkdir()
+    (home / "config.toml").write_text(f'[watch]\n{stage.agent.id} = "on"\n')
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    call = PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
+    async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
+        await talk.say(type="subscribe", stream="sessions")
+        async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]") as process:
+            listed = await talk.until(lambda said: any(item["status"] == "running" for item in said.get("changed", ())))
+            view = await talk.follow(listed["changed"][0]["id"])
+            await talk.see(view, lambda view: bool(view.rows("tool_calls")))
+            assert process.returncode is None
+            await asyncio.to_thread(gate.write_text, "open\n")
+            await process.wait()
+        await talk.see(view, lambda view: view.settled and "Gone through." in "".join(view.texts()))
+        assert view.session["imported"]

@@ -39,6 +39,7 @@ class StandIn:
         self.asked: list[asked.Control] = []
         self.callers: list[Caller] = []
         self.problem: Exception | None = None
+        self.ended: Run | None = None  # the run, where it ended before what a snapshot has
         self.prompted = asyncio.Event()
         self.updates: asyncio.Queue[SessionUpdate] = asyncio.Queue()
         self.cursor = 0
@@ -61,6 +62,10 @@ class StandIn:
             case asked.SessionPrompt():
                 self.prompted.set()
                 return answers.Prompted(run_id="r1")
+            case asked.SessionRow():
+                if self.ended is None:
+                    raise Refusal("not_found", "there is no such row")
+                return answers.WholeRow(row=self.ended)
             case asked.SessionExport():
                 return answers.Exported(file_name='a "name".md', mime_type="text/markdown", text="# said")
             case asked.TokenCreate():

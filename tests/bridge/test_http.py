@@ -11,6 +11,7 @@ import pytest
 from bridge.standing import Standing
 from dragoman.bridge import asked
 from dragoman.bridge.http import Health
+from dragoman.bridge.payload import Run
 from dragoman.bridge.refusal import Refusal
 
 
@@ -197,6 +198,14 @@ async def test_a_run_is_awaited_and_its_text_told(server: Standing) -> None:
     asked_ = server.bridge.asked[0]
     assert isinstance(asked_, asked.SessionPrompt)
     assert asked_.when == "refuse"
+
+
+async def test_a_prompt_that_was_sent_long_ago_is_answered_at_once_when_it_is_sent_again(server: Standing) -> None:
+    server.bridge.ended = Run(id="r1", place=1, time=0, status="success")
+    async with server.program() as program:
+        again = {"idempotency-key": "nightly"}
+        answer = await program.post("/v1/sessions/s1/runs", json={"text": "hi"}, headers=again)
+    assert (answer.status_code, answer.json()["status"]) == (200, "success")
 
 
 async def test_who_does_not_want_to_wait_is_answered_at_once(server: Standing) -> None:

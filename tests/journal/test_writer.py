@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,14 +58,15 @@ class Written:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
-    return Written(tmp_path / "numbers.db")
+def written(tmp_path: Path) -> Iterator[Written]:
+    numbers = Written(tmp_path / "numbers.db")
+    yield numbers
+    numbers.close()
 
 
 async def test_what_was_gathered_shares_a_commit(written: Written) -> None:
     assert await written.together(*map(written.put, range(5))) == [0, 1, 2, 3, 4]
     assert (written.numbers(), written.commits) == ([0, 1, 2, 3, 4], 1)
-    written.close()
 
 
 async def test_a_job_that_raises_leaves_nothing_behind_and_harms_no_other(written: Written) -> None:
@@ -74,7 +75,6 @@ async def test_a_job_that_raises_leaves_nothing_behind_and_harms_no_other(writte
     assert told == [1, problem, 3]
     assert (written.numbers(), written.commits) == ([1, 3], 1)
     assert written.rollbacks  # who remembers what was written has to forget it
-    written.close()
 
 
 async def test_what_cannot_be_stored_is_the_problem_of_who_gave_it_alone(written: Written) -> None:
@@ -82,4 +82,3 @@ async def test_what_cannot_be_stored_is_the_problem_of_who_gave_it_alone(written
     assert (one, other) == (1, 2)
     assert isinstance(twice, Exception)
     assert written.numbers() == [1, 2]
-    written.close()

@@ -1,6 +1,6 @@
-"""A process that imports a folder, in small commits, until it is done or killed.
+"""A process that imports a folder, in small commits (apart: one for each file), until it is done or killed.
 
-    python -m translate.import_process JOURNAL FOLDER
+    python -m translate.import_process JOURNAL FOLDER [apart]
 
 A line on stdout says that a commit is about to be made, and another that it was.
 """
@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate import intake
+from dragoman.translate import importer, intake
 from dragoman.translate.discover import given
-from dragoman.translate.importer import Importer
 
 intake._ENTRIES = 20  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
 
 
-async def main(path: str, folder: str) -> None:
+async def main(path: str, folder: str, where: str = "here") -> None:
     async with await SqliteJournal.open(Path(path)) as journal:
         append = journal.append
 
@@ -32,9 +31,9 @@ async def main(path: str, folder: str) -> None:
             return cursor
 
         journal.append = told  # type: ignore[method-assign]
-        importer = Importer(journal)
-        for transcript in given([Path(folder)]):
-            await importer.take(transcript)
+        importer._WORTH_A_PROCESS = 0 if where == "apart" else 2**62  # type: ignore[misc]
+        os.cpu_count = lambda: 2
+        await importer.Importer(journal).take_all(given([Path(folder)]))
 
 
 if __name__ == "__main__":

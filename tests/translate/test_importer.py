@@ -491,20 +491,20 @@ def _steps(*arguments: str, stop_after: int | None) -> int:
     return said
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, seed: int) -> None:
-    for number in range(4):
+@pytest.mark.parametrize(("where", "seed"), [("here", 1), ("apart", 2)])
+async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, where: str, seed: int) -> None:
+    for number in range(4 if where == "here" else 10):
         prompts = [f"{number} {turn}" for turn in range(12)]
         session = f"{SESSION[:-1]}{number}"
         lines = [line.replace(SESSION.encode(), session.encode()) for line in _talk(*prompts).lines]
         os.utime(_claude(tmp_path, lines, f"{session}.jsonl"), (1e9 + number, 1e9 + number))
     folder = str(tmp_path / ".claude")
-    steps = _steps(str(tmp_path / "whole.db"), folder, stop_after=None)
-    assert steps > 20
+    steps = _steps(str(tmp_path / "whole.db"), folder, where, stop_after=None)
+    assert steps >= 20
     chance = random.Random(seed)
     for _ in range(5):
-        _steps(str(tmp_path / "killed.db"), folder, stop_after=chance.randint(1, steps // 3))
-    _steps(str(tmp_path / "killed.db"), folder, stop_after=None)
+        _steps(str(tmp_path / "killed.db"), folder, where, stop_after=chance.randint(1, steps // 3))
+    _steps(str(tmp_path / "killed.db"), folder, where, stop_after=None)
     async with (
         await SqliteJournal.open(tmp_path / "whole.db") as whole,
         await SqliteJournal.open(tmp_path / "killed.db") as killed,
@@ -625,14 +625,17 @@ async def test_a_session_that_a_process_has_open_is_left_to_it(journal: Journal,
     assert (await _import(journal, path)).grown == [OURS]
 
 
-@pytest.mark.parametrize("session", ["imported", "live"])
+@pytest.mark.parametrize("session", ["imported", "live", "rotated"])
 async def test_a_deleted_session_stays_deleted(journal: Journal, tmp_path: Path, session: str) -> None:
     path = _claude(tmp_path, _talk("Go").lines)
     if session == "imported":
         await _import(journal, path)
         await journal.delete(OURS, at=1.0)
     else:
-        await _ran(journal)
+        talk = await _ran(journal)
+        if session == "rotated":  # the agent gave it another id later on
+            talk.note(notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id="another"))
+            await talk.commit()
         await journal.delete("s1", at=1.0)
     assert not await journal.positions()
     for lines in (_talk("Go").lines, _talk("Go", "On").lines):

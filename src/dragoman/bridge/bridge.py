@@ -6,10 +6,12 @@ One method for everything that changes or asks something (`do`), whichever way i
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from typing import Final
+from contextlib import aclosing
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -40,6 +42,14 @@ logger = logging.getLogger(__name__)
 REMEMBERED: Final = 4096
 
 
+class _Known(NamedTuple):
+    """A command that was given: by whom, what it said, and the doing of it."""
+
+    token_id: str
+    said: bytes
+    task: asyncio.Task[Out]
+
+
 class Bridge:
     """To be started before anything is asked of it."""
 
@@ -49,7 +59,8 @@ class Bridge:
         self.metrics = metrics or Metrics()
         self.hub = hub or Hub(config=config)
         self.agents = Agents(config.home)
-        self._done: OrderedDict[str, tuple[bytes, asyncio.Task[Out]]] = OrderedDict()
+        self._done: OrderedDict[str, _Known] = OrderedDict()
+        self._tasks: set[asyncio.Task[Out]] = set()
 
     async def start(self) -> Bridge:
         await self.hub.start()
@@ -70,11 +81,10 @@ class Bridge:
 
     async def close(self) -> None:
         """Ends the sessions that are open here. What was said is kept."""
-        tasks = [task for _, task in self._done.values() if not task.done()]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self.watcher.close()
         await self.feeds.close()
         await self.hub.close()
@@ -92,28 +102,28 @@ class Bridge:
         Who goes away while waiting does not stop it: they may come back, and ask for the same by its `command_id`.
         """
         scope, _ = CONTROLS[type(asked)]
-        caller.require(scope, str(type(asked).__struct_config__.tag))
-        if asked.command_id is None:
+        caller.require(scope, _name(asked))
+        if asked.command_id is None or scope == "view":  # what changes nothing may be done as often as one likes
             return await asyncio.shield(self._begin(asked, caller))
-        said = msgspec.json.encode(msgspec.structs.replace(asked, id=""))
+        said = _digest(asked)
         known = self._done.get(asked.command_id)
-        if known is not None and known[0] != said:
+        if known is None:
+            known = self._done[asked.command_id] = _Known(caller.token_id, said, self._begin(asked, caller))
+            while len(self._done) > REMEMBERED:
+                self._done.popitem(last=False)
+        elif (known.token_id, known.said) != (caller.token_id, said):
             raise Refusal(
                 "conflict",
                 f"the command id {asked.command_id!r} was used for something else",
                 guidance="Choose a new one for each.",
                 field="command_id",
             )
-        if known is None:
-            known = self._done[asked.command_id] = (said, self._begin(asked, caller))
-            while len(self._done) > REMEMBERED:
-                self._done.popitem(last=False)
-        return await asyncio.shield(known[1])
+        return await asyncio.shield(known.task)
 
     def _begin(self, asked: Control, caller: Caller) -> asyncio.Task[Out]:
-        name = str(type(asked).__struct_config__.tag)
-        task = asyncio.get_running_loop().create_task(self._carry_out(asked, caller), name=f"dragoman {name}")
-        task.add_done_callback(lambda done: self._ended(asked, done))
+        task = asyncio.get_running_loop().create_task(self._carry_out(asked, caller), name=f"dragoman {_name(asked)}")
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._ended(asked.command_id, done))
         return task
 
     async def _carry_out(self, asked: Control, caller: Caller) -> Out:
@@ -125,14 +135,16 @@ class Bridge:
         except Exception as problem:
             refusal = refusal_of(problem)
             if refusal.body.kind == "internal":
-                logger.exception("%s failed", type(asked).__struct_config__.tag)
+                logger.exception("%s failed", _name(asked))
             raise refusal from problem
         return answer
 
-    def _ended(self, asked: Control, task: asyncio.Task[Out]) -> None:
+    def _ended(self, command_id: str | None, task: asyncio.Task[Out]) -> None:
+        self._tasks.discard(task)
         failed = task.cancelled() or task.exception() is not None
-        if failed and asked.command_id is not None:
-            self._done.pop(asked.command_id, None)  # what was not done may be tried again
+        known = self._done.get(command_id or "")
+        if failed and known is not None and known.task is task:
+            del self._done[command_id or ""]  # what was not done may be tried again
 
     async def opened(self, session_id: str) -> answers.Opened:
         """That a session is open, and how it stands with it."""
@@ -149,11 +161,12 @@ class Bridge:
         """The messages of the stream `session`. Raises `Refusal` where there is no such session."""
         if frames:
             caller.require("prompt", "reading frames")
-            async for data in self.feeds.follow_frames(session_id, after):
+            found = self.feeds.follow_frames(session_id, after)
+        else:
+            found = self.feeds.follow(session_id, after)
+        async with aclosing(found):
+            async for data in found:
                 yield _read(data)
-            return
-        async for data in self.feeds.follow(session_id, after):
-            yield _read(data)
 
     async def waiting(self, caller: Caller) -> messages.PermissionsSnapshot:
         """All that waits for a person."""
@@ -170,6 +183,18 @@ class Bridge:
         known = held.session.fold.terminals.by_terminal_id(terminal_id)
         row = row_of(known) if known is not None else None
         return terminal, row if isinstance(row, payload.Terminal) else None
+
+
+def _name(asked: Control) -> str:
+    return str(type(asked).__struct_config__.tag)
+
+
+def _digest(asked: Control) -> bytes:
+    """To know it again by. Not the thing itself: it may be long, and have a key in it."""
+    try:
+        return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(asked, id=""))).digest()
+    except (RecursionError, ValueError, OverflowError) as problem:
+        raise Refusal("invalid", f"this cannot be written down again: {problem}") from None
 
 
 class _Kind(msgspec.Struct, frozen=True):

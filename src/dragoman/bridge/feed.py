@@ -27,9 +27,10 @@ TOGETHER: Final = 256 * 1024
 
 
 class Piece(NamedTuple):
-    """What a commit changed, up to the session's `position`: JSON objects with commas between them."""
+    """What a commit changed, up to the session's `position`: JSON objects with commas between them. `position` is None
+    for what is no change of the journal, such as the state of a connection."""
 
-    position: int
+    position: int | None
     body: bytes
 
 
@@ -50,10 +51,12 @@ class Feed:
         self.others: Others | None = None
         self.item: SessionItem | None = None  # as it was last told
         self.floor: int | None = None  # all changes after this position are here; None: it is not known yet
+        self.beginning = 0  # those who read what they begin with: what comes meanwhile is kept for them
+        self.resets = 0
         self._pieces: deque[Piece] = deque()
         self._first = 0  # the number of the first piece that is here
         self._size = 0
-        self._position = 0
+        self._known: int | None = None  # the position up to which it was told
         self._waiting: set[asyncio.Event] = set()
 
     @property
@@ -63,22 +66,28 @@ class Feed:
 
     def begin(self, position: int) -> None:
         """Someone follows from this position on."""
-        self._position = max(self._position, position)
         if self.floor is None:
             self.floor = position
+        if self._known is None:
+            self._known = position
+
+    def misses(self, position: int) -> bool:
+        """Whether there was something up to this position that it was not told of: another process wrote it."""
+        return self._known is not None and self._known < position
 
     def put(self, changes: Sequence[Change], position: int | None = None) -> None:
-        """`position` is None for what is no change of the journal, such as the state of a connection."""
-        self._position = max(self._position, position or 0)
+        if position is not None:
+            self._known = max(self._known or 0, position)
         if changes:
-            piece = Piece(self._position, msgspec.json.encode(changes)[1:-1])
+            piece = Piece(position, msgspec.json.encode(changes)[1:-1])
             self._pieces.append(piece)
             self._size += len(piece.body)
-            while self._size > KEPT and len(self._pieces) > 1:
+            while self._size > KEPT and len(self._pieces) > 1 and not self.beginning:
                 dropped = self._pieces.popleft()
                 self._first += 1
                 self._size -= len(dropped.body)
-                self.floor = max(self.floor or 0, dropped.position)
+                if dropped.position is not None:
+                    self.floor = max(self.floor or 0, dropped.position)
         self.wake()
 
     def reset(self) -> None:
@@ -86,7 +95,8 @@ class Feed:
         self._first = self.end + 1
         self._pieces.clear()
         self._size = 0
-        self.floor = None
+        self._known = self.floor = None
+        self.resets += 1
         self.wake()
 
     def ended(self) -> None:
@@ -101,26 +111,32 @@ class Feed:
         """The number of the first piece that tells of something after this position."""
         number = self.end
         for piece in reversed(self._pieces):
-            if piece.position <= position:
+            if piece.position is not None and piece.position <= position:
                 break
             number -= 1
         return number
 
-    def since(self, number: int) -> tuple[bytes, int, int] | None:
+    def since(self, number: int, position: int) -> tuple[bytes, int, int] | None:
         """The changes from this number on, as many as go into a message: their JSON, the next number, and the position
-        after them. None where they are no longer here."""
+        after them. None where they are no longer here.
+
+        `position` is how far whoever asks has come. It may be further than the pieces: what was read from the journal
+        just after a commit was there before we are told of it.
+        """
         if number < self._first:
             return None
         bodies: list[bytes] = []
-        size = position = 0
+        size = 0
         for index in range(number - self._first, len(self._pieces)):
             piece = self._pieces[index]
-            if bodies and size + len(piece.body) > TOGETHER:
-                break
-            bodies.append(piece.body)
-            size += len(piece.body)
-            position = piece.position
-        return b",".join(bodies), number + len(bodies), position
+            if piece.position is None or piece.position > position:
+                if bodies and size + len(piece.body) > TOGETHER:
+                    break
+                bodies.append(piece.body)
+                size += len(piece.body)
+                position = position if piece.position is None else piece.position
+            number += 1
+        return b",".join(bodies), number, position
 
     async def wait(self, number: int) -> None:
         """Returns when there may be something from this number on, or it is over."""

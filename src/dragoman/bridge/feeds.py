@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
@@ -37,6 +38,9 @@ LOOK_AGAIN: Final = 0.05
 
 # Seconds that changes of a session are gathered for a client that may come back.
 LINGER: Final = 30.0
+
+# Of a position: more than any session will have, and few enough for a number.
+DIGITS: Final = 15
 
 # Kinds of frames that are for the journal alone: records of an agent's own files that nobody could translate.
 HIDDEN: Final = "_native/"
@@ -88,10 +92,10 @@ class Feeds:
         head = b'{"type":"update","stream":"session","id":' + _encode(session_id) + b',"cursor":'
         try:
             while True:
-                number, snapshot = await self._begin(feed, after, limit)
+                number, position, snapshot = await self._begin(feed, after, limit)
                 after = None
                 yield _encode(snapshot)
-                while (found := feed.since(number)) is not None:
+                while (found := feed.since(number, position)) is not None:
                     body, number, position = found
                     if body:
                         yield b"".join((head, _encode(self._cursor(position)), b',"changes":[', body, b"]}"))
@@ -102,7 +106,9 @@ class Feeds:
                         await feed.wait(number)
         finally:
             feed.followers -= 1
-            if not feed.followers:
+            if feed.floor is None:
+                self._forget(feed)  # nobody ever got anything of it
+            elif not feed.followers:
                 asyncio.get_running_loop().call_later(LINGER, self._forget, feed)
 
     def _forget(self, feed: Feed) -> None:
@@ -110,36 +116,24 @@ class Feeds:
             del self._feeds[feed.session_id]
             self._live.pop(feed.session_id, None)
 
-    async def _begin(self, feed: Feed, after: str | None, limit: int) -> tuple[int, SessionSnapshot]:
-        session_id = feed.session_id
-        while True:
-            row = await self._journal.session(session_id)
-            if row is None:
-                raise Refusal("not_found", f"there is no session {session_id}", field="id")
-            elsewhere = await self._is_elsewhere(session_id)
-            resumed = self._resumed(feed, after, row)
-            others = feed.others
-            if resumed is not None:
-                found = SessionRows(sessions=(row,))
-            elif others is not None:
-                found = others.store.read()
-            else:
-                found = await self._journal.rows(session_id)
-                if feed.others is not None:
-                    continue  # another process has begun to write to it meanwhile
-            if not found.sessions:
-                continue
-            break
+    async def _begin(self, feed: Feed, after: str | None, limit: int) -> tuple[int, int, SessionSnapshot]:
+        """Where to go on in the feed, the position that this is, and what to begin with."""
+        feed.beginning += 1
+        try:
+            row, found, resumed, elsewhere = await self._base(feed, after)
+        finally:
+            feed.beginning -= 1
         # From here on nothing is awaited: the snapshot and the number belong together.
-        row = found.sessions[0]
         position = resumed if resumed is not None else row.frames
         feed.begin(position)
-        held = self._hub.held.get(session_id)
-        live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(session_id))
-        self._live[session_id] = live
+        held = self._hub.held.get(feed.session_id)
+        live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(feed.session_id))
+        if self._live.get(feed.session_id) != live:
+            self._live[feed.session_id] = live
+            feed.put([PutLive(live=live)])
         rows, more, before = (Rows(), False, 0) if resumed is not None else newest(found, limit)
         snapshot = SessionSnapshot(
-            id=session_id,
+            id=feed.session_id,
             cursor=self._cursor(position),
             resumed=resumed is not None,
             session=self._item(row),
@@ -149,14 +143,35 @@ class Feeds:
             more=more,
             before=before,
         )
-        return feed.number_after(position), snapshot
+        return feed.number_after(position), position, snapshot
+
+    async def _base(self, feed: Feed, after: str | None) -> tuple[SessionRow, SessionRows, int | None, bool]:
+        """What a follower begins with: the session, its rows, and the position to go on from where they have these
+        already; and whether another process has it."""
+        session_id = feed.session_id
+        while True:
+            resets = feed.resets
+            row = await self._journal.session(session_id)
+            if row is None:
+                raise Refusal("not_found", f"there is no session {session_id}", field="id")
+            elsewhere = await self._is_elsewhere(session_id)
+            if (resumed := self._resumed(feed, after, row)) is not None:
+                found = SessionRows(sessions=(row,))
+            elif feed.others is not None:
+                found = feed.others.store.read()
+            else:
+                found = await self._journal.rows(session_id)
+            # Where another process has begun to write to it meanwhile, or has ended to, the feed tells what follows on
+            # something else.
+            if found.sessions and feed.resets == resets:
+                return found.sessions[0], found, resumed, elsewhere
 
     def _resumed(self, feed: Feed, after: str | None, row: SessionRow) -> int | None:
         """The position that a client may go on from; None where it needs all anew."""
         if after is None:
             return None
         name, _, digits = after.partition(".")
-        if name != f"r{self._journal.name}" or not digits.isdecimal():
+        if name != f"r{self._journal.name}" or not digits.isdecimal() or len(digits) > DIGITS:
             return None
         position = int(digits)
         if position == row.frames:
@@ -177,6 +192,8 @@ class Feeds:
         how it stands with the session, whenever that has changed."""
         if await self._journal.session(session_id) is None:
             raise Refusal("not_found", f"there is no session {session_id}", field="id")
+        if after is not None and len(after) > len(self._journal.name) + 1 + DIGITS:
+            raise Refusal("invalid", "this is no cursor of this journal", field="after")
         changed = asyncio.Event()
         self._watched.setdefault(session_id, set()).add(changed)
         told: Live | None = None
@@ -189,11 +206,12 @@ class Feeds:
                 page = ahead
                 if not page.entries:
                     break
-            async for coming in _both(self._journal.subscribe(session_id, after=page.cursor), changed):
-                page = coming or Page((), page.cursor, page.journal, ())
-                told, news = await self._news(session_id, told)
-                if page.entries or news is not None:
-                    yield _encode(_frames(session_id, page, news))
+            async with aclosing(_both(self._journal.subscribe(session_id, after=page.cursor), changed)) as pages:
+                async for coming in pages:
+                    page = coming or Page((), page.cursor, page.journal, ())
+                    told, news = await self._news(session_id, told)
+                    if page.entries or news is not None:
+                        yield _encode(_frames(session_id, page, news))
         finally:
             self._watched[session_id].discard(changed)
             if not self._watched[session_id]:
@@ -215,14 +233,22 @@ class Feeds:
     def _heard(self, cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
         self._metrics.frames.add(len(entries))
         for change in changes:
-            self._told[change.session_id] = change.position
-            self._tell(change)
-            feed = self._feeds.get(change.session_id)
-            if feed is not None:
-                if feed.others is not None:  # it was another process's, and is ours now
-                    feed.others = None
-                    feed.reset()
-                self._feed(feed, change)
+            try:
+                self._tell_of(entries, change)
+            except Exception:  # whoever committed it has nothing to do with it, and must go on
+                logger.exception("what session %s got cannot be told", change.session_id)
+
+    def _tell_of(self, entries: Sequence[Entry], change: RowChanges) -> None:
+        self._told[change.session_id] = change.position
+        self._tell(change)
+        feed = self._feeds.get(change.session_id)
+        if feed is None:
+            return
+        before = change.position - sum([entry.session_id == change.session_id for entry in entries])
+        if feed.others is not None or feed.misses(before):  # it was another process's, and is ours now
+            feed.others = None
+            feed.reset()
+        self._feed(feed, change)
 
     def _feed(self, feed: Feed, change: RowChanges) -> None:
         made = changes_of(change)
@@ -283,11 +309,20 @@ class Feeds:
     # -- what other processes commit
 
     async def _follow_others(self, cursor: Cursor) -> None:
+        waiting: set[str] = set()  # those that are still to be looked at
         async for _ in self._journal.news():
             try:
                 cursor, touched = await self._journal.touched(cursor)
-                for session_id in touched:
-                    await self._look_at(session_id)
+                waiting |= touched
+                while waiting:
+                    session_id = min(waiting)
+                    try:
+                        await self._look_at(session_id)
+                    except JournalError:
+                        raise
+                    except Exception:  # one session must not cost the others
+                        logger.exception("what another process wrote to session %s cannot be told", session_id)
+                    waiting.discard(session_id)
             except JournalError as problem:
                 logger.warning("what other processes write cannot be read: %s", problem)
             await asyncio.sleep(LOOK_AGAIN)
@@ -312,19 +347,22 @@ class Feeds:
         self.listing.put(row)
 
     async def _catch_up(self, feed: Feed) -> None:
-        others = feed.others
-        fresh = others is None
-        if others is None:
-            others = Others(feed.session_id)
-        while (page := await self._journal.read(feed.session_id, after=others.cursor)).entries:
+        known, resets = feed.others, feed.resets
+        others = known or Others(feed.session_id)
+        while True:
+            page = await self._journal.read(feed.session_id, after=others.cursor)
+            if feed.resets != resets:
+                return  # this process writes to it now, and that is told as it comes
+            if not page.entries:
+                break
             for entry in page.entries:
                 others.record.add(entry, message_of(entry))
             others.cursor = page.cursor
             change = others.record.take()
             others.store.apply(change)
-            if not fresh:
+            if known is not None:
                 self._feed(feed, change)
-        if fresh:
+        if known is None and self._told.get(feed.session_id, 0) <= others.record.position:
             feed.others = others
             feed.reset()
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from dragoman._version import __version__
 from dragoman.bridge import asked
-from dragoman.bridge.answers import Done, Exported, Prompted
+from dragoman.bridge.answers import Done, Exported, Prompted, WholeRow
 from dragoman.bridge.auth import Auth
 from dragoman.bridge.caller import Caller
 from dragoman.bridge.metrics import TEXT, Metrics
@@ -147,8 +147,7 @@ class Api:
         if preferred == 0:
             return reply(await self._bridge.do(prompt, caller), 202)
         # First the stream, then the prompt: nothing of the run can be missed in between.
-        after = request.headers.get("last-event-id")
-        stream = self._follow(request, caller, after=after)
+        stream = self._follow(request, caller)
         try:
             first = await anext(stream)
             prompted = cast("Prompted", await self._bridge.do(prompt, caller))
@@ -160,11 +159,21 @@ class Api:
             raise
         watch = RunWatch(prompt.session_id, prompted.run_id)
         watch.hear(first)
+        if prompt.command_id is not None:
+            await self._look_up(watch, prompt.session_id, prompted.run_id, caller)
         if _wants_events(request):
             return self._streamed(first, stream, caller, watch)
         async with aclosing(stream):
             told = await self._awaited(stream, watch, request, preferred)
         return reply(told, 202 if told.status == "running" else 200)
+
+    async def _look_up(self, watch: RunWatch, session_id: str, run_id: str, caller: Caller) -> None:
+        """A prompt that was sent before may have ended so long ago that its run is not in the snapshot."""
+        row = asked.SessionRow(id="", session_id=session_id, table="runs", row_id=run_id)
+        try:
+            watch.put(cast("WholeRow", await self._bridge.do(row, caller)).row)
+        except Refusal:
+            pass  # it has only just begun
 
     async def _awaited(
         self, stream: AsyncGenerator[Out, None], watch: RunWatch, request: Request, seconds: float | None
@@ -172,7 +181,7 @@ class Api:
         try:
             async with (
                 asyncio.timeout(seconds),
-                aclosing(watched(stream, ending=self._ending, gone=_gone(request))) as messages,
+                aclosing(watched(stream, ending=self._ending, gone=lambda: _gone(request))) as messages,
             ):
                 while not watch.ended and (message := await anext(messages, None)) is not None:
                     watch.hear(message)

@@ -40,6 +40,7 @@ class Listing:
         self._removed: OrderedDict[str, int] = OrderedDict()
         self._waiting: dict[str, dict[str, _Asked]] = {}
         self._number = 0
+        self._told = 0  # the number when those who wait were last woken
         self._waiting_number = 0
         self._events: set[asyncio.Event] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -67,7 +68,12 @@ class Listing:
                 break
             changed.append(known.item)
         changed.reverse()
-        return changed, [session_id for session_id, gone in self._removed.items() if gone > number]
+        removed = []
+        for session_id, gone in reversed(self._removed.items()):
+            if gone <= number:
+                break
+            removed.append(session_id)
+        return changed, removed
 
     def waiting(self) -> list[Waiting]:
         """All that waits for a person, the oldest first."""
@@ -87,11 +93,11 @@ class Listing:
         return [one for _, one in sorted(found, key=lambda one: one[0])]
 
     async def wait(self, number: int, *, waiting: bool = False) -> None:
-        """Returns when there is something after this number."""
+        """Returns when there is something after this number that is to be told now."""
         event = asyncio.Event()
         self._events.add(event)
         try:
-            while (self._waiting_number if waiting else self._number) <= number:
+            while (self._waiting_number if waiting else self._told) <= number:
                 event.clear()
                 await event.wait()
         finally:
@@ -193,6 +199,7 @@ class Listing:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._told = self._number
         for event in self._events:
             event.set()
 

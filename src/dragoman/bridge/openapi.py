@@ -130,7 +130,7 @@ class _Described:
     def own(self, any_control: Schema) -> dict[tuple[str, str], Schema]:
         """Those that are no control alone."""
         run = self.operation(http.RUN)
-        run["parameters"] += [_PREFER, _STREAM, _AFTER]
+        run["parameters"] += [_PREFER, _STREAM]
         run["responses"] = {
             **self._answers(self._ref(runs.RunTold)),
             "202": _answer(

@@ -108,12 +108,15 @@ class _Room:
         self.cut = False
 
     def raw(self, value: Any) -> Any:
-        """As the agent wrote it, or not at all."""
-        if value is None or self._left is None:
-            return value
-        if not self._take(len(msgspec.json.encode(value))):
+        """As the agent wrote it, or not at all; as JSON, so that it need not be written again."""
+        if value is None:
             return None
-        return value
+        try:
+            data = msgspec.json.encode(value)
+        except RecursionError:  # it was just not too deep to be read
+            self.cut = True
+            return None
+        return msgspec.Raw(data) if self.fits(len(data)) else None
 
     def text(self, text: str) -> str:
         if self._left is None or self._take(len(text)):

@@ -39,13 +39,13 @@ class RunWatch:
         match message:
             case SessionSnapshot():
                 for row in (*message.rows.runs, *message.rows.messages):
-                    self._put(row)
+                    self.put(row)
                 self._cursor = message.cursor
             case SessionUpdate():
                 for change in message.changes:
                     match change:
                         case Put():
-                            self._put(change.row)
+                            self.put(change.row)
                         case Append() if change.message_id in self._texts:
                             self._texts[change.message_id] += change.text
                         case _:
@@ -67,7 +67,7 @@ class RunWatch:
             cursor=self._cursor,
         )
 
-    def _put(self, row: Out) -> None:
+    def put(self, row: Out) -> None:
         match row:
             case Run() if row.id == self._run_id:
                 self._run = row

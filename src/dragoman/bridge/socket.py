@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +26,7 @@ from dragoman.bridge.caller import Caller
 from dragoman.bridge.messages import Ended, ErrorBody, Failure, Hello, Limits, Pong, Result
 from dragoman.bridge.payload import Out
 from dragoman.bridge.refusal import Refusal, refusal_of
+from dragoman.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
@@ -163,10 +166,18 @@ class Socket:
                 retry_after=1 / MESSAGES_PER_SECOND,
             )
         self._allowance -= 1
-        if not self._bridge.tokens.holds(self._caller.token_id):
-            raise Refusal("unauthorized", "the token of this socket was revoked", guidance="Pair this device anew.")
+        self._check_token()
         if len(text) > MESSAGE_BYTES:
             raise Refusal("too_large", f"a message may have {MESSAGE_BYTES} bytes; this one has {len(text)}")
+
+    def _check_token(self) -> None:
+        """It may have been revoked since the socket was opened: nothing more is done, or told, from then on."""
+        try:
+            good = self._bridge.tokens.holds(self._caller.token_id)
+        except ConfigError:  # nobody knows which tokens are good
+            good = False
+        if not good:
+            raise Refusal("unauthorized", "the token of this socket was revoked", guidance="Pair this device anew.")
 
     async def _control(self, said: asked.Control) -> None:
         try:
@@ -198,6 +209,11 @@ class Socket:
             return
         task = asyncio.get_running_loop().create_task(self._stream(said), name=f"dragoman stream {said.stream}")
         self._streams[key] = task
+        task.add_done_callback(lambda done: self._ended(key, done))
+
+    def _ended(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
+        if self._streams.get(key) is task:
+            del self._streams[key]
 
     async def _unsubscribe(self, stream: str, id_: str) -> None:
         task = self._streams.pop((stream, id_), None)
@@ -208,8 +224,10 @@ class Socket:
     async def _stream(self, said: asked.Subscribe) -> None:
         reason, kind = "the server has ended it", None
         try:
-            async for message in self._messages(said):
-                await self._send(message)
+            async with aclosing(self._messages(said)) as found:
+                async for message in found:
+                    self._check_token()
+                    await self._send(message)
         except WebSocketDisconnect:
             return
         except Exception as problem:
@@ -271,7 +289,7 @@ class Socket:
 
     async def _terminal(self, said: asked.Subscribe) -> AsyncGenerator[bytes | Out, None]:
         terminal, row = self._bridge.terminal(said.id)
-        after = int(said.after) if said.after is not None and said.after.isdecimal() else 0
+        after = int(said.after) if said.after is not None and re.fullmatch(r"[0-9]{1,15}", said.after) else 0
         first = True
         async for chunk in terminal.follow(after):
             data = base64.b64encode(chunk.data).decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -20,13 +20,14 @@ async def watched(
     stream: AsyncGenerator[Out, None],
     *,
     ending: asyncio.Event,
-    gone: Coroutine[Any, Any, None] | None = None,
+    gone: Callable[[], Coroutine[Any, Any, None]] | None = None,
     pause: float | None = None,
 ) -> AsyncGenerator[Out | None, None]:
-    """What the stream brings; None after `pause` seconds without anything. It ends with `ending` and with `gone`."""
+    """What the stream brings; None after `pause` seconds without anything. It ends with `ending`, and when
+    `gone` returns."""
     stops: set[asyncio.Task[Any]] = {asyncio.create_task(ending.wait())}
     if gone is not None:
-        stops.add(asyncio.create_task(gone))
+        stops.add(asyncio.create_task(gone()))
     following: asyncio.Task[Out] | None = None
     try:
         while True:

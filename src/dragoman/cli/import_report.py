@@ -73,19 +73,14 @@ def _agreed() -> bool:
 
 
 async def _taken(found: Sequence[Transcript]) -> list[ImportedFile]:
-    done: list[ImportedFile] = []
     with _shown(found) as shown:
         try:
             async with await open_journal(where().parent) as journal:
-                importer = Importer(journal)
-                for one in found:
-                    done.append(await importer.take(one, shown.within))
-                    shown.done(one)
+                return await Importer(journal).take_all(found, shown.within, lambda one, _: shown.done(one))
         except asyncio.CancelledError:
             shown.stop()
             note("Stopped. What came in stays; the same command goes on from there.")
             raise
-    return done
 
 
 # -- how far it is

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
@@ -32,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 Connection: TypeAlias = Literal["starting", "connected", "disconnected", "error"]
 
+# Seconds of a wait that is begun again when they are over.
+LONG: Final = 3600.0
+
 LEFT_BEHIND: Final = "the process that had the session ended before this was done"
 
 
@@ -46,9 +50,11 @@ class Queued(msgspec.Struct, frozen=True):
 
 class Held:
     """`changed` is called whenever it may stand otherwise with the session than before. `stays`: also when it was
-    closed, or its agent is gone, until the hub drops it."""
+    closed, or its agent is gone, until the hub drops it. `home` is our own folder."""
 
-    def __init__(self, session_id: str, keeper: Keeper, changed: Callable[[], None], *, stays: bool) -> None:
+    def __init__(
+        self, session_id: str, keeper: Keeper, changed: Callable[[], None], *, stays: bool, home: Path
+    ) -> None:
         self.id = session_id
         self.stays = stays
         self.session: Session | None = None
@@ -58,7 +64,11 @@ class Held:
         self.paused = False  # what is queued waits for a person
         self.questions = QuestionDesk()
         self._keeper = keeper
+        self._home = home
         self._changed = changed
+        self.opening: asyncio.Task[Session] | None = None
+        self.given_up = False  # while it was being opened
+        self._watched: Run | None = None  # that somebody else began, and prompts wait for
         self._outcomes: dict[str, asyncio.Future[Outcome]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
@@ -88,22 +98,33 @@ class Held:
         self.paused = bool(self.queue)
         self._changed()
 
+    def give_up(self) -> None:
+        """Nobody wants it any more, though it is still being opened."""
+        if self.opening is not None:
+            self.given_up = True
+            self.opening.cancel()
+
     async def close(self) -> None:
         """Ends the session here. What is queued stays in the inbox."""
+        if self.opening is not None:
+            self.give_up()
+            await asyncio.wait([self.opening])
         session, self.session = self.session, None
         self.connection = "disconnected"
         self.queue.clear()
         if session is not None:
             session.when_lost = None
             await session.close()
-        for task in list(self._tasks):
+        tasks = self._tasks - {asyncio.current_task()}  # it may be one of them that closes
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if tasks:
+            await asyncio.wait(tasks)
         for future in self._outcomes.values():
-            if not future.done():
-                future.set_exception(SessionClosed(f"session {self.id} was closed"))
-                future.exception()  # nobody may be waiting
+            _fail(future, self._was_closed())
+
+    def _was_closed(self) -> SessionClosed:
+        return SessionClosed(f"session {self.id} was closed")
 
     def _living(self) -> Session:
         if self.session is None:
@@ -120,7 +141,7 @@ class Held:
         """Takes what is in the inbox, and begins with all of it; `left_behind` by an earlier owner: prompts are queued
         and wait for a person, the rest is refused."""
         epoch = self._keeper.epochs.get(self.id)
-        if epoch is None:
+        if epoch is None or self.session is None:
             return
         for sent in await self._keeper.journal.take(self.id, epoch):
             self.outcome(sent.id)
@@ -130,18 +151,19 @@ class Held:
         future = self.outcome(sent.id)
         try:
             command = commands.read(sent.body)
-            if left_behind and not isinstance(command, commands.Prompt):
-                raise InputError(LEFT_BEHIND)
             if isinstance(command, commands.Prompt):
                 outcome = await self._prompted(sent, command, wait=left_behind)
             else:
-                outcome = await self._done(command)
+                outcome = await self._done(command, left_behind=left_behind)
                 await self._receipt(sent.id, "done", outcome)
-        except DragomanError as problem:
+        except asyncio.CancelledError:
+            _fail(future, self._was_closed())
+            raise
+        except Exception as problem:
+            if not isinstance(problem, DragomanError):
+                logger.exception("session %s: a command failed", self.id)
             await self._receipt(sent.id, "refused", problem)
-            if not future.done():
-                future.set_exception(problem)
-                future.exception()
+            _fail(future, problem)
         else:
             if not future.done():
                 future.set_result(outcome)
@@ -149,18 +171,26 @@ class Held:
             self._outcomes.pop(sent.id, None)
             self._changed()
 
-    async def _receipt(self, command_id: str, outcome: str, detail: Outcome | DragomanError) -> None:
+    async def _receipt(self, command_id: str, outcome: str, detail: Outcome | Exception) -> None:
         """Returns when it is kept. What was done just before is in the same commit."""
         if self.session is None:
             return  # its next owner finds the command, and refuses it
-        said = str(detail) if isinstance(detail, DragomanError) else msgspec.json.encode(detail).decode()
+        match detail:
+            case Outcome():
+                said = msgspec.json.encode(detail).decode()
+            case DragomanError():
+                said = str(detail)
+            case _:
+                said = "something went wrong inside Dragoman"
         note = notes.write(notes.Receipt(command_id=command_id, outcome=outcome, detail=said))
         try:
             await self.session.recorded(note)
         except JournalError:
             logger.warning("session %s: a receipt could not be kept", self.id)
 
-    async def _done(self, command: commands.Command) -> Outcome:
+    async def _done(self, command: commands.Command, *, left_behind: bool) -> Outcome:
+        if left_behind:
+            raise InputError(LEFT_BEHIND)
         session = self._living()
         match command:
             case commands.Cancel(run_id=run_id):
@@ -181,7 +211,7 @@ class Held:
                 self.queue[index] = msgspec.structs.replace(self.queue[index], prompt=prompt)
             case commands.MoveQueued(queued_id=queued_id, to=to):
                 queued = self.queue.pop(self._index(queued_id))
-                self.queue.insert(max(0, to), queued)
+                self.queue.insert(min(max(0, to), len(self.queue)), queued)
             case commands.RemoveQueued(queued_id=queued_id):
                 queued = self.queue.pop(self._index(queued_id))
                 await self._receipt(queued.id, "refused", InputError("it was taken out of the queue"))
@@ -215,6 +245,7 @@ class Held:
             raise SessionBusy(
                 f"session {self.id} is busy with a run", guidance="Wait for it, queue this, or cancel it."
             )
+        self._wait_for(session.active)
         if prompt.when == "queue":
             self.queue.append(queued)
             return Outcome(queued_id=sent.id, how="queued")
@@ -226,11 +257,12 @@ class Held:
 
     async def _begin(self, queued: Queued) -> Outcome:
         session = self._living()
-        parts = await parts_of(queued.prompt, session.config.workspace)
+        parts = await parts_of(queued.prompt, session.config.workspace, self._home)
         run = session.begin(parts, run_id=queued.prompt.run_id)
         outcome = Outcome(run_id=run.id, how=queued.how)
         self.paused = False
         self.problem = None
+        self._watched = run
         self._do(self._see_through(run))
         await self._receipt(queued.id, "done", outcome)
         return outcome
@@ -244,6 +276,17 @@ class Held:
             self._changed()
         await self._next()
 
+    def _wait_for(self, run: Run | None) -> None:
+        """One that a program in this process began: what is queued has its turn after it."""
+        if run is not None and run is not self._watched:
+            self._watched = run
+            self._do(self._after(run))
+
+    async def _after(self, run: Run) -> None:
+        while not await run.ended_within(LONG):  # not awaited itself: its events are its program's
+            pass
+        await self._next()
+
     async def _next(self) -> None:
         """The turn of what is queued: the first that can be sent."""
         async with self._beginning:
@@ -251,8 +294,11 @@ class Held:
                 queued = self.queue.pop(0)
                 try:
                     await self._begin(queued)
-                except DragomanError as problem:
-                    self.problem = problem
+                except Exception as problem:
+                    if isinstance(problem, DragomanError):
+                        self.problem = problem
+                    else:
+                        logger.exception("session %s: what was queued could not be sent", self.id)
                     await self._receipt(queued.id, "refused", problem)
                 self._changed()
 
@@ -268,3 +314,9 @@ class Held:
         self._tasks.discard(task)
         if not task.cancelled() and (problem := task.exception()) is not None:
             logger.error("session %s: %s", self.id, problem, exc_info=problem)
+
+
+def _fail(future: asyncio.Future[Outcome], problem: Exception) -> None:
+    if not future.done():
+        future.set_exception(problem)
+        future.exception()  # nobody may be waiting

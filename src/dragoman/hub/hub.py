@@ -11,15 +11,17 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from dragoman.config import Config, load, make_home
-from dragoman.errors import DragomanError, InputError, SessionClosed
+from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.permission import answer_later
 from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
@@ -69,6 +71,7 @@ class Hub:
         self._journal: Journal | None = None
         self._keeper: Keeper | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.held: dict[str, Held] = {}
         self.on_change: Callable[[str], None] | None = None  # told of each session of ours that may stand otherwise now
 
@@ -149,45 +152,86 @@ class Hub:
 
     async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Held:
         """A new session, held here until `drop`. What waits for a person waits for a command that answers it."""
-        held = self._hold(session_id or new_id())
+        session_id = session_id or new_id()
         client = self._client()
-        await self._have(held, lambda: client.open(agent, self._answered_by(config, held), held.id))
-        return held
+        async with self._turn(session_id):
+            if session_id in self.held:
+                raise InputError(f"session {session_id} is open already")
+            held = self._hold(session_id)
+            await self._have(held, client.open(agent, self._answered_by(config, held), held.id))
+            return held
 
-    async def reopen(self, session_id: str, how: Continuing = "resume") -> Held:
-        """A session of the journal, continued here; one that is held already has its agent ended first."""
-        row = await self.find(session_id)
-        held = self.held.get(row.id)
-        if held is not None:
-            await held.close()
-            row = await self.find(row.id)  # as it is now
-        if row.handle is None:
-            raise _not_continuable(row)
-        handle = read_handle(row.handle)
-        held = self._hold(row.id)
+    async def reopen(self, session_id: str, how: Continuing = "resume", *, anyway: bool = True) -> Held:
+        """A session of the journal, continued here; one that is held already has its agent ended first, or, where it
+        need not be done `anyway`, is left as it is."""
+        session_id = (await self.find(session_id)).id
         client = self._client()
-        await self._have(held, lambda: client.resume(handle, self._answered_by(config_of_handle(handle), held), how))
-        return held
+        async with self._turn(session_id):
+            held = self.held.get(session_id)
+            if held is not None and held.connection == "connected" and not anyway:
+                return held
+            if held is not None:
+                await held.close()
+            row = await self.find(session_id)  # as it is now
+            if row.handle is None:
+                raise _not_continuable(row)
+            handle = read_handle(row.handle)
+            config = config_of_handle(handle)
+            held = self._hold(session_id)
+            await self._have(held, client.resume(handle, self._answered_by(config, held), how))
+            return held
 
     async def fork(self, session_id: str, fork_id: str | None = None) -> Held:
         """A second session that begins with all that this one knows, with an agent of its own."""
-        held = self.held.get(session_id)
-        if held is None or held.session is None:
-            raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then fork it.")
-        config, spec = held.session.config, held.session.spec
-        held.session.capabilities().require("fork", "fork a session")
-        agent_session_id = held.session.agent_session_id
-        fork = self._hold(fork_id or new_id())
+        fork_id = fork_id or new_id()
         client = self._client()
-        await self._have(fork, lambda: client.fork(spec, agent_session_id, self._answered_by(config, fork), fork.id))
-        return fork
+        async with self._turn(fork_id):
+            held = self.held.get(session_id)
+            if held is None or held.session is None:
+                raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then fork it.")
+            if fork_id in self.held:
+                raise InputError(f"session {fork_id} is open already")
+            held.session.capabilities().require("fork", "fork a session")
+            session = held.session
+            fork = self._hold(fork_id)
+            config = self._answered_by(session.config, fork)
+            await self._have(fork, client.fork(session.spec, session.agent_session_id, config, fork_id))
+            return fork
 
     async def drop(self, session_id: str) -> None:
-        """Ends the session here; it stays in the journal."""
-        held = self.held.pop(session_id, None)
-        if held is not None:
-            await held.close()
-            self._changed(session_id)
+        """Ends the session here; it stays in the journal. One that is still being opened is given up."""
+        async with self._last_turn(session_id):
+            pass
+
+    async def delete(self, session_id: str, *, by: str = "") -> bool:
+        """Ends it here, and removes it from the journal; False where there is no such session. `SessionBusy` where
+        another process has it open."""
+        async with self._last_turn(session_id):
+            if await self._owned_elsewhere(session_id):
+                raise SessionBusy(
+                    f"session {session_id} is open in another process", guidance="End it there first, then delete it."
+                )
+            return await self.journal.delete(session_id, at=time.time(), by=by)
+
+    @asynccontextmanager
+    async def _turn(self, session_id: str) -> AsyncIterator[None]:
+        """Who opens, ends, or notes something of a session does it after those who did so before: two agents that have
+        one session, or a claim that is let go under one who writes, would be the end of its order."""
+        lock = self._turns.setdefault(session_id, asyncio.Lock())  # it is there while anyone has it in hand
+        async with lock:
+            yield
+
+    @asynccontextmanager
+    async def _last_turn(self, session_id: str) -> AsyncIterator[None]:
+        """Within, the session is no longer held."""
+        if (held := self.held.get(session_id)) is not None:
+            held.give_up()
+        async with self._turn(session_id):
+            held = self.held.pop(session_id, None)
+            if held is not None:
+                await held.close()
+                self._changed(session_id)
+            yield
 
     async def command(self, session_id: str, command: commands.Command, command_id: str | None = None) -> Outcome:
         """Has it carried out by whoever owns the session. The same id again does nothing, and tells the same.
@@ -199,12 +243,16 @@ class Hub:
         if known is None:
             await self._check_owned(session_id)
             held = self.held.get(session_id)
-            outcome = held.outcome(command_id) if held is not None else None
+            outcome = held.outcome(command_id) if held is not None and held.session is not None else None
             sent = Command(id=command_id, session_id=session_id, at=time.time(), body=commands.written(command))
-            if await self.journal.send(sent) and held is not None and outcome is not None:
+            if not await self.journal.send(sent):
+                known = await self.journal.command(command_id)  # someone else was as quick with this id
+            elif held is not None and outcome is not None:
                 await held.drain()
                 return await outcome
-        elif known.command.session_id != session_id or known.command.body != commands.written(command):
+        if known is not None and (
+            known.command.session_id != session_id or known.command.body != commands.written(command)
+        ):
             raise InputError(
                 f"the command id {command_id!r} was used for something else", guidance="Choose a new one for each."
             )
@@ -212,11 +260,14 @@ class Hub:
 
     async def _check_owned(self, session_id: str) -> None:
         held = self.held.get(session_id)
-        if held is not None and held.session is not None:
-            return
-        owner = await self.journal.owner(session_id)
-        if owner is None or owner.process is None or not alive(owner.process):
+        if (held is None or held.session is None) and not await self._owned_elsewhere(session_id):
             raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then try again.")
+
+    async def _owned_elsewhere(self, session_id: str) -> bool:
+        owner = await self.journal.owner(session_id)
+        if owner is None or owner.process is None or owner.process.id == self.keeper.process.id:
+            return False
+        return alive(owner.process)
 
     async def _outcome(self, session_id: str, command_id: str) -> Outcome:
         """Of a command that was sent, perhaps to another process, perhaps long ago."""
@@ -247,28 +298,42 @@ class Hub:
         return msgspec.structs.replace(config, on_permission=answer_later, on_question=held.questions)
 
     def _hold(self, session_id: str) -> Held:
-        held = Held(session_id, self.keeper, lambda: self._changed(session_id), stays=True)
-        self.held[session_id] = held
+        held = self.held[session_id] = self._new_held(session_id, stays=True)
         self._changed(session_id)
         return held
 
-    async def _have(self, held: Held, open_it: Callable[[], Awaitable[Session]]) -> None:
+    def _new_held(self, session_id: str, *, stays: bool) -> Held:
+        return Held(session_id, self.keeper, lambda: self._changed(session_id), stays=stays, home=self._config.home)
+
+    async def _have(self, held: Held, opening: Coroutine[Any, Any, Session]) -> None:
+        held.opening = asyncio.get_running_loop().create_task(opening, name=f"dragoman open {held.id}")
         try:
-            session = await open_it()
+            session = await held.opening
         except BaseException as problem:
-            if isinstance(problem, DragomanError) and await self.journal.session(held.id) is not None:
-                held.failed(problem)
-            else:
-                self.held.pop(held.id, None)
-            self._changed(held.id)
+            self.held.pop(held.id, None)
+            try:
+                # One that another process has is not ours to show a problem of.
+                if (
+                    isinstance(problem, DragomanError)
+                    and not isinstance(problem, NotTheOwner)
+                    and await self.journal.session(held.id) is not None
+                ):
+                    self.held[held.id] = held
+                    held.failed(problem)
+            finally:
+                self._changed(held.id)
+            if isinstance(problem, asyncio.CancelledError) and held.given_up and not _is_cancelled():
+                raise SessionClosed(f"session {held.id} was closed before its agent had started") from None
             raise
+        finally:
+            held.opening = None
         if held.session is None:
             held.opened(session)
 
     def _session_opened(self, session: Session) -> None:
         held = self.held.get(session.id)
         if held is None:
-            held = self.held[session.id] = Held(session.id, self.keeper, lambda: self._changed(session.id), stays=False)
+            held = self.held[session.id] = self._new_held(session.id, stays=False)
         if held.session is not session:
             held.opened(session)
 
@@ -326,7 +391,16 @@ class Hub:
                     continue  # it lives
 
     async def note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
-        """Adds notes of ours to a session that nobody has open. `NotTheOwner` where a living process has it."""
+        """Adds notes of ours to a session. `NotTheOwner` where another living process has it."""
+        async with self._turn(session_id):
+            held = self.held.get(session_id)
+            if held is not None and held.session is not None:
+                for note in notes_of(SessionRecord(session_id, held.session.fold)):
+                    await held.session.recorded(note)
+            else:
+                await self._note(session_id, notes_of)
+
+    async def _note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
         process = self.keeper.process
         epoch = await self.journal.claim(session_id, process.id, alive=alive)
         try:
@@ -345,6 +419,12 @@ class Hub:
             await self.journal.append(entries, [record.take()], epochs={session_id: epoch})
         finally:
             await self.journal.release(session_id, process.id)
+
+
+def _is_cancelled() -> bool:
+    """Whether the task itself is, and not only what it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _cuts(record: SessionRecord) -> Sequence[Notification]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
 from dragoman.errors import InputError
 from dragoman.host.files.text_files import find_text
@@ -14,13 +15,14 @@ from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
 
-async def parts_of(prompt: commands.Prompt, workspace: Workspace) -> list[Part]:
-    """The words first, then what goes with them, in its order."""
+async def parts_of(prompt: commands.Prompt, workspace: Workspace, home: Path) -> list[Part]:
+    """The words first, then what goes with them, in its order. Nothing of the `home` folder goes with them: keys are
+    there, and what goes with a prompt is kept, and shown to all."""
     parts: list[Part] = [prompt.text] if prompt.text.strip() else []
     for attachment in prompt.attachments:
         match attachment:
             case commands.FileAttachment(path=path):
-                parts.append(await asyncio.to_thread(_file, workspace, path))
+                parts.append(await asyncio.to_thread(_file, workspace, path, home))
             case commands.ImageAttachment(mime_type=mime_type, data=data):
                 _check_kind(mime_type, "image")
                 parts.append(acp.ImageContent(data=data, mime_type=mime_type))
@@ -43,11 +45,18 @@ def describe(attachment: commands.Attachment) -> str:
             return name
 
 
-def _file(workspace: Workspace, path: str) -> Attachment | acp.ContentBlock:
+def is_within(path: str | Path, home: Path) -> bool:
+    """Whether a path without links is in our home folder."""
+    return Path(path).is_relative_to(os.path.realpath(home))
+
+
+def _file(workspace: Workspace, path: str, home: Path) -> Attachment | acp.ContentBlock:
     try:
         found = find_text(workspace, os.path.join(workspace.cwd, path))
     except RpcRefusal as problem:
         raise InputError(f"{path} cannot go with the prompt: {problem}") from problem
+    if is_within(found.path, home):
+        raise InputError(f"{path} cannot go with the prompt: it is a file of Dragoman's own")
     return Attachment(str(found.path), found.text)
 
 

@@ -154,16 +154,13 @@ class MemoryJournal:
             return False
         await freshen(self, session_id)
         known = self._rows[session_id].read().sessions
-        agent, agent_session_id = (known[0].agent, known[0].agent_session_id) if known else ("", "")
         for place in self._of_session.pop(session_id):
             del self._entries[place]
         self._rows[session_id] = RowStore()
         self._owners.pop(session_id, None)
         self._inbox = {key: one for key, one in self._inbox.items() if one.command.session_id != session_id}
         self._positions = {key: one for key, one in self._positions.items() if one.session_id != session_id}
-        note = notes.write(
-            notes.Tombstone(session_id=session_id, agent=agent, agent_session_id=agent_session_id, by=by)
-        )
+        note = notes.tombstone(session_id, known[0] if known else None, by)
         self._connections.setdefault(OWN_CONNECTION, Connection(id=OWN_CONNECTION, agent="", at=at))
         n = self._numbers.get(OWN_CONNECTION, 0) + 1
         entry = Entry(OWN_CONNECTION, session_id, n, at, "host", note.method, note.line)

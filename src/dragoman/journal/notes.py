@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from dragoman.journal.entry import Entry
+from dragoman.journal.rows import Session
 from dragoman.record.notes import read_as, written
 from dragoman.wire.messages import Notification
 
@@ -39,11 +40,12 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
-    """A session was deleted. The agent's name for it is kept, so that it is not imported again."""
+    """A session was deleted. The agent's names for it are kept, so that it is not imported again."""
 
     session_id: str
     agent: str = ""
     agent_session_id: str = ""
+    earlier_ids: tuple[str, ...] = ()
     by: str = ""
 
 
@@ -61,6 +63,21 @@ METHODS = {type_: method for method, type_ in TYPES.items()}
 def write(note: Note) -> Notification:
     """The note as the frame that is kept."""
     return written(METHODS[type(note)], note)
+
+
+def tombstone(session_id: str, known: Session | None, by: str) -> Notification:
+    """Of a session that is deleted; `known` is its row, where it has one."""
+    if known is None:
+        return write(Tombstone(session_id=session_id, by=by))
+    return write(
+        Tombstone(
+            session_id=session_id,
+            agent=known.agent,
+            agent_session_id=known.agent_session_id,
+            earlier_ids=known.earlier_ids,
+            by=by,
+        )
+    )
 
 
 def read(message: Notification) -> Note | None:

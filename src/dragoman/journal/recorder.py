@@ -24,7 +24,7 @@ from dragoman.wire.messages import Message, Update
 
 # Bytes of frames that may wait for the disk: the next commit of a burst. A slow disk then slows the agent, what can be
 # lost to a kill is what nobody has been shown, and telling of one commit keeps the event loop for a millisecond or two.
-# (Measured: with more a burst is no faster, with half of it a tenth slower.)
+# (Measured: with more a burst is no faster.)
 WAITING: Final = 1024 * 1024
 
 _OURS: Final = ("client", "host")

@@ -110,6 +110,7 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     agent_session_id: str
     by: str
+    earlier_ids: tuple[str, ...] = ()
 
 
 Row: TypeAlias = (

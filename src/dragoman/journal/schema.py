@@ -14,6 +14,7 @@ import secrets
 import sqlite3
 import types
 import zlib
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
@@ -117,7 +118,8 @@ class Column(msgspec.Struct, frozen=True):
         if value is None or value == self.default:
             return None
         data = msgspec.json.encode(value)
-        return data.decode() if len(data) <= _LONG_JSON else zlib.compress(data)
+        # Lightly: more would take several times as long, and save a tenth.
+        return data.decode() if len(data) <= _LONG_JSON else zlib.compress(data, 1)
 
     def read(self, value: Any) -> Any:
         if self.plain:
@@ -137,6 +139,7 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     names: tuple[str, ...]
     unlike: tuple[tuple[int, Column], ...]  # columns whose values are not stored as they are
+    put: str  # a row, in place of the one with its key
 
     @property
     def ddl(self) -> str:
@@ -147,20 +150,15 @@ class Table(msgspec.Struct, frozen=True):
         )
 
     @property
-    def put(self) -> str:
-        names = [f'"{column.name}"' for column in self.columns]
-        return (
-            f'INSERT INTO "{self.name}" VALUES({", ".join("?" * (len(names) + 3))})'
-            f" ON CONFLICT(session, key) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in names)}"
-        )
-
-    @property
     def select(self) -> str:
         names = ", ".join(f'"{column.name}"' for column in self.columns)
         return f'SELECT {names}, place FROM "{self.name}"'  # noqa: S608 (names of our own)
 
     def values(self, row: Any) -> list[Any]:
-        return [column.stored(getattr(row, column.name)) for column in self.columns]
+        values = list(msgspec.structs.astuple(row))
+        for index, column in self.unlike:
+            values[index] = column.stored(values[index])
+        return values
 
     def row(self, values: tuple[Any, ...]) -> Any:
         read = list(values)
@@ -196,7 +194,13 @@ def _table(name: str, type_: type[Any]) -> Table:
     ]
     names = tuple(column.name for column in columns)
     unlike = tuple((index, column) for index, column in enumerate(columns) if not column.as_it_is)
-    return Table(name, type_, tuple(columns), names, unlike)
+    return Table(name, type_, tuple(columns), names, unlike, _put(name, names))
+
+
+def _put(table: str, names: Sequence[str]) -> str:
+    values = ", ".join("?" * (len(names) + 3))
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in names)
+    return f'INSERT INTO "{table}" VALUES({values}) ON CONFLICT(session, key) DO UPDATE SET {changes}'
 
 
 ROW_TABLES: Final = {name: _table(name, type_) for name, type_ in TABLES.items()}

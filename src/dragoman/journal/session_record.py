@@ -192,6 +192,7 @@ class SessionRecord:
                     time=entry.at,
                     agent=told.agent,
                     agent_session_id=told.agent_session_id,
+                    earlier_ids=told.earlier_ids,
                     by=told.by,
                 )
             case _:

@@ -231,8 +231,7 @@ class SqliteJournal:
         if found is None or found[1]:
             return None
         (key, _) = found
-        told = connection.execute("SELECT agent, agent_session_id FROM sessions WHERE session = ?", (key,)).fetchone()
-        agent, agent_session_id = told or ("", "")
+        known = row_tables.read_session(connection, session_id)
         row_tables.remove(connection, key)
         for table in ("acp_events", "dictionaries"):
             connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (key,))  # noqa: S608 (names of our own)
@@ -243,9 +242,7 @@ class SqliteJournal:
         connection.execute("UPDATE session_ids SET frames = 0 WHERE key = ?", (key,))
         connection.execute("INSERT OR IGNORE INTO connections(id, agent, at) VALUES(?, '', ?)", (OWN_CONNECTION, at))
         (n,) = connection.execute("SELECT frames FROM connections WHERE id = ?", (OWN_CONNECTION,)).fetchone()
-        note = notes.write(
-            notes.Tombstone(session_id=session_id, agent=agent, agent_session_id=agent_session_id, by=by)
-        )
+        note = notes.tombstone(session_id, known, by)
         entry = Entry(OWN_CONNECTION, session_id, n + 1, at, "host", note.method, note.line)
         record = SessionRecord(session_id)
         record.add(entry, note)

@@ -387,8 +387,8 @@ class SessionFold:
 
 def _kind_of(update: object) -> str:
     """The update's own tag, as it stood on the wire."""
-    tag = msgspec.inspect.type_info(type(update))
-    return str(getattr(tag, "tag", "") or "")
+    config = getattr(type(update), "__struct_config__", None)
+    return str(config.tag or "") if config is not None else ""
 
 
 def _state_of(state: object) -> str:

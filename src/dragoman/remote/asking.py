@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from dragoman.errors import DragomanError
 from dragoman.host.callback import call
 from dragoman.host.permission import Answer, OnPermission, Option, Origin, PermissionRequest, answer_later, answer_of
-from dragoman.host.question.question import CANCELLED, OnQuestion, Question, QuestionAnswer, read_question
+from dragoman.host.question.question import CANCELLED, OnQuestion, Question, QuestionAnswer
 from dragoman.host.question.question import answer_of as question_answer_of
 from dragoman.host.requests import command_of
 from dragoman.record import facts, rows
@@ -56,19 +56,21 @@ def request_of(row: rows.Permission, calls: ToolCalls, session_id: str, agent: s
 
 
 class Asking:
-    """`request` makes of a row what `on_permission` gets."""
+    """`request` makes of a row what `on_permission` gets, and `question` of a frame what `on_question` gets."""
 
     def __init__(
         self,
         on_permission: OnPermission | None,
         on_question: OnQuestion | None,
         request: Callable[[rows.Permission], PermissionRequest],
+        question: Callable[[Request], Question],
         answer_permission: AnswerPermission,
         answer_question: AnswerQuestion,
     ) -> None:
         self._on_permission = None if on_permission is answer_later else on_permission
         self._on_question = on_question
         self._request = request
+        self._question = question
         self._answer_permission = answer_permission
         self._answer_question = answer_question
         self._waiting: dict[str, rows.Permission | Request | None] = {}  # by the row's id; None where nobody can tell
@@ -128,7 +130,7 @@ class Asking:
     async def _put(self, row_id: str, on_question: OnQuestion, asked: Request) -> None:
         answer = CANCELLED
         try:
-            question: Question = read_question(asked)
+            question = self._question(asked)
             answer = question_answer_of(question, await call(on_question, question))
         except (Exception, RpcRefusal):
             logger.exception("on_question failed, and the question is cancelled")

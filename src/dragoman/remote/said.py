@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from dragoman.errors import InputError
 from dragoman.hub.commands import Attachment, AudioAttachment, ImageAttachment, TextAttachment
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.prompt import File, Input, assemble, parts_of
 from dragoman.session.prompt import Attachment as NamedText
+from dragoman.session.prompt import File, Input, assemble, parts_of
 from dragoman.wire import vocabulary as acp
 
 Said: TypeAlias = tuple[str, tuple[Attachment, ...]]

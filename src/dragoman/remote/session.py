@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections import deque
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -31,15 +29,16 @@ from dragoman.errors import (
 )
 from dragoman.host.permission import Answer, OnPermission, PermissionRequest, answer_of
 from dragoman.host.permission import Reply as PermissionReply
-from dragoman.host.question.question import OnQuestion, QuestionAnswer
+from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer, read_question
 from dragoman.journal import notes
 from dragoman.record import facts, rows
 from dragoman.record.fold import SessionFold
 from dragoman.remote.asking import Asking, request_of
 from dragoman.remote.frames import Frames, Told
 from dragoman.remote.refused import error_of_problem
-from dragoman.remote.said import Said, said_of
+from dragoman.remote.said import said_of
 from dragoman.remote.socket import Socket, new_call
+from dragoman.remote.turns import Prompt, Turns
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.once import Once
@@ -51,15 +50,16 @@ from dragoman.session.spec import OnEvent
 from dragoman.views.events import Event
 from dragoman.views.told import event_of
 from dragoman.wire.connection import fresh
-from dragoman.wire.messages import Update
+from dragoman.wire.messages import Request, Update
 
 logger = logging.getLogger(__name__)
 
 # Seconds for what was done to be seen here too. It is on its way already.
 SEEN: Final = 10.0
 
-# Seconds for a run to end once it was cancelled. The server gives its agent a grace, and ends it after that.
-ENDED: Final = 60.0
+# Seconds for a run to end once it was cancelled, and for the session to be ended after that. The server gives its agent
+# a grace, and ends it then; it does so also when nobody waits for it.
+ENDED: Final = 30.0
 
 _NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "levels of reasoning effort"}
 
@@ -89,12 +89,14 @@ class RemoteSession:
         self._quiet = history
         self._frames = Frames(session_id)
         self._asking = Asking(
-            on_permission, on_question, self._request_of, self._answered_permission, self._answered_question
+            on_permission,
+            on_question,
+            self._request_of,
+            self._question_of,
+            self._answered_permission,
+            self._answered_question,
         )
-        self._active: Run | None = None  # ours, sent, and not yet over
-        self._queue: deque[tuple[Run, Said]] = deque()
-        self._runs: dict[str, Run] = {}  # that are going on, ours and others'
-        self._sending: dict[str, asyncio.Task[answers.Prompted | None]] = {}  # the prompts of our runs
+        self._turns = Turns(socket, session_id, self._do)
         self._receipts: dict[str, asyncio.Event] = {}  # of commands that someone wants to know seen here
         self._ready = asyncio.Event()
         self._paused = False
@@ -132,26 +134,24 @@ class RemoteSession:
             raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
         self._check_open()
         said = said_of(prompt, self.capabilities())
-        if when_busy == "raise" and (busy := self._busy_with()) is not None:
+        busy = self._turns.active.id if self._turns.active is not None else self.fold.runs.current_id
+        if busy is not None and when_busy == "raise":
             raise SessionBusy(f"session {self.id} is busy with run {busy}")
         run = Run(self, new_id(), deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat)
-        self._queue.append((run, said))
-        self._send_next()
+        self._turns.add(Prompt(run, said, "queue" if when_busy == "queue" else "refuse"))
         return run
 
     async def cancel(self) -> None:
         """Cancels the run that goes on, whoever began it, and what we queued; returns when the agent has stopped."""
-        for run, _ in list(self._queue):
-            self.cancel_run(run)
-        going_on = self._active or next(iter(self._runs.values()), None)
-        if going_on is not None:
-            await going_on.cancel()
+        self._turns.cancel_queued()
+        if (run := self._turns.any) is not None:
+            await run.cancel()
 
     def status(self) -> SessionStatus:
         """idle, running, waiting (for an answer to a permission request or a question) or error."""
         if self._closed or self._trouble() is not None:
             return "error"
-        if self._active is None and self.fold.run is None:
+        if self._turns.active is None and self.fold.run is None:
             return "idle"
         return "waiting" if self._asking.pending else "running"
 
@@ -261,12 +261,7 @@ class RemoteSession:
     ) -> None:
         await self.close()
 
-    # -- runs
-
-    def _busy_with(self) -> str | None:
-        if self._active is not None:
-            return self._active.id
-        return self.fold.runs.current_id
+    # -- whether it can be asked something
 
     def _check_open(self) -> None:
         if self._closed:
@@ -286,78 +281,6 @@ class RemoteSession:
             f"session {self.id} is not open on the server", guidance="Go on with it: session.restart(reload=True)."
         )
 
-    def _send_next(self) -> None:
-        if self._active is None and self._queue:
-            self._active, said = self._queue.popleft()
-            self._runs[self._active.id] = self._active
-            self._sending[self._active.id] = self._do(self._send(self._active, said))
-
-    async def _send(self, run: Run, said: Said) -> answers.Prompted | None:
-        text, attachments = said
-        control = asked.SessionPrompt(
-            id=new_call(),
-            command_id=new_call(),
-            session_id=self.id,
-            text=text,
-            attachments=attachments,
-            run_id=run.id,
-        )
-        try:
-            return await self._socket.call(control, answers.Prompted)
-        except DragomanError as problem:
-            self._without(run)
-            run.lost(problem, time.time())
-            return None
-
-    def cancel_run(self, run: Run) -> None:
-        """Asks for the end of a run; what it takes to get it goes on in the background."""
-        if run.done or run.cancelling:
-            return
-        run.cancelling = True
-        if run.id not in self._runs:
-            self._queue = deque(item for item in self._queue if item[0] is not run)
-            run.dropped(time.time())
-            return
-        self.wake_reader()
-        self._do(self._cancel(run))
-
-    async def _cancel(self, run: Run) -> None:
-        # Not before it is there to be cancelled.
-        sent = self._sending.get(run.id)
-        prompted = await sent if sent is not None else None
-        try:
-            if prompted is not None and prompted.queued_id is not None and run.id not in self.fold.runs:
-                if await self._taken_back(prompted.queued_id):
-                    self._without(run)
-                    run.dropped(time.time())
-                    return
-            if not run.done:
-                await self._socket.call(
-                    asked.SessionCancel(id=new_call(), command_id=new_call(), session_id=self.id, run_id=run.id),
-                    answers.Done,
-                )
-        except DragomanError as problem:
-            if not run.done:
-                self._without(run)
-                run.lost(problem, time.time())
-
-    async def _taken_back(self, queued_id: str) -> bool:
-        """A prompt that waits on the server, behind someone else's run."""
-        removal = asked.QueueRemove(id=new_call(), command_id=new_call(), session_id=self.id, queued_id=queued_id)
-        try:
-            await self._socket.call(removal, answers.Done)
-        except InputError:
-            return False  # it has had its turn meanwhile
-        return True
-
-    def _without(self, run: Run) -> None:
-        self._runs.pop(run.id, None)
-        self._sending.pop(run.id, None)
-        if run is self._active:
-            self._active = None
-            # Not now: who is told of its end may want to have a word first.
-            asyncio.get_running_loop().call_soon(self._send_next)
-
     # -- what the server tells
 
     def heard(self, update: FramesUpdate) -> None:
@@ -371,33 +294,33 @@ class RemoteSession:
             if told is not None:
                 self._tell(told)
         self._frames.forget()
-        if update.more:
-            return
-        if not self._ready.is_set():
-            self._caught_up()
-        self._asking.ask()
-        run = self._runs.get(self.fold.runs.current_id or "")
+        if not update.more:
+            if not self._ready.is_set():
+                self._caught_up()
+            self._asking.ask()
+        run = self._turns.get(self.fold.runs.current_id)
         if run is not None and run.full and not run.hungry:
             self._paused = True
             self._socket.leave(self.id)
 
     def _caught_up(self) -> None:
         self._quiet = False
-        going_on = self.fold.runs.current_id
-        if going_on is not None and going_on not in self._runs:
-            self._adopt(going_on)
+        if self.fold.runs.current_id is not None:
+            self._run_of(self.fold.runs.current_id)
         self._ready.set()
 
-    def _adopt(self, run_id: str) -> Run:
-        """A run that someone else began: nobody iterates over it here."""
-        run = self._runs[run_id] = Run(self, run_id, deadline=None, idle_limit=None, heartbeat=None)
-        run.drain()
+    def _run_of(self, run_id: str) -> Run:
+        """One that goes on: ours, or one that someone else began."""
+        run = self._turns.get(run_id)
+        if run is None:
+            run = Run(self, run_id, deadline=None, idle_limit=None, heartbeat=None)
+            self._turns.adopt(run)
         return run
 
     def _tell(self, told: Told) -> None:
         if isinstance(told.note, notes.Receipt) and (seen := self._receipts.get(told.note.command_id)) is not None:
             seen.set()
-        run = self._runs.get(told.run_id or "")
+        run = self._turns.get(told.run_id)
         if run is not None and run.heartbeat is not None and type(told.message) is Update:
             self._call(run.heartbeat)
         line = getattr(told.message, "line", None)
@@ -406,9 +329,8 @@ class RemoteSession:
             if self._quiet:
                 continue
             if isinstance(fact, facts.RunStarted):
-                run = self._runs.get(fact.run.id) or self._adopt(fact.run.id)
-                run.began()
-                run.sent()
+                run = self._run_of(fact.run.id)
+                self._turns.began(run)
             if isinstance(fact, facts.RunEnded):
                 self._run_ended(fact.run)
                 run = None
@@ -418,9 +340,9 @@ class RemoteSession:
                     self.emit(run, event)
 
     def _run_ended(self, row: rows.Run) -> None:
-        run = self._runs.get(row.id)
+        run = self._turns.get(row.id)
         if run is not None:
-            self._without(run)
+            self._turns.over(run)
             run.ended(row)
 
     def lost(self, problem: DragomanError) -> None:
@@ -428,45 +350,45 @@ class RemoteSession:
         self._failure = problem
         self._ready.set()
         self._asking.close()
-        now = time.time()
-        runs = [*self._runs.values(), *(run for run, _ in self._queue)]
-        self._queue.clear()
-        self._runs.clear()
-        self._active = None
-        for run in runs:
-            run.lost(fresh(problem), now)
+        self._turns.lost(problem)
 
     async def _let_go(self) -> None:
         try:
             if self._owned and self._failure is None:
                 await self._end()
-        except DragomanError as problem:
-            logger.warning("session %s was not ended on the server: %s", self.id, problem)
+        except (DragomanError, TimeoutError) as problem:
+            logger.warning("session %s may not have been ended on the server: %s", self.id, problem or "no answer")
         finally:
             self._socket.leave(self.id)
-            self.lost(self._failure or SessionClosed(f"session {self.id} is closed"))
+            how = "is closed" if self._owned else "was left, and goes on without us"
+            self.lost(self._failure or SessionClosed(f"session {self.id} {how}"))
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks)
 
     async def _end(self) -> None:
-        run = self._active
-        for queued, _ in list(self._queue):
-            self.cancel_run(queued)
-        if run is not None:
+        self._turns.cancel_queued()
+        if (run := self._turns.active) is not None:
             self.cancel_run(run)
             await run.ended_within(ENDED)
-        await self._socket.call(
-            asked.SessionClose(id=new_call(), command_id=new_call(), session_id=self.id), answers.Done
-        )
+        async with asyncio.timeout(ENDED):
+            await self._socket.call(
+                asked.SessionClose(id=new_call(), command_id=new_call(), session_id=self.id), answers.Done
+            )
 
     # -- answers
 
     def _request_of(self, row: rows.Permission) -> PermissionRequest:
+        return request_of(row, self.fold.tool_calls, self.id, self._agent(), self._frames.session().cwd)
+
+    def _question_of(self, request: Request) -> Question:
+        return read_question(request, agent=self._agent(), session_id=self.id)
+
+    def _agent(self) -> str:
+        """Its id, or its name where it has none."""
         session = self._frames.session()
-        agent = read_handle(session.handle).agent if session.handle is not None else None
-        return request_of(row, self.fold.tool_calls, self.id, agent or session.agent, session.cwd)
+        return (read_handle(session.handle).agent if session.handle is not None else None) or session.agent
 
     async def _answered_permission(self, permission_id: str, answer: Answer) -> None:
         await self._answer(permission_id, answer, "callback")
@@ -510,7 +432,7 @@ class RemoteSession:
 
     @property
     def agent_name(self) -> str:
-        return self._live.abilities.agent_name or self._frames.session().agent or "the agent"
+        return self._frames.session().agent or "the agent"
 
     @property
     def frames(self) -> int:
@@ -524,9 +446,14 @@ class RemoteSession:
             return True
         return self._asking.pending or self._frames.serving or self.fold.tool_calls.any_unfinished
 
+    def cancel_run(self, run: Run) -> None:
+        if not run.done and not run.cancelling:
+            self._turns.cancel(run)
+            self.wake_reader()
+
     def wake_reader(self) -> None:
         """Someone wants to hear more."""
-        run = self._runs.get(self.fold.runs.current_id or "")
+        run = self._turns.get(self.fold.runs.current_id)
         if self._paused and not self._closed and (run is None or not run.full or run.hungry):
             self._paused = False
             self._socket.follow(self.id, self)

@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import ssl
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import msgspec
 
 from dragoman.bridge import asked
-from dragoman.bridge.messages import PROTOCOL, Ended, ErrorBody, Failure, FramesUpdate, Hello
+from dragoman.bridge.messages import Ended, Failure, FramesUpdate
 from dragoman.bridge.payload import Out
-from dragoman.errors import DragomanError, InputError, ServerRefused, ServerUnreachable, SessionClosed
+from dragoman.errors import DragomanError, ServerRefused, ServerUnreachable, SessionClosed
+from dragoman.remote.connecting import Connecting
 from dragoman.remote.refused import error_of
 from dragoman.session.once import Once
 from dragoman.session.session import new_id
-from dragoman.wire.address import Address, check_headers, read_address
 from dragoman.wire.connection import fresh
 
 if TYPE_CHECKING:
@@ -33,20 +31,10 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Out)
 
-PATH: Final = "/v1/socket"
-_SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
-_EXAMPLE: Final = "It is what `dragoman serve` prints, such as http://127.0.0.1:8377"
-
-# Seconds for a connection to stand, and for the server to greet.
-GREETED: Final = 10.0
-
 # Seconds before the first and between the last tries to connect again: a server that restarts is back in a second or
 # two, and one that is away for longer is not to be called at all the time.
 FIRST_PAUSE: Final = 0.05
 LAST_PAUSE: Final = 3.0
-
-# Seconds without a sign of the server after which the connection counts as gone (a laptop that slept, a cut cable).
-SILENCE: Final = 20.0
 
 
 class Follower(Protocol):
@@ -71,12 +59,6 @@ class _Result(msgspec.Struct, frozen=True):
     result: msgspec.Raw
 
 
-class _Refusal(msgspec.Struct, frozen=True):
-    """What an HTTP answer says that is no success."""
-
-    error: ErrorBody
-
-
 class _Call(msgspec.Struct, frozen=True):
     data: bytes
     answered: asyncio.Future[msgspec.Raw]
@@ -86,34 +68,19 @@ _heard: Final = msgspec.json.Decoder(_Heard)
 _frames: Final = msgspec.json.Decoder(FramesUpdate)
 
 
-def read_url(url: str) -> Address:
-    """The server's socket, of the address that a person knows it by."""
-    scheme, separator, rest = str(url).partition("://")
-    if not separator or scheme not in _SCHEMES:
-        raise InputError(f"the server's address is {url!r}; it begins with http:// or https://", guidance=_EXAMPLE)
-    read_address(url, tuple(_SCHEMES))  # without a user, a password, a fragment
-    return read_address(f"{_SCHEMES[scheme]}://{rest.partition('?')[0].rstrip('/')}{PATH}", ("ws", "wss"))
-
-
 class Socket:
     """`patience`: seconds that a connection which broke is tried to be had again."""
 
-    def __init__(self, url: str, token: str, *, certificate: str | Path | None = None, patience: float = 60.0) -> None:
-        self.address = read_url(url)
-        if not isinstance(token, str) or not token.strip():
-            raise InputError("a token is needed", guidance="On the server: dragoman token create NAME --scope prompt")
-        self._headers = check_headers({"Authorization": f"Bearer {token.strip()}"})
-        self._tls = _context(self.address, certificate)
+    def __init__(self, url: str, token: str, *, fingerprint: str | None = None, patience: float = 60.0) -> None:
+        self._connecting = Connecting(url, token, fingerprint)
         self._patience = patience
         self._begin = Once(self._connect_first, "dragoman connects")
         self._closed = False
         self._problem: DragomanError | None = None
-        self._socket: ClientConnection | None = None
         self._outgoing: asyncio.Queue[bytes] | None = None  # of the connection that stands
         self._calls: dict[str, _Call] = {}
         self._followers: dict[str, Follower] = {}
         self._keeping: asyncio.Task[None] | None = None
-        self.hello: Hello | None = None
 
     @property
     def connected(self) -> bool:
@@ -140,6 +107,9 @@ class Socket:
 
     def follow(self, session_id: str, follower: Follower) -> None:
         """From now on it is told of the session's frames, until `leave`."""
+        if self._problem is not None:
+            asyncio.get_running_loop().call_soon(follower.lost, fresh(self._problem))
+            return
         self._followers[session_id] = follower
         self._subscribe(session_id, follower)
 
@@ -158,66 +128,11 @@ class Socket:
 
     async def _connect_first(self) -> None:
         try:
-            socket = await self._connect()
+            socket = await self._connecting.connect()
         except DragomanError as problem:
             self._problem = problem
             return
         self._keeping = asyncio.get_running_loop().create_task(self._keep_up(socket), name="dragoman socket")
-
-    async def _connect(self) -> ClientConnection:
-        try:
-            from websockets.asyncio.client import connect
-            from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
-        except ImportError as missing:
-            raise InputError(
-                "to reach a server the package `websockets` is needed, and it is not installed",
-                guidance="Install it: pip install 'dragoman[websocket]'",
-            ) from missing
-
-        class Connect(connect):
-            def process_redirect(self, exc: Exception) -> Exception:
-                return exc  # not followed: the token is for the host that was named
-
-        try:
-            async with asyncio.timeout(GREETED):
-                socket = await Connect(
-                    self.address.url,
-                    additional_headers=self._headers,
-                    ssl=self._tls,
-                    max_size=None,
-                    proxy=None if self.address.loopback else True,
-                    open_timeout=None,
-                    ping_interval=SILENCE,
-                    ping_timeout=SILENCE,
-                )
-                self.hello = _greeted(self.address, await socket.recv(decode=False))
-        except InvalidStatus as refusal:
-            raise self._refused(refusal.response.status_code, bytes(refusal.response.body or b"")) from None
-        except ssl.SSLCertVerificationError as problem:
-            raise InputError(
-                f"nobody we trust vouches for the certificate of {self.address.shown}: {problem.verify_message}",
-                guidance="Pass certificate=…, the server's own certificate as a file, if you know that it is right.",
-            ) from None
-        except TimeoutError:
-            raise self._unreachable(f"no answer within {GREETED:g} s") from None
-        except (OSError, InvalidHandshake, WebSocketException) as problem:
-            raise self._unreachable(str(problem)) from None
-        return socket
-
-    def _unreachable(self, why: str) -> ServerUnreachable:
-        return ServerUnreachable(
-            f"cannot connect to {self.address.shown}: {why}",
-            guidance=f"Look whether `dragoman serve` runs there, and at the address. {_EXAMPLE}",
-        )
-
-    def _refused(self, status: int, body: bytes) -> DragomanError:
-        try:
-            said = error_of(msgspec.json.decode(body, type=_Refusal).error)
-        except msgspec.MsgspecError:
-            return self._unreachable(f"it answered with HTTP {status}, and is no Dragoman server, or an older one")
-        if isinstance(said, ServerRefused) and said.kind == "unavailable":
-            return self._unreachable(str(said))
-        return said
 
     async def _keep_up(self, socket: ClientConnection) -> None:
         """Reads what comes, and connects again whenever that ends."""
@@ -237,7 +152,6 @@ class Socket:
     async def _serve(self, socket: ClientConnection) -> None:
         from websockets.exceptions import ConnectionClosed
 
-        self._socket = socket
         outgoing = self._outgoing = asyncio.Queue()
         sending = asyncio.get_running_loop().create_task(_send(socket, outgoing), name="dragoman sends")
         # What was under way, or is followed, is said anew. What was done of it is not done again.
@@ -256,17 +170,16 @@ class Socket:
             await asyncio.wait([sending])
 
     async def _connect_again(self) -> ClientConnection:
-        logger.info("the connection to %s is gone; connecting again", self.address.shown)
+        logger.info("the connection to %s is gone; connecting again", self._connecting.address.shown)
         ends = time.monotonic() + self._patience
         pause = FIRST_PAUSE
         while True:
             try:
-                return await self._connect()
+                return await self._connecting.connect()
             except ServerUnreachable as problem:
                 if time.monotonic() + pause > ends:
                     raise ServerUnreachable(
-                        f"the connection to {self.address.shown} was lost, and could not be had again within "
-                        f"{self._patience:g} s: {problem}"
+                        f"the connection was lost, and could not be had again within {self._patience:g} s: {problem}"
                     ) from None
             # Not all clients of a server that comes back at the same moment.
             await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311
@@ -360,26 +273,3 @@ async def _send(socket: ClientConnection, outgoing: asyncio.Queue[bytes]) -> Non
             await socket.send(await outgoing.get(), text=True)
     except ConnectionClosed:
         pass  # who reads learns of it
-
-
-def _context(address: Address, certificate: str | Path | None) -> ssl.SSLContext | None:
-    if address.scheme != "wss":
-        return None
-    try:
-        return ssl.create_default_context(cafile=None if certificate is None else str(certificate))
-    except OSError as problem:
-        raise InputError(f"{certificate} is no certificate that can be used: {problem}") from None
-
-
-def _greeted(address: Address, said: bytes) -> Hello:
-    try:
-        hello = msgspec.json.decode(said, type=Hello)
-    except msgspec.MsgspecError as problem:
-        raise ServerUnreachable(f"what answers at {address.shown} is no Dragoman server: {problem}") from None
-    if hello.protocol != PROTOCOL:
-        older, newer = ("it", "this Dragoman") if hello.protocol < PROTOCOL else ("this Dragoman", "it")
-        raise InputError(
-            f"the server at {address.shown} ({hello.version}) speaks protocol {hello.protocol}, and we {PROTOCOL}",
-            guidance=f"Update: {older} is older than {newer}.",
-        )
-    return hello

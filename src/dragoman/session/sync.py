@@ -11,10 +11,10 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from dragoman.errors import InputError
-from dragoman.session import client
+from dragoman.session import client, ports
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
 from dragoman.session.ports import SessionStatus
@@ -116,10 +116,16 @@ class SyncRun:
         background.call(self._run.__aexit__(kind, problem, trace))
 
 
+class _Session(ports.Session, Protocol):
+    """One with a process here, or one on a server."""
+
+    async def set_reasoning_effort(self, level: str) -> None: ...
+
+
 class SyncSession:
     """A session whose methods block."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: _Session) -> None:
         self._session = session
 
     @property
@@ -130,8 +136,7 @@ class SyncSession:
         """As `Session.run`; iterate over what it returns, or call its `result()`."""
 
         async def begin() -> Run:
-            run: Run = self._session.run(prompt, **options)
-            return run
+            return cast(Run, self._session.run(prompt, **options))
 
         return SyncRun(background.call(begin()))
 

@@ -44,5 +44,5 @@ async def look(journal: Journal, provider: str) -> Admission:
     names = [(name, one.id) for one in sessions for name in (one.agent_session_id, *one.earlier_ids) if name]
     return Admission(
         live=frozenset(name for name, session_id in names if session_id_of(provider, name) != session_id),
-        deleted=frozenset(one.agent_session_id for one in tombstones if one.agent_session_id),
+        deleted=frozenset(name for one in tombstones for name in (one.agent_session_id, *one.earlier_ids) if name),
     )

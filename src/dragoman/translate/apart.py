@@ -27,7 +27,10 @@ from dragoman.translate.intake import Seen
 # Before each message stands its length.
 LENGTH: Final = struct.Struct("<Q")
 
-# Bytes that are held of what was not asked for yet.
+# Answers that are held until they are asked for, beside the one that is being read: each may be some megabytes.
+_AHEAD: Final = 1
+
+# Bytes that are held of the next one.
 _BUFFER: Final = 1024 * 1024
 
 # Seconds that the other process has to end once nobody asks any more; it may be in the middle of a file.
@@ -69,7 +72,9 @@ class Apart:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._admission: Admission | None = None
-        self.lost = False  # it is no more: whatever was asked will not be answered
+        self._answers: asyncio.Queue[Answer] = asyncio.Queue(_AHEAD)
+        self._lost = False  # it is no more: whatever was asked will not be answered
+        self._reading = asyncio.create_task(self._read())
 
     @classmethod
     async def begun(cls) -> Apart:
@@ -80,6 +85,8 @@ class Apart:
                 "dragoman.translate.apart_process",
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,  # what goes wrong there goes wrong here once more, and is told
+                start_new_session=True,  # Ctrl-C is for whoever began it
                 limit=_BUFFER,
             )
         )
@@ -90,6 +97,8 @@ class Apart:
     async def __aexit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
         if kind is not None and self._process.returncode is None:
             self._process.kill()
         try:
@@ -107,14 +116,17 @@ class Apart:
         self._process.stdin.write(LENGTH.pack(len(data)) + data)
 
     async def answer(self) -> Answer:
+        return Failed() if self._lost and self._answers.empty() else await self._answers.get()
+
+    async def _read(self) -> None:
+        """Ahead of who asks: neither of the two processes is to wait for the other."""
         assert self._process.stdout is not None
-        if self.lost:
-            return Failed()
-        try:
-            (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
-            data = await self._process.stdout.readexactly(length)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self.lost = True
-            return Failed()
-        answer: Answer = pickle.loads(data)  # noqa: S301 (from our own process)
-        return answer
+        while True:
+            try:
+                (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
+                data = await self._process.stdout.readexactly(length)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                self._lost = True
+                await self._answers.put(Failed())  # of the file that is at hand
+                return
+            await self._answers.put(pickle.loads(data))  # noqa: S301 (from our own process)

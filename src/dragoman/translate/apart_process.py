@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -82,7 +81,6 @@ async def _serve(asking: BinaryIO, sender: _Sender) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began it decides
     try:
         asyncio.run(_serve(sys.stdin.buffer, _Sender(sys.stdout.buffer)))
     except BrokenPipeError:

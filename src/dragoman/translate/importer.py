@@ -73,7 +73,9 @@ class Importer:
     ) -> list[ImportedFile]:
         """`take`, for each in turn; while one is being committed, the next ones are read. `done` hears of each."""
         every = list(transcripts)
-        if sum(one.size for one in every) < _WORTH_A_PROCESS or (os.cpu_count() or 1) < 2:
+        known = {path for _, path in await self._all_positions()}
+        unread = sum(one.size for one in every if _key(one.path) not in known)
+        if unread < _WORTH_A_PROCESS or (os.cpu_count() or 1) < 2:
             return await self._take_in_turn(every, told, done)
         async with await Apart.begun() as apart:
             return await self._take_apart(apart, every, told, done)
@@ -279,5 +281,10 @@ def _start(name: str, key: str) -> Position:
 
 
 def _looked_at(path: Path) -> tuple[str, os.stat_result]:
-    """The file's own name, as text that can be kept whatever bytes are in it, and how it is now."""
-    return os.fsencode(os.path.realpath(path)).decode("utf-8", "backslashreplace"), path.stat()
+    """The file's own name, and how it is now."""
+    return _key(path), path.stat()
+
+
+def _key(path: Path) -> str:
+    """The file's own name, as text that can be kept whatever bytes are in it."""
+    return os.fsencode(os.path.realpath(path)).decode("utf-8", "backslashreplace")

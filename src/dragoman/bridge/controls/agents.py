@@ -15,7 +15,7 @@ from dragoman.agents.keys import Keys
 from dragoman.agents.preset import built_in, load_preset, load_presets
 from dragoman.bridge import answers, asked
 from dragoman.bridge.caller import Caller
-from dragoman.bridge.controls.settings import page_settings
+from dragoman.bridge.controls.settings import change_settings, page_settings
 from dragoman.bridge.payload import AgentItem
 from dragoman.bridge.refusal import Refusal
 from dragoman.config import Config, PageSettings, load
@@ -128,7 +128,8 @@ async def edit(bridge: Bridge, said: asked.AgentEdit, caller: Caller) -> answers
     await _put(bridge, said.agent, table, said.key_name, said.key)
     if said.default:
         await asyncio.to_thread(
-            page_settings(bridge.config.home).change,
+            change_settings,
+            bridge.config.home,
             lambda known: msgspec.structs.replace(known, settings={**known.settings, "agent": said.agent}),
         )
         bridge.agents.changed()
@@ -142,6 +143,11 @@ async def _put(bridge: Bridge, agent: str, table: dict[str, Any], key_name: str 
         )
     if key is not None and not (key_name and _VARIABLE.fullmatch(key_name)):
         raise Refusal("invalid", "a key needs the name of the variable that the agent takes it in", field="key_name")
+    env = table.get("env", {})
+    if any("\0" in text for text in (table.get("command", ""), *table.get("args", ()), *env, *env.values(), key or "")):
+        raise Refusal(
+            "invalid", "no program can be given a NUL, in its command, arguments or variables", field="command"
+        )
     home = bridge.config.home
 
     def with_it(known: PageSettings) -> PageSettings:
@@ -150,13 +156,9 @@ async def _put(bridge: Bridge, agent: str, table: dict[str, Any], key_name: str 
 
     def write() -> None:
         if table:
-            kept = page_settings(home)
-            before = kept.read()
-            kept.change(with_it)
             try:
-                load_preset(agent, load(home))
+                change_settings(home, with_it, lambda config: load_preset(agent, config))
             except DragomanError as problem:
-                kept.change(lambda _: before)  # as it was: a setting that cannot be used would stop everything
                 raise Refusal("invalid", str(problem), guidance=problem.guidance, field="command") from None
         if key is not None and key_name is not None:
             Keys(home).set(agent, key_name, key) if key else Keys(home).forget(agent)
@@ -174,15 +176,14 @@ async def remove(bridge: Bridge, said: asked.AgentRemove, caller: Caller) -> ans
         )
 
     def write() -> None:
-        kept = page_settings(home)
-        if said.agent not in kept.read().agents and not Keys(home).names(said.agent):
+        if said.agent not in page_settings(home).read().agents and not Keys(home).names(said.agent):
             raise Refusal(
                 "not_found",
                 f"nothing of the agent {said.agent!r} was set here",
                 guidance="What stands in config.toml is changed there.",
                 field="agent",
             )
-        kept.change(without)
+        change_settings(home, without)
         Keys(home).forget(said.agent)
 
     await asyncio.to_thread(write)

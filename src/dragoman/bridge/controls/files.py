@@ -13,6 +13,7 @@ from dragoman.bridge.folders import folder_of
 from dragoman.bridge.refusal import Refusal
 from dragoman.errors import InputError
 from dragoman.host.files.text_files import find_text
+from dragoman.hub.prompting import is_within
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 from dragoman.workspace.listing import files_of, ranked
@@ -60,6 +61,9 @@ async def read(bridge: Bridge, said: asked.FilesRead, caller: Caller) -> answers
         )
 
     try:
-        return await asyncio.to_thread(look)
+        text = await asyncio.to_thread(look)
     except RpcRefusal as problem:
         raise Refusal("invalid", str(problem), field="path") from None
+    if is_within(text.path, bridge.config.home):  # a workspace may have it inside, keys, tokens and all
+        raise Refusal("invalid", f"{said.path} is a file of Dragoman's own", field="path")
+    return text

@@ -62,6 +62,8 @@ async def trust_workspace(bridge: Bridge, said: asked.WorkspaceTrust, caller: Ca
 
 
 async def list_rules(bridge: Bridge, said: asked.PolicyList, caller: Caller) -> answers.Policy:
+    if said.cwd is not None and all(item.cwd != said.cwd for item in bridge.feeds.listing.latest(10**9)[0]):
+        caller.require("prompt", "looking at a folder that no session has")
     return await asyncio.to_thread(_listed, bridge, said.cwd)
 
 
@@ -109,7 +111,7 @@ async def preview(bridge: Bridge, said: asked.PolicyPreview, caller: Caller) -> 
 async def add(bridge: Bridge, said: asked.PolicyAdd, caller: Caller) -> answers.Policy:
     workspace = Workspace(folder_of(said.cwd))
     try:
-        rule = msgspec.convert({"answer": said.answer, **said.about}, Rule)
+        rule = msgspec.convert({**said.about, "answer": said.answer, "source": ""}, Rule)
     except msgspec.ValidationError as problem:
         raise Refusal("invalid", str(problem), field="about") from None
     await asyncio.to_thread(Remembered(bridge.config.home).add, workspace, [rule])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from dragoman.bridge import answers, asked
 from dragoman.bridge.caller import Caller
+from dragoman.bridge.feeds import HIDDEN
 from dragoman.bridge.folders import folder_of
 from dragoman.bridge.markdown import markdown
 from dragoman.bridge.refusal import Refusal
@@ -55,6 +57,8 @@ async def open_session(bridge: Bridge, said: asked.SessionOpen, caller: Caller) 
     access = parse_access(said.access or settings.access)
     if ACCESS.index(access) > ACCESS.index(settings.access):
         caller.require("admin", f"a session that may do more than {settings.access!r}")
+    if said.agent is not None and "://" in said.agent:
+        caller.require("admin", "an agent at an address of one's own")
     if said.network or said.web_search:
         caller.require("admin", "a session that may use the network unasked")
     config = SessionConfig(
@@ -77,9 +81,9 @@ def _id_for(command_id: str | None) -> str:
     return new_id() if command_id is None else hashlib.sha256(command_id.encode()).hexdigest()[:12]
 
 
-async def _reopen(bridge: Bridge, session_id: str, how: Continuing) -> answers.Opened:
+async def _reopen(bridge: Bridge, session_id: str, how: Continuing, *, anyway: bool = True) -> answers.Opened:
     await row_of_session(bridge, session_id)
-    await bridge.hub.reopen(session_id, how)
+    await bridge.hub.reopen(session_id, how, anyway=anyway)
     return await bridge.opened(session_id)
 
 
@@ -88,10 +92,7 @@ async def load_session(bridge: Bridge, said: asked.SessionLoad, caller: Caller) 
 
 
 async def resume(bridge: Bridge, said: asked.SessionResume, caller: Caller) -> answers.Opened:
-    held = bridge.hub.held.get(said.session_id)
-    if held is not None and held.connection == "connected":
-        return await bridge.opened(said.session_id)
-    return await _reopen(bridge, said.session_id, "resume")
+    return await _reopen(bridge, said.session_id, "resume", anyway=False)
 
 
 async def restart(bridge: Bridge, said: asked.SessionRestart, caller: Caller) -> answers.Opened:
@@ -116,9 +117,7 @@ async def close(bridge: Bridge, said: asked.SessionClose, caller: Caller) -> ans
 
 
 async def delete(bridge: Bridge, said: asked.SessionDelete, caller: Caller) -> answers.Done:
-    if said.session_id in bridge.hub.held:
-        await bridge.hub.drop(said.session_id)
-    deleted = await bridge.hub.journal.delete(said.session_id, at=time.time(), by=caller.name)
+    deleted = await bridge.hub.delete(said.session_id, by=caller.name)
     if not deleted and said.command_id is None:
         raise Refusal("not_found", f"there is no session {said.session_id}", field="session_id")
     return answers.Done()
@@ -199,17 +198,13 @@ async def answer_question(bridge: Bridge, said: asked.QuestionAnswer, caller: Ca
 
 async def rename(bridge: Bridge, said: asked.SessionRename, caller: Caller) -> answers.Done:
     await row_of_session(bridge, said.session_id)
-    title = " ".join(said.title.split())[:TITLE]
-    note = notes.write(notes.SessionRenamed(title=title))
-    held = bridge.hub.held.get(said.session_id)
-    if held is not None and held.session is not None:
-        held.session.record("host", note, time.time())
-    else:
+    shown = "".join(letter if letter.isprintable() else " " for letter in said.title)
+    title = " ".join(shown.split())[:TITLE]
 
-        def named(record: SessionRecord) -> Sequence[Notification]:
-            return [note]
+    def named(record: SessionRecord) -> Sequence[Notification]:
+        return [notes.write(notes.SessionRenamed(title=title))]
 
-        await bridge.hub.note(said.session_id, named)
+    await bridge.hub.note(said.session_id, named)
     return answers.Done()
 
 
@@ -245,6 +240,10 @@ async def whole_row(bridge: Bridge, said: asked.SessionRow, caller: Caller) -> a
     raise Refusal("not_found", f"session {said.session_id} has no {said.row_id} in {said.table}", field="row_id")
 
 
+class _Line(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
 async def export_session(bridge: Bridge, said: asked.SessionExport, caller: Caller) -> answers.Exported:
     row = await row_of_session(bridge, said.session_id)
     if said.format == "markdown":
@@ -254,6 +253,8 @@ async def export_session(bridge: Bridge, said: asked.SessionExport, caller: Call
     lines: list[bytes] = []
     size = 0
     async for line in export(bridge.hub.journal, row.id):
+        if msgspec.json.decode(line, type=_Line).kind.startswith(HIDDEN):
+            continue
         lines.append(line)
         size += len(line)
         if size > EXPORT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +37,29 @@ _WORDS: Final = {
 
 def page_settings(home: Path) -> KeptFile[PageSettings]:
     return KeptFile(home / SETTINGS_FILE, PageSettings())
+
+
+def change_settings(
+    home: Path,
+    decide: Callable[[PageSettings], PageSettings],
+    check: Callable[[Config], object] = lambda config: None,
+) -> Config:
+    """The settings with what was decided. `ConfigError`, or what `check` raises, where they could not be used: then
+    nothing is written, for a file that cannot be read would stop everything."""
+    made: list[Config] = []
+
+    def checked(known: PageSettings) -> PageSettings:
+        try:
+            # As it will be read from the file.
+            new = msgspec.json.decode(msgspec.json.encode(decide(known)), type=PageSettings)
+        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
+            raise ConfigError(f"this cannot be kept: {problem}") from None
+        made.append(load(home, page=new))
+        check(made[-1])
+        return new
+
+    page_settings(home).change(checked)
+    return made[-1]
 
 
 async def get(bridge: Bridge, said: asked.SettingsGet, caller: Caller) -> answers.Settings:
@@ -85,7 +109,6 @@ async def set_(bridge: Bridge, said: asked.SettingsSet, caller: Caller) -> answe
                 raise Refusal(
                     "invalid", f"{said.name} is {said.value!r}; expected {SETTINGS[said.name].expected}", field="value"
                 ) from None
-        kept = page_settings(home)
 
         def with_it(known: PageSettings) -> PageSettings:
             settings = {name: value for name, value in known.settings.items() if name != said.name}
@@ -93,9 +116,8 @@ async def set_(bridge: Bridge, said: asked.SettingsSet, caller: Caller) -> answe
                 settings[said.name] = said.value
             return msgspec.structs.replace(known, settings=settings)
 
-        kept.change(with_it)
         try:
-            return _told(load(home))
+            return _told(change_settings(home, with_it))
         except ConfigError as problem:
             raise Refusal("invalid", str(problem), field="value") from None
 

@@ -1,0 +1,358 @@
+"""Whoever follows a session, leaves, comes back, and whichever process writes to it: what they hold are its rows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bridge.talking import Said, View
+from dragoman.bridge import feed as feed_module
+from dragoman.bridge import feeds as feeds_module
+from dragoman.bridge.feeds import Feeds
+from dragoman.bridge.metrics import Metrics
+from dragoman.bridge.refusal import Refusal
+from dragoman.bridge.rows import newest
+from dragoman.config import Config
+from dragoman.hub.held import Held
+from dragoman.hub.hub import Hub
+from dragoman.journal.entry import Cursor, Entry, Page
+from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.rows import RowChanges, SessionRows
+from dragoman.journal.sqlite import SqliteJournal
+from dragoman.journal.store import PAGE, Connection, Journal, Listener, Position
+from dragoman.journal.upkeep import load
+from journal.talk import Talk
+
+T = TypeVar("T")
+
+LIMIT = 30.0
+
+
+class LateJournal(MemoryJournal):
+    """A journal in which a commit is there for readers before this process is told of it, as it is when a thread
+    commits; and in which others commit too, of which it is not told at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.foreign = False
+        self.turns = 0  # of the loop, that a read takes
+        self._untold: deque[Callable[[], None]] = deque()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        def later(cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
+            if not self.foreign:
+                self._untold.append(lambda: listener(cursor, entries, changes))
+
+        return super().listen(later)
+
+    def tell(self) -> None:
+        while self._untold:
+            self._untold.popleft()()
+
+    async def append(
+        self,
+        entries: Sequence[Entry],
+        changes: Sequence[RowChanges] = (),
+        *,
+        epochs: Mapping[str, int] = {},
+        position: Position | None = None,
+    ) -> Cursor:
+        await asyncio.sleep(0)  # as one that waits for a disk
+        return await super().append(entries, changes, epochs=epochs, position=position)
+
+    async def read(self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
+        return await self._slowly(await super().read(session_id, after=after, limit=limit))
+
+    async def rows(self, session_id: str) -> SessionRows:
+        return await self._slowly(await super().rows(session_id))
+
+    async def _slowly(self, found: T) -> T:
+        """What was read is old when it is there."""
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        return found
+
+
+class Session:
+    """As much of a session as is looked at while its agent starts."""
+
+    policy_notice = None
+
+    async def close(self) -> None:
+        pass
+
+
+def owned(hub: Hub, session_id: str) -> Held:
+    made = Held(session_id, hub.keeper, lambda: None, stays=True, home=Path("/nowhere"))
+    made.session = Session()  # type: ignore[assignment]  # see there
+    return made
+
+
+class Writing:
+    """Someone who writes to a session: each time from what the journal has of it, as a process that takes it over."""
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self._journal = journal
+        self._name = name
+        self._times = 0
+        self._runs: dict[str, int] = {}
+
+    async def write(self, session_id: str, chance: random.Random) -> None:
+        self._times += 1
+        connection = f"{self._name}-{self._times}"
+        await self._journal.connect(Connection(id=connection, agent="demo", at=0.0))
+        talk = Talk(self._journal, session_id, connection)
+        talk.record = await load(self._journal, session_id)
+        talk.recorder.session(talk.record)
+        talk.time = float(talk.record.position)
+        for _ in range(chance.randrange(1, 6)):
+            self._say(talk, chance)
+        await talk.commit()
+
+    def _say(self, talk: Talk, chance: random.Random) -> None:
+        match chance.randrange(12):
+            case 0:
+                talk.turn(f"prompt {chance.random()}", "an ", "answer")
+            case 1:
+                talk.tool(f"t{chance.randrange(4)}", rawInput={"someKey": chance.random()})
+            case 2:
+                talk.update("tool_call_update", toolCallId=f"t{chance.randrange(4)}", status="completed")
+            case 3:
+                entries = [{"content": f"step {chance.random()}", "priority": "low", "status": "pending"}]
+                talk.update("plan", entries=entries)
+            case 4:
+                talk.say(f"a new message {chance.random()}", messageId=f"m{chance.randrange(10**6)}")
+            case _:
+                talk.say("x" * chance.randrange(1, 400))
+
+
+class Following:
+    """One who follows: their view, and what is on its way to them."""
+
+    def __init__(self, feeds: Feeds, session_id: str) -> None:
+        self._feeds = feeds
+        self.view = View(session_id)
+        self._messages: AsyncGenerator[bytes, None] | None = None
+        self._next: asyncio.Task[bytes | None] | None = None
+
+    @property
+    def follows(self) -> bool:
+        return self._messages is not None
+
+    async def come(self) -> None:
+        """Anew, or back with the cursor."""
+        if self._messages is None:
+            self._messages = self._feeds.follow(self.view.session_id, self.view.cursor, 10**6)
+
+    async def leave(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.wait([self._next])
+            self._next = None
+        if self._messages is not None:
+            await self._messages.aclose()
+            self._messages = None
+
+    async def hear(self) -> bool:
+        """A message, if there is one by now."""
+        if self._messages is None:
+            return False
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._anext(self._messages))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if not self._next.done():
+            return False
+        task, self._next = self._next, None
+        if (data := task.result()) is None:
+            self.view.ended = True
+            self._messages = None
+            return False
+        self.view.hear(msgspec.json.decode(data))
+        return True
+
+    async def _anext(self, messages: AsyncGenerator[bytes, None]) -> bytes | None:
+        try:
+            return await anext(messages, None)
+        except Refusal:
+            return None  # it was deleted
+
+    async def catch_up(self, position: int) -> None:
+        await self.come()
+        while not self.view.ended and int((self.view.cursor or "0.0").rpartition(".")[2]) < position:
+            if not await self.hear():
+                await asyncio.sleep(0.001)  # for the threads, and the feeds' own task
+
+
+async def rows_of(journal: Journal, session_id: str) -> dict[str, dict[str, Said]]:
+    rows, _, _ = newest(await journal.rows(session_id), 10**6)
+    made: dict[str, list[Said]] = msgspec.json.decode(msgspec.json.encode(rows))
+    return {table: {row["id"]: row for row in found} for table, found in made.items() if found}
+
+
+def held(view: View) -> dict[str, dict[str, Said]]:
+    return {table: rows for table, rows in view.tables.items() if rows}
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Little is kept, and others are looked at after a pause that is now too long, now too short."""
+    monkeypatch.setattr(feed_module, "KEPT", 3000)
+    monkeypatch.setattr(feed_module, "TOGETHER", 800)
+    monkeypatch.setattr(feeds_module, "LOOK_AGAIN", 0.003)
+
+
+async def compared(journal: Journal, following: Sequence[Following], session_id: str) -> None:
+    row = await journal.session(session_id)
+    assert row is not None
+    for each in following:
+        await each.catch_up(row.frames)
+        rows = await rows_of(journal, session_id)
+        for _ in range(1000):
+            while await each.hear():
+                pass
+            if held(each.view) == rows:
+                break  # else what another process wrote is told by a snapshot that is still to come
+            await asyncio.sleep(0.001)
+        assert held(each.view) == rows
+
+
+OPS = ("ours", "ours", "foreign", "tell", "tell", "come", "leave", "hear", "hear", "hear", "turns")
+
+
+@pytest.mark.usefixtures("hurried")
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    ops=st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 2)), min_size=5, max_size=60),
+    seed=st.integers(0, 2**32),
+    deleted=st.booleans(),
+)
+def test_whatever_happens_in_whatever_order_a_view_is_the_rows(
+    ops: list[tuple[str, int]], seed: int, deleted: bool
+) -> None:
+    async def check() -> None:
+        chance = random.Random(seed)
+        journal = LateJournal()
+        hub = Hub(config=Config(home=Path("/nowhere")), journal=journal)
+        async with asyncio.timeout(LIMIT), journal, hub:
+            writing = {"ours": Writing(journal, "ours"), "foreign": Writing(journal, "foreign")}
+            await writing["ours"].write("s1", chance)
+            feeds = Feeds(hub, Metrics())
+            await feeds.start()
+            following = [Following(feeds, "s1") for _ in range(3)]
+            for op, which in ops:
+                journal.turns = chance.choice((0, 1, 4, 12))
+                match op:
+                    case "ours" | "foreign":
+                        journal.foreign = op == "foreign"
+                        if journal.foreign:
+                            journal.tell()  # all of ours is told before another process can claim the session
+                            hub.held.clear()
+                        else:
+                            hub.held["s1"] = owned(hub, "s1")
+                        await writing[op].write("s1", chance)
+                        journal.foreign = False
+                    case "tell":
+                        journal.tell()
+                        if which == 0:  # what comes later may hide what is wrong now
+                            await compared(journal, [each for each in following if each.follows], "s1")
+                    case "come":
+                        await following[which].come()
+                    case "leave":
+                        await following[which].leave()
+                    case "hear":
+                        await following[which].hear()
+                    case _:
+                        for _ in range(10):
+                            await asyncio.sleep(0)
+            journal.tell()
+            await compared(journal, following, "s1")
+            hub.held.clear()
+            if deleted:
+                await journal.delete("s1", at=0.0)
+                journal.tell()
+                for each in following:
+                    while not each.view.ended:
+                        await each.hear()
+            for each in following:
+                await each.leave()
+            await feeds.close()
+
+    asyncio.run(check())
+
+
+async def test_a_commit_that_is_read_before_it_is_told_is_told_once(tmp_path: Path) -> None:
+    journal = LateJournal()
+    async with asyncio.timeout(LIMIT), Hub(config=Config(home=tmp_path), journal=journal) as hub:
+        talk = await Talk.begin(journal)
+        talk.say("Said ")
+        await talk.commit()
+        feeds = Feeds(hub, Metrics())
+        await feeds.start()
+        hub.held["s1"] = owned(hub, "s1")
+        talk.say("once")
+        await talk.commit()
+        following = Following(feeds, "s1")
+        await following.come()
+        assert await following.hear()  # the snapshot has it
+        journal.tell()
+        talk.say(", and more")
+        await talk.commit()
+        journal.tell()
+        await compared(journal, [following], "s1")
+        assert following.view.texts() == ["Said once, and more"]
+        await following.leave()
+        hub.held.clear()
+        await feeds.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+async def test_two_processes_write_in_turn_and_a_view_is_the_rows(hurried: None, tmp_path: Path, seed: int) -> None:
+    """With real files and threads; the other process is another journal on the same file."""
+    chance = random.Random(seed)
+    async with (
+        asyncio.timeout(4 * LIMIT),
+        await SqliteJournal.open(tmp_path / "journal.db") as journal,
+        await SqliteJournal.open(tmp_path / "journal.db") as other,
+        Hub(config=Config(home=tmp_path), journal=journal) as hub,
+    ):
+        ours, theirs = Writing(journal, "ours"), Writing(other, "theirs")
+        await ours.write("s1", chance)
+        feeds = Feeds(hub, Metrics())
+        await feeds.start()
+        following = [Following(feeds, "s1") for _ in range(4)]
+        over = asyncio.Event()
+
+        async def write() -> None:
+            for _ in range(60):
+                for _ in range(chance.randrange(1, 8)):
+                    await ours.write("s1", chance)
+                if chance.random() < 0.4:
+                    await theirs.write("s1", chance)
+            over.set()
+
+        async def follow(each: Following) -> None:
+            while not over.is_set():
+                await each.come()
+                for _ in range(chance.randrange(1, 30)):
+                    if not await each.hear():
+                        await asyncio.sleep(0.001)
+                if chance.random() < 0.3:
+                    await each.leave()
+
+        await asyncio.gather(write(), *map(follow, following))
+        await compared(journal, following, "s1")
+        assert sum(each.view.resumed for each in following) > 0
+        for each in following:
+            await each.leave()
+        await feeds.close()

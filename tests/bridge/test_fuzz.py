@@ -1,0 +1,187 @@
+"""Whatever a client says, it is answered by a result or by an error that says what is wrong; never by a defect of ours,
+and nobody else is harmed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from websockets.exceptions import ConnectionClosed
+
+from bridge.saying import CONTROLS, damaged, whole
+from bridge.talking import LIMIT, Said, Served, Talk, served
+from dragoman.bridge import asked
+from dragoman.bridge import socket as bridge_socket
+from dragoman.bridge.messages import Scope
+from dragoman.config import SETTINGS
+
+
+class Stage:
+    """A server with a session, and a socket for each scope, in a loop of its own."""
+
+    def __init__(self, runner: asyncio.Runner, server: Served, folder: Path) -> None:
+        self._runner = runner
+        self.server = server
+        self.folder = folder
+        self.talks: dict[Scope, Talk] = {}
+        self.known: dict[str, tuple[str, ...]] = {}
+
+    async def begin(self) -> None:
+        for scope in ("admin", "prompt", "view"):
+            url = f"http://127.0.0.1:{self.server.port}"
+            self.talks[scope] = await Talk.connected(url, self.server.token(scope))
+
+    def ready(self) -> dict[str, tuple[str, ...]]:
+        """A session is there and open, whatever was done before; what is known of it, by the names of fields."""
+        (session_id,) = self.known.get("session_id", ("",))
+        held = self.server.bridge.hub.held.get(session_id)
+        if held is None or held.connection != "connected":
+            self._runner.run(self._opened(self.talks["admin"]))
+        return self.known
+
+    async def _opened(self, talk: Talk) -> None:
+        for name in (*SETTINGS, "agent"):
+            await talk.done("settings.set", name=name, value=None)
+        session_id = (await talk.done("session.open", agent="demo", cwd=str(self.folder)))["session_id"]
+        view = await talk.follow(session_id)
+        await talk.done("session.prompt", session_id=session_id, text="stream 2")
+        await talk.see(view, lambda view: view.settled)
+        talk.views.clear()
+        self.known = {
+            "session_id": (session_id,),
+            "id": (session_id, f"{session_id}/t1"),
+            "cwd": (str(self.folder),),
+            "path": ("a.txt",),
+            "agent": ("demo",),
+            "after": (view.cursor or "",),
+            "row_id": (view.rows("messages")[0]["id"],),
+            "name": tuple(SETTINGS),
+        }
+
+    def said(self, scope: Scope, data: str | bytes, *, answered: bool = True) -> list[Said]:
+        """Says it, and hears all until the server has answered that (where it is to be answered), and a ping."""
+        return self._runner.run(self._said(self.talks[scope], data, answered=answered))
+
+    async def _said(self, talk: Talk, data: str | bytes, *, answered: bool) -> list[Said]:
+        talk.heard = []
+        await talk.connection.send(data)
+        if answered:
+            await talk.until(lambda said: said["type"] in ("result", "error"))
+        await talk.say(type="ping")
+        await talk.until(lambda said: said["type"] == "pong")
+        return talk.heard
+
+    async def end(self) -> None:
+        for talk in self.talks.values():
+            await talk.connection.close()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    (workspace / "a.txt").write_text("one\ntwo\n")
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        patch.setattr(bridge_socket, "BURST", 10**9)
+        patch.setattr(bridge_socket, "MESSAGES_PER_SECOND", 10**9)
+        patch.setenv("HOME", str(folder))  # transcripts of other agents are looked for there
+        serving = served(folder / "home")
+        server = runner.run(serving.__aenter__())
+        stage = Stage(runner, server, workspace)
+        runner.run(stage.begin())
+        yield stage
+        runner.run(stage.end())
+        runner.run(serving.__aexit__(None, None, None))
+
+
+def written(message: object) -> str:
+    # Unlike ours, it writes lone surrogates, and whatever else is no JSON.
+    return json.dumps(message)
+
+
+def checked(heard: list[Said], message: object) -> None:
+    for said in heard:
+        problem = said.get("error") or said
+        assert problem.get("kind") != "internal", (message, said)
+
+
+FUZZ = settings(
+    max_examples=int(os.environ.get("DRAGOMAN_FUZZ", "15")),  # of each control
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+@FUZZ
+@given(data=st.data(), scope=st.sampled_from(("admin", "prompt", "view")))
+@pytest.mark.parametrize("kind", CONTROLS, ids=lambda kind: str(kind.__struct_config__.tag))
+def test_what_is_of_the_right_shape_is_never_a_defect(
+    stage: Stage, caplog: pytest.LogCaptureFixture, kind: type[asked.In], scope: Scope, data: st.DataObject
+) -> None:
+    message = data.draw(whole(kind, stage.ready()))
+    with caplog.at_level(logging.ERROR):
+        heard = stage.said(scope, written(message), answered=issubclass(kind, asked.Control))
+    checked(heard, message)
+    assert not caplog.records, message
+    assert sum(said["type"] in ("result", "error") for said in heard) <= 1
+
+
+@FUZZ
+@given(data=st.data(), scope=st.sampled_from(("admin", "prompt", "view")))
+def test_what_is_nearly_of_the_right_shape_is_answered(
+    stage: Stage, caplog: pytest.LogCaptureFixture, scope: Scope, data: st.DataObject
+) -> None:
+    message = data.draw(damaged(stage.ready()))
+    with caplog.at_level(logging.ERROR):
+        answered = message.get("type") not in ("ping", "subscribe", "unsubscribe")
+        checked(stage.said(scope, written(message), answered=answered), message)
+    assert not caplog.records, message
+
+
+@FUZZ
+@given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200)))
+def test_what_is_no_message_at_all_is_answered(stage: Stage, data: str | bytes) -> None:
+    heard = stage.said("admin", data)
+    assert heard[0]["error"]["kind"] == "invalid"
+
+
+@pytest.mark.parametrize("depth", [10, 100, *range(880, 1010, 5), 10_000, 1_000_000])
+def test_what_is_nested_deeply_is_answered(stage: Stage, depth: int) -> None:
+    content: Any = '{"a":' * depth + "1" + "}" * depth
+    (session_id,) = stage.ready()["session_id"]
+    said = f'"id":"x","command_id":"deep-{depth}","session_id":"{session_id}"'
+    for message in (
+        f'{{"type":"question.answer",{said},"question_id":"q","action":"accept","content":{content}}}',
+        f'{{"type":"ping","more":{content}}}',
+        f'{{"type":"subscribe","stream":{content}}}',
+    ):
+        heard = stage.said("admin", message)
+        checked(heard, depth)
+        assert any(said["type"] == "error" for said in heard)
+
+
+async def test_a_message_that_is_too_large_costs_that_socket_at_most(tmp_path: Path) -> None:
+    async with asyncio.timeout(2 * LIMIT), served(tmp_path / "home") as server, server.client() as other:
+        async with server.client() as talk:
+            await talk.hear()
+            await talk.connection.send('{"type":"ping","more":"' + "x" * (40 * 1024 * 1024) + '"}')
+            assert (await talk.hear())["error"]["kind"] == "too_large"
+            await talk.say(type="ping")
+            assert (await talk.hear())["type"] == "pong"
+        talk = await Talk.connected(f"http://127.0.0.1:{server.port}", server.token())
+        try:
+            await talk.hear()
+            await talk.connection.send("x" * (100 * 1024 * 1024))
+        except ConnectionClosed:
+            pass
+        await talk.connection.wait_closed()
+        assert talk.connection.close_code in (1006, 1009)
+        await other.done("session.list")

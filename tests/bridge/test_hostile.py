@@ -1,0 +1,349 @@
+"""A client that means ill, with whatever scope its token has: it gets no further than that, and harms nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.talking import LIMIT, Served, Talk, served
+from dragoman.bridge import socket as bridge_socket
+from dragoman.bridge.socket import SUBSCRIPTIONS
+from dragoman.config import SETTINGS_FILE, load
+from dragoman.testing.leaks import nothing_left
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Served]:
+    async with served(tmp_path / "home") as server:
+        yield server
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test asks more in a second than is allowed."""
+    monkeypatch.setattr(bridge_socket, "BURST", 10**6)
+
+
+async def opened(talk: Talk, folder: Path, **fields: object) -> str:
+    return str((await talk.done("session.open", agent="demo", cwd=str(folder), **fields))["session_id"])
+
+
+# -- what others did
+
+
+async def test_a_command_id_tells_nobody_else_what_came_of_it(server: Served) -> None:
+    async with server.client("admin") as one, server.client("admin") as other:
+        fields = {"name": "mine", "scope": "admin", "command_id": "c1"}
+        made = await one.done("token.create", **fields)
+        assert (await one.done("token.create", **fields)) == made
+        assert (await other.refused("token.create", **fields))["kind"] == "conflict"
+
+
+async def test_a_command_id_opens_no_door_that_the_scope_leaves_shut(server: Served, tmp_path: Path) -> None:
+    async with server.client("admin") as admin, server.client("view") as viewer:
+        session_id = await opened(admin, tmp_path)
+        for control, fields in (
+            ("files.list", {"cwd": str(tmp_path), "command_id": "c1"}),
+            ("session.export", {"session_id": session_id, "format": "jsonl", "command_id": "c2"}),
+        ):
+            await admin.done(control, **fields)
+            assert (await viewer.refused(control, **fields))["kind"] == "forbidden"
+
+
+async def test_what_is_long_is_not_kept_to_be_known_again(server: Served) -> None:
+    async with server.client() as talk:
+        fields = {"session_id": "absent", "queued_id": "q", "text": "x" * 10**6}
+        await talk.refused("queue.edit", command_id="c1", **fields)
+        await talk.done("token.create", name="one", command_id="c2")
+        (known,) = server.bridge._done.values()  # what was refused may be tried again, and is not known at all
+        assert len(known.said) == 32
+
+
+async def test_two_opens_by_one_command_at_once_open_once(server: Served, tmp_path: Path) -> None:
+    token = server.token()
+    async with server.client(token=token) as one, server.client(token=token) as other:
+        answers = await asyncio.gather(*(opened(talk, tmp_path, command_id="open") for talk in (one, other)))
+        assert len(set(answers)) == 1
+        assert len(server.bridge.hub.held) == 1
+        assert (await one.refused("session.open", agent="demo", cwd="/", command_id="open"))["kind"] == "conflict"
+
+
+async def test_an_agent_at_an_address_needs_an_admin(server: Served, tmp_path: Path) -> None:
+    async with server.client("prompt") as talk:
+        fields = {"agent": "ws://127.0.0.1:1/", "cwd": str(tmp_path)}
+        assert (await talk.refused("session.open", **fields))["kind"] == "forbidden"
+
+
+async def test_a_viewer_learns_nothing_of_folders_that_no_session_has(server: Served, tmp_path: Path) -> None:
+    async with server.client("admin") as admin, server.client("view") as viewer:
+        for folder in ("/etc", "/no-such-folder"):
+            assert (await viewer.refused("policy.list", cwd=folder))["kind"] == "forbidden"
+        await opened(admin, tmp_path)
+        await viewer.done("policy.list", cwd=str(tmp_path))
+
+
+# -- what would stop the server
+
+
+@pytest.mark.usefixtures("unhurried")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("line_limit", 10**30),
+        ("line_limit", 2**64),
+        ("line_limit", 2**63),
+        ("line_limit", "9" * 30),
+        ("line_limit", "9" * 5000),
+        ("line_limit", 1e300),
+        ("line_limit", True),
+        ("deadline", 1e308),
+        ("deadline", "9" * 400 + "d"),
+        ("deadline", 10**400),
+        ("start_timeout", -1),
+        ("start_timeout", 0),
+        ("agent", "\0"),
+        ("agent", " "),
+        ("agent", "a" * 10**6),
+        ("access", "FULL"),
+        ("journal", 3),
+        ("home", "/"),
+        ("agents", "x"),
+    ],
+)
+async def test_no_setting_stops_the_server(server: Served, tmp_path: Path, name: str, value: Any) -> None:
+    async with server.client() as talk:
+        before = _settings(tmp_path)
+        await talk.connection.send(json.dumps({"type": "settings.set", "id": "x", "name": name, "value": value}))
+        answer = await talk.until(lambda said: said["type"] in ("result", "error"))
+        if answer["type"] == "error":
+            assert answer["error"]["kind"] == "invalid"
+            assert _settings(tmp_path) == before
+        load(tmp_path / "home")
+        await talk.done("settings.get")
+        await talk.done("settings.set", name="agent", value="demo")
+        await talk.done("settings.set", name="line_limit", value=None)
+        await opened(talk, tmp_path)
+
+
+def _settings(folder: Path) -> bytes | None:
+    path = folder / "home" / SETTINGS_FILE
+    return path.read_bytes() if path.exists() else None
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_no_agent_that_is_added_stops_the_server(server: Served, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        for fields in (
+            {"agent": "../../etc", "command": "sh"},
+            {"agent": "a b", "command": "sh"},
+            {"agent": "x" * 1000, "command": "sh"},
+            {"agent": "demo", "command": "sh"},
+            {"agent": "one", "command": ""},
+            {"agent": "one", "command": "sh\0"},
+            {"agent": "one", "command": "sh", "args": ["a\0b"]},
+            {"agent": "one", "command": "sh", "env": {"": "x"}},
+            {"agent": "one", "command": "sh", "env": {"A=B": "x"}},
+            {"agent": "one", "command": "sh", "env": {"A": "x\0y"}},
+            {"agent": "one", "command": "sh", "key": "k"},
+            {"agent": "one", "command": "sh", "key": "k", "key_name": "A=B"},
+            {"agent": "one", "command": "sh", "key": "k\0", "key_name": "A"},
+        ):
+            assert (await talk.refused("agent.add", **fields))["kind"] in ("invalid", "conflict"), fields
+        assert not (tmp_path / "home" / "secrets").exists()
+        load(tmp_path / "home")
+        await talk.done("agent.add", agent="one", command="no-such-program")
+        problem = await talk.refused("session.open", agent="one", cwd=str(tmp_path))
+        assert problem["kind"] == "agent"
+        await talk.done("agent.remove", agent="one")
+        await opened(talk, tmp_path)
+
+
+async def test_no_rule_that_is_added_stops_the_server(server: Served, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        for about in (
+            {"answer": "allow"},
+            {"source": "elsewhere"},
+            {"path": "[" * 500},
+            {"path": "**/" * 500 + "x"},
+            {"path": "\0"},
+            {"command": "(a+)+" * 50},
+            {"line": "x" * 10**5},
+            {"kind": "dance"},
+            {"nothing": "x"},
+            {"mcp": ["/", "a/b/c", ""]},
+        ):
+            await talk.ask("policy.add", cwd=str(tmp_path), answer="deny", about=about)
+        listed = await talk.done("policy.list", cwd=str(tmp_path))
+        assert all(rule["answer"] == "deny" for rule in listed["rules"] if rule["layer"] == "remembered")
+        session_id = await opened(talk, tmp_path)
+        view = await talk.follow(session_id)
+        await talk.done("session.prompt", session_id=session_id, text="run echo hello")
+        await talk.see(view, lambda view: view.settled or bool(view.rows("permissions")))
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_searches_of_any_kind_are_answered(server: Served, tmp_path: Path) -> None:
+    async with server.client("prompt") as talk:
+        session_id = await opened(talk, tmp_path)
+        view = await talk.follow(session_id)
+        await talk.done("session.prompt", session_id=session_id, text="stream 3")
+        await talk.see(view, lambda view: view.settled)
+        for text in ('"', '""', "a" * 10**6, "a " * 500, "* OR NEAR(", "\0", "%_", "x\x1b[2J", "é" * 1000, "-", "'--"):
+            await talk.ask("search", text=text, limit=10**30)
+        assert (await talk.done("search", text="stream"))["hits"]
+
+
+# -- sessions
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_no_id_is_more_than_an_id(server: Served, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("x")
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+        for odd in (
+            "'",
+            '"; --',
+            "a\nb",
+            "../x",
+            f"{session_id}/../x",
+            "x" * 10**6,
+            "\0",
+            "*",
+            "%",
+            session_id[:6],
+            "-",
+        ):
+            for control, fields in (
+                ("session.prompt", {"text": "x"}),
+                ("session.delete", {}),
+                ("session.export", {}),
+                ("files.read", {"path": "secret"}),
+                ("terminal.kill", {"terminal_id": "t"}),
+                ("session.rename", {"title": "x"}),
+                ("session.restart", {}),
+            ):
+                assert (await talk.refused(control, session_id=odd, **fields))["kind"] == "not_found", (control, odd)
+            await talk.say(type="subscribe", stream="session", id=odd)
+            await talk.until(lambda said: said["type"] == "ended")
+        exported = await talk.done("session.export", session_id=session_id)
+        assert exported["file_name"] == f"{session_id}.md"
+
+
+async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: Served, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+        await talk.done("session.rename", session_id=session_id, title="a\x1b]0;owned\x07\0\u202eb\n c" + "x" * 500)
+        (item,) = (await talk.done("session.list"))["sessions"]
+        assert item["title"].isprintable()
+        assert item["title"].startswith("a ]0;owned b c")
+        assert len(item["title"]) == 200
+
+
+async def test_a_session_is_closed_while_it_is_being_opened(server: Served, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), server.client() as talk, server.client() as other:
+        await talk.done("agent.add", agent="silent", command="sleep", args=["1000"])
+        session_id = await opened(talk, tmp_path)
+        await talk.done("session.close", session_id=session_id)
+        await talk.done("agent.edit", agent="demo", command="sleep", args=["1000"])
+        await talk.say(type="session.restart", id="r", session_id=session_id)
+        await other.say(type="subscribe", stream="sessions")
+        await other.until(
+            lambda said: any(
+                item["connection"] == "starting" for item in (*said.get("changed", ()), *said.get("sessions", ()))
+            )
+        )
+        await other.done("session.close", session_id=session_id)
+        answer = await talk.until(lambda said: said.get("id") == "r")
+        assert (answer["type"], answer["error"]["kind"]) == ("error", "conflict")
+        assert session_id not in server.bridge.hub.held
+
+
+async def test_typing_into_what_has_ended_is_refused(server: Served, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+        view = await talk.follow(session_id)
+        await talk.done("session.prompt", session_id=session_id, text="run echo one")
+        await talk.see(view, lambda view: bool(view.rows("permissions")))
+        permission_id = view.rows("permissions")[0]["id"]
+        fields = {"session_id": session_id, "permission_id": permission_id, "answer": "allow"}
+        await talk.done("permission.answer", **fields)
+        await talk.see(view, lambda view: view.settled)
+        terminal = {"session_id": session_id, "terminal_id": view.rows("terminals")[0]["terminal_id"]}
+        data = base64.b64encode(b"x" * 10**5).decode()
+        for control, more in (
+            ("terminal.input", {"data": data}),
+            ("terminal.input", {"data": "\u2028"}),
+            ("terminal.resize", {"columns": 80, "rows": 24}),
+            ("terminal.resize", {"columns": 10**30, "rows": -1}),
+            ("terminal.kill", {}),
+        ):
+            answer = await talk.ask(control, **terminal, **more)
+            assert answer["type"] == "result" or answer["error"]["kind"] != "internal", answer
+
+
+# -- streams
+
+
+async def test_a_revoked_token_hears_nothing_more(server: Served, tmp_path: Path) -> None:
+    secret, token = server.bridge.tokens.create("soon gone", "view")
+    async with asyncio.timeout(LIMIT), server.client() as admin, server.client(token=secret) as viewer:
+        session_id = await opened(admin, tmp_path)
+        for fields in ({"stream": "session", "id": session_id}, {"stream": "sessions"}):
+            await viewer.say(type="subscribe", **fields)
+            await viewer.until(lambda said: said["type"] == "snapshot")
+        await admin.done("token.revoke", token_id=token.id)
+        await viewer.refused("session.list")  # what was said before has been heard
+        viewer.heard.clear()
+        await admin.done("session.prompt", session_id=session_id, text="stream 3")
+        for _ in range(2):
+            await viewer.until(lambda said: said["type"] == "ended")
+        assert {said["type"] for said in viewer.heard} == {"ended"}
+        assert all("revoked" in said["reason"] for said in viewer.heard)
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_streams_that_have_ended_do_not_count(server: Served) -> None:
+    async with asyncio.timeout(LIMIT), server.client() as talk:
+        for number in range(2 * SUBSCRIPTIONS):
+            await talk.say(type="subscribe", stream="session", id=f"absent-{number}")
+            await talk.until(lambda said: said["type"] == "ended")
+        await talk.say(type="subscribe", stream="sessions")
+        await talk.until(lambda said: said["type"] == "snapshot")
+        assert not server.bridge.feeds._feeds  # what never was there is not remembered either
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_cursors_of_any_kind_are_answered(server: Served, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+        name = server.bridge.hub.journal.name
+        for digits in ("9" * 5000, "9" * 30, "9" * 18, "-1", "1.5", "٣", "", "0x1"):
+            for after, frames in ((f"r{name}.{digits}", False), (f"{name}.{digits}", True)):
+                await talk.say(type="subscribe", stream="session", id=session_id, after=after, frames=frames)
+                said = await talk.until(lambda said: said["type"] in ("snapshot", "update", "ended"))
+                assert said.get("kind") != "internal", (after, said)
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_floods_leave_nothing_behind_and_harm_nobody(tmp_path: Path) -> None:
+    async with asyncio.timeout(2 * LIMIT), nothing_left(), served(tmp_path / "home") as server:
+        async with server.client() as calm:
+            session_id = await opened(calm, tmp_path)
+            view = await calm.follow(session_id)
+            talks = [await Talk.connected(f"http://127.0.0.1:{server.port}", server.token()) for _ in range(30)]
+            for talk in talks:  # each says a lot, hears nothing of it, and is gone
+                for number in range(100):
+                    await talk.say(type="subscribe", stream="session", id=session_id, limit=10**9)
+                    await talk.say(type="session.list", id=f"l{number}", limit=10**9)
+                    await talk.say(type="search", id=f"s{number}", text="demo")
+                talk.connection.transport.abort()
+            await calm.done("session.prompt", session_id=session_id, text="stream 5")
+            await calm.see(view, lambda view: view.settled)
+            assert view.texts()

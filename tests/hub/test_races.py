@@ -1,0 +1,202 @@
+"""What several people want of one session at the same time: one after the other, and nothing is left half done."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import SessionBusy, SessionClosed
+from dragoman.hub import commands
+from dragoman.hub.hub import Hub
+from dragoman.journal import notes
+from dragoman.journal.errors import NotTheOwner
+from dragoman.journal.session_record import SessionRecord
+from dragoman.testing.leaks import nothing_left
+from dragoman.testing.stage import LIMIT
+from dragoman.views.events import AssistantDelta, RunCompleted
+from dragoman.wire.messages import Notification
+from hub.test_commands import OWNER, NewHub, config, idle, texts, until
+
+# An agent that never answers.
+SILENT = (sys.executable, "-c", "import sys; sys.stdin.read()")
+
+
+def named(title: str) -> Callable[[SessionRecord], Sequence[Notification]]:
+    return lambda record: [notes.write(notes.SessionRenamed(title=title))]
+
+
+async def being_opened(hub: Hub, session_id: str) -> None:
+    changed = asyncio.Event()
+    hub.on_change = lambda session_id: changed.set()
+    while session_id not in hub.held or hub.held[session_id].opening is None:
+        await changed.wait()
+        changed.clear()
+
+
+async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await asyncio.gather(hub.reopen(held.id), hub.reopen(held.id, "anew"), hub.reopen(held.id, anyway=False))
+        (again,) = hub.held.values()
+        assert again.connection == "connected"
+        await hub.command(held.id, commands.Prompt(text="hello"))
+        await until(hub, again, idle)
+        assert await texts(hub, held.id) == ["hello"]
+
+
+async def test_a_session_that_is_open_is_not_opened_anew_to_resume_it(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        assert await hub.reopen(held.id, anyway=False) is held
+
+
+async def test_closing_gives_up_an_agent_that_does_not_start(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        opening = asyncio.create_task(hub.open(SILENT, config(tmp_path), "s1"))
+        await being_opened(hub, "s1")
+        await hub.drop("s1")
+        with pytest.raises(SessionClosed, match="before its agent had started"):
+            await opening
+        assert not hub.held
+
+
+async def test_a_hub_that_ends_gives_up_what_it_is_opening(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left():
+        async with new_hub() as hub:
+            opening = asyncio.create_task(hub.open(SILENT, config(tmp_path), "s1"))
+            await being_opened(hub, "s1")
+        with pytest.raises(SessionClosed):
+            await opening
+
+
+async def test_what_is_wanted_of_a_session_that_is_being_opened_is_refused_for_good(
+    new_hub: NewHub, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.reopen(held.id))
+        await being_opened(hub, held.id)
+        with pytest.raises(SessionClosed):
+            await hub.command(held.id, commands.Prompt(text="hello"), "early")
+        again = await opening
+        assert await hub.journal.command("early") is None  # told that it was not done, and not done later
+        assert not again.queue
+
+
+async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.drop(held.id)
+        await asyncio.gather(hub.reopen(held.id), *(hub.note(held.id, named(f"title {n}")) for n in range(4)))
+        await hub.note(held.id, named("the last"))
+        await hub.command(held.id, commands.Prompt(text="hello"))
+        await until(hub, hub.held[held.id], idle)
+        assert await texts(hub, held.id) == ["hello"]
+        assert (await hub.find(held.id)).title == "the last"
+
+
+async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        results = await asyncio.gather(
+            hub.delete(held.id),
+            hub.command(held.id, commands.Prompt(text="hello"), "late"),
+            hub.reopen(held.id),
+            return_exceptions=True,
+        )
+        assert results[0] is True
+        assert all(isinstance(problem, Exception) for problem in results[1:])
+        assert not hub.held
+        assert await hub.sessions() == []
+
+
+async def test_a_session_of_another_process_is_neither_taken_nor_deleted(
+    new_hub: NewHub, home: Path, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        owner = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", OWNER, str(tmp_path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        assert owner.stdout is not None
+        assert owner.stdin is not None
+        try:
+            session_id = (await owner.stdout.readline()).decode().strip()
+            with pytest.raises(NotTheOwner):
+                await hub.reopen(session_id)
+            assert session_id not in hub.held  # it stands no worse with it than before
+            with pytest.raises(SessionBusy):
+                await hub.delete(session_id)
+            with pytest.raises(NotTheOwner):
+                await hub.note(session_id, named("mine"))
+            outcome = await hub.command(session_id, commands.Prompt(text="stream 2"))
+            assert outcome.how == "started"
+        finally:
+            owner.stdin.close()
+            await owner.wait()
+
+
+async def test_a_prompt_waits_for_a_run_that_a_program_began(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub, hub.open_session("demo", cwd=tmp_path) as session:
+        run = session.run("slow 3")
+        outcome = await hub.command(session.id, commands.Prompt(text="stream 2"))
+        assert outcome.how == "queued"
+        events = [event async for event in run]  # they are the program's: nobody has taken any of them
+        assert any(isinstance(event, AssistantDelta) for event in events)
+        assert isinstance(events[-1], RunCompleted)
+        held = hub.held[session.id]
+        await until(hub, held, idle)
+        assert await texts(hub, session.id) == ["slow 3", "stream 2"]
+
+
+async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
+    new_hub: NewHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        with monkeypatch.context() as broken:
+            broken.setattr("dragoman.hub.held.reply_to", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await hub.command(held.id, commands.AnswerPermission(permission_id="p"), "c1")
+        state = await hub.journal.command("c1")
+        assert state is not None
+        assert (state.outcome, state.detail) == ("refused", "something went wrong inside Dragoman")
+        await hub.command(held.id, commands.Prompt(text="hello"))
+
+
+async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        for name in ("one", "two", "three"):
+            await hub.command(held.id, commands.Prompt(text=name), name)
+        await hub.command(held.id, commands.MoveQueued(queued_id="one", to=10**30))
+        await hub.command(held.id, commands.MoveQueued(queued_id="three", to=-(10**30)))
+        assert [queued.id for queued in held.queue] == ["three", "two", "one"]
+
+
+async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        waiting = held.outcome("one that is on its way")
+        await hub.command(held.id, commands.Close())  # it is one of the session's own tasks that closes it then
+        with pytest.raises(SessionClosed):
+            await waiting
+
+
+async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        first, second = await asyncio.gather(
+            hub.command(held.id, commands.Prompt(text="stream 1"), "c1"),
+            hub.command(held.id, commands.Prompt(text="stream 2"), "c1"),
+            return_exceptions=True,
+        )
+        assert isinstance(first, commands.Outcome)
+        assert isinstance(second, Exception)
+        await until(hub, held, idle)
+        assert await texts(hub, held.id) == ["stream 1"]

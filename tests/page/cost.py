@@ -1,0 +1,123 @@
+"""What the page costs: its size, the time to open a long conversation, and how smooth it stays while one streams.
+
+`make bench-page` prints it. The tests hold what does not depend on the machine: the size, and how much is in the page.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from page.person import Person
+from page.served import Served
+
+CHUNKS = 100_000
+
+# Counts frames of the screen and tasks that were longer than 50 ms, from now on.
+WATCH = """() => {
+  const seen = { frames: 0, long: [], from: performance.now() };
+  window.seen = seen;
+  const frame = () => { seen.frames++; requestAnimationFrame(frame); };
+  requestAnimationFrame(frame);
+  new PerformanceObserver((list) => { for (const task of list.getEntries()) seen.long.push(task.duration); })
+    .observe({ type: "longtask" });
+}"""
+LOADED = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
+  .reduce((sum, one) => sum + one.transferSize, 0)"""
+
+
+class Streamed(msgspec.Struct, frozen=True):
+    """While it streamed: seconds, frames a second, tasks over 50 ms and the longest (ms); nodes and heap at the end."""
+
+    seconds: float
+    frames_per_second: float
+    long_tasks: int
+    longest: float
+    nodes: int
+    heap: int
+
+
+def first_load(person: Person) -> int:
+    """Bytes over the wire until the page can be used, by a browser that was never here."""
+    person.context.new_cdp_session(person.page).send("Network.clearBrowserCache")
+    person.go("/")
+    expect(person.page.get_by_role("heading", level=1).first).to_be_visible()
+    size: int = person.page.evaluate(LOADED)
+    return size
+
+
+def stream(person: Person, request: str, within: float = 240_000) -> Streamed:
+    """The rest of the page must stay usable meanwhile: it is one tab, with one thread."""
+    person.page.evaluate(WATCH)
+    person.say(request)
+    expect(person.conversation.locator(".end").last).to_be_visible(timeout=within)
+    seen: dict[str, Any] = person.page.evaluate("({ ...window.seen, to: performance.now() })")
+    seconds = (seen["to"] - seen["from"]) / 1000
+    return Streamed(
+        seconds=seconds,
+        frames_per_second=seen["frames"] / seconds,
+        long_tasks=len(seen["long"]),
+        longest=max(seen["long"], default=0),
+        nodes=nodes(person),
+        heap=heap(person),
+    )
+
+
+def nodes(person: Person) -> int:
+    count: int = person.page.evaluate("document.getElementsByTagName('*').length")
+    return count
+
+
+def heap(person: Person) -> int:
+    """Bytes that are really held."""
+    session = person.context.new_cdp_session(person.page)
+    session.send("HeapProfiler.collectGarbage")
+    used: int = session.send("Runtime.getHeapUsage")["usedSize"]
+    return used
+
+
+def opened(person: Person, path: str) -> float:
+    """Seconds from the address to the end of the conversation."""
+    started = person.page.evaluate("performance.timeOrigin + performance.now()")
+    person.go(path)
+    expect(person.conversation.locator(".end").last).to_be_visible(timeout=60_000)
+    ended = person.page.evaluate("performance.timeOrigin + performance.now()")
+    return float(ended - started) / 1000
+
+
+def _measure(browser: Browser, folder: Path) -> None:
+    served = Served(folder)
+    served.start()
+    try:
+        person = Person.at(browser, served, width=1360, height=850)
+        print(f"first load                {first_load(person) / 1024:.0f} KB over the wire")
+        for request in ("stream 2000", f"stream {CHUNKS}"):
+            session = person.start_session()
+            before = heap(person)
+            cost = stream(person, request)
+            print(
+                f"{request:25} {cost.seconds:.1f} s, {cost.frames_per_second:.0f} frames a second, "
+                f"{cost.long_tasks} tasks over 50 ms (the longest {cost.longest:.0f} ms), "
+                f"{cost.nodes} nodes, heap {before / 1e6:.0f} to {cost.heap / 1e6:.0f} MB"
+            )
+            print(f"  opened again            {opened(person, f'/s/{session}'):.2f} s, {nodes(person)} nodes")
+        person.leave()
+    finally:
+        served.stop()
+
+
+def main() -> None:
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        _measure(browser, Path(folder))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

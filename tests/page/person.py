@@ -1,0 +1,156 @@
+"""`Person`: someone at the page, who sees what the browser shows and presses what it offers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, expect
+
+from page.served import Served
+
+AXE = Path(__file__).resolve().parents[2] / "web/node_modules/axe-core/axe.min.js"
+
+PATIENCE = 15_000  # ms that a person waits to see something
+expect.set_options(timeout=PATIENCE)
+
+
+class Person:
+    """What a browser complains of, and what it fetches from elsewhere, fails the test when the person leaves."""
+
+    def __init__(self, context: BrowserContext, served: Served, *, touch: bool = False) -> None:
+        self.context = context
+        self.touch = touch
+        self.served = served
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda problem: self.complaints.append(str(problem)))
+        context.on("request", self._request)
+        self.away = False  # the server is: that the socket complains is right then
+
+    @classmethod
+    def at(cls, browser: Browser, served: Served, *, width: int, height: int, touch: bool = False) -> Person:
+        context = browser.new_context(viewport={"width": width, "height": height}, has_touch=touch)
+        person = cls(context, served, touch=touch)
+        person.page.goto(served.link())
+        person.page.wait_for_url(lambda url: urlsplit(url).path != "/pair")
+        return person
+
+    def leave(self) -> None:
+        self.context.close()
+        assert self.complaints == []
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not self.away:
+            self.complaints.append(message.text)
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((self.served.url, "data:", "blob:")):
+            self.complaints.append(f"the page asked for {request.url}")
+
+    # -- what one does
+
+    def go(self, path: str) -> None:
+        self.page.goto(self.served.url + path)
+        # From then on keys are heard.
+        expect(self.page.locator("main h1").first).to_be_attached()
+
+    def start_session(self, agent: str = "Demo", access: str = "Ask") -> str:
+        """A new session in the workspace; its id."""
+        self.go("/new")
+        self.page.get_by_role("radio", name=re.compile(f"^{agent}")).check()
+        self.page.get_by_label("Folder").fill(str(self.served.workspace))
+        self.page.get_by_role("radio", name=re.compile(f"^{access}")).check()
+        self.page.get_by_role("button", name="Start").click()
+        self.page.wait_for_url(re.compile(r"/s/[^/]+$"))
+        return self.page.url.rsplit("/", 1)[1]
+
+    def add_agent(self, agent: str, command: str, *arguments: str) -> None:
+        self.go("/settings/agents")
+        self.page.get_by_role("button", name="Add an agent").click()
+        form = self.page.get_by_role("dialog")
+        form.get_by_label("Id").fill(agent)
+        form.get_by_label("Command").fill(command)
+        form.get_by_label("Arguments").fill("\n".join(arguments))
+        form.get_by_role("button", name="Save").click()
+        expect(form).to_have_count(0)
+
+    def edit_agent(self, name: str, *, command: str) -> None:
+        self.go("/settings/agents")
+        self.page.get_by_role("button", name=f"Edit {name}").click()
+        form = self.page.get_by_role("dialog")
+        form.get_by_label("Command").fill(command)
+        form.get_by_role("button", name="Save").click()
+        expect(form).to_have_count(0)
+
+    def say(self, text: str) -> None:
+        self.composer.fill(text)
+        if self.touch:  # where Enter is a new line
+            self.page.get_by_role("button", name="Send").tap()
+        else:
+            self.composer.press("Enter")
+
+    def choose(self, menu: str, item: str) -> None:
+        self.page.get_by_role("button", name=re.compile(f"^{menu}:")).click()
+        self.page.get_by_role("menuitemradio", name=re.compile(f"^{item}")).click()
+
+    def act(self, item: str) -> None:
+        """Something of the session's menu."""
+        self.page.get_by_role("button", name="What can be done with this session").click()
+        self.page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
+
+    def allow(self) -> None:
+        """Allows what is asked, once, whatever the agent calls that."""
+        self.permission.get_by_title("Allows this, once").click()
+
+    def refuse(self) -> None:
+        self.permission.get_by_title("Denies this, once").click()
+
+    def cut_off(self) -> None:
+        """The network is gone, for this browser alone."""
+        self.away = True
+        self.context.set_offline(True)
+
+    def reconnect(self) -> None:
+        self.context.set_offline(False)
+        expect(self.page.get_by_text("The server is out of reach.")).to_have_count(0)
+        self.away = False
+
+    def done(self, runs: int = 1) -> None:
+        """Waits until as many runs of the session have ended."""
+        expect(self.conversation.locator(".end")).to_have_count(runs)
+
+    def is_ready(self) -> None:
+        """Waits until the agent is there and has nothing to do."""
+        expect(self.page.get_by_text("ready", exact=True)).to_be_visible()
+
+    # -- what one sees
+
+    @property
+    def composer(self) -> Locator:
+        return self.page.locator("textarea")
+
+    @property
+    def conversation(self) -> Locator:
+        return self.page.get_by_role("log", name="Conversation")
+
+    @property
+    def permission(self) -> Locator:
+        """What waits for an answer in the conversation."""
+        return self.conversation.locator("[data-permission]")
+
+    @property
+    def sessions(self) -> Locator:
+        return self.page.get_by_role("navigation", name="Sessions")
+
+    def sees(self, text: str | re.Pattern[str]) -> None:
+        expect(self.page.get_by_text(text).first).to_be_visible()
+
+    def faults(self) -> list[str]:
+        """What axe-core finds of people being shut out."""
+        self.page.evaluate(AXE.read_text())
+        found: list[dict[str, Any]] = self.page.evaluate("axe.run().then(({ violations }) => violations)")
+        return [f"{one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]]

@@ -1,0 +1,92 @@
+"""`Served`: `dragoman serve` as a process, with a home and a workspace of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "src/dragoman/bridge/page/index.html"
+WITHIN = 30.0  # seconds
+
+
+class Served:
+    """Started again, it is the same server: the same port, journal and tokens."""
+
+    def __init__(self, folder: Path, *, pace: float = 0.0) -> None:
+        self.home = folder / "home"
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        (self.workspace / "README").write_text("Read me.\n")
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.pace = pace
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    def start(self) -> str:
+        """The link that it prints, once it can be opened."""
+        command = [sys.executable, "-m", "dragoman", "serve", "--no-open", "--port", str(self.port)]
+        environment = {
+            **os.environ,
+            "HOME": str(self.workspace.parent),
+            "DRAGOMAN_HOME": str(self.home),
+            "DRAGOMAN_DEMO_PACE": str(self.pace),
+        }
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=self.workspace
+        )
+        return self._link(self._process)
+
+    def _link(self, process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        too_late = threading.Timer(WITHIN, process.kill)
+        too_late.start()
+        said = []
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if found := re.search(r"http://\S+/pair#\S+", line):
+                    # What it says later must not fill the pipe.
+                    self._reader = threading.Thread(target=process.stdout.read, daemon=True)
+                    self._reader.start()
+                    return found.group()
+        finally:
+            too_late.cancel()
+        raise AssertionError(f"the server did not start: {''.join(said)}")
+
+    def link(self) -> str:
+        """Another link to the server that runs."""
+        command = [sys.executable, "-m", "dragoman", "token", "link"]
+        environment = {**os.environ, "DRAGOMAN_HOME": str(self.home)}
+        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=WITHIN)
+        found = re.search(r"http://\S+/pair#\S+", told.stdout)
+        assert found is not None, told.stdout
+        return found.group()
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        process.send_signal(how)
+        try:
+            process.wait(WITHIN)
+        finally:
+            process.kill()
+            process.wait()
+            if self._reader is not None:
+                self._reader.join(WITHIN)
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,71 @@
+"""Takes the pictures in docs/images: `make shots`. They are looked at by people, and by nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from page.person import Person
+from page.served import Served
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs/images"
+
+
+def take(browser: Browser, served: Served) -> None:
+    person = Person.at(browser, served, width=1280, height=800)
+    page = person.page
+    person.sees("Try the demo")
+    expect(page.get_by_text("Looking")).to_have_count(0)
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=IMAGES / "page-first-start.png")
+
+    person.start_session()
+    person.say("plan")
+    person.done()
+    person.start_session()
+    person.say("tour")
+    page.get_by_role("button", name=re.compile("Allow")).first.click()
+    page.get_by_text("Run a command").first.wait_for()
+    expect(page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=IMAGES / "page-session.png")
+    session = page.url.rsplit("/", 1)[1]
+    person.context.close()
+
+    dark = Person.at(browser, served, width=1280, height=800)
+    dark.page.emulate_media(color_scheme="dark")
+    dark.go("/new")
+    expect(dark.page.get_by_role("button", name="Start")).to_be_enabled()
+    dark.page.get_by_label("Folder").fill("~/api-server")
+    dark.page.screenshot(path=IMAGES / "page-new-dark.png")
+    dark.context.close()
+
+    phone = Person.at(browser, served, width=390, height=780, touch=True)
+    phone.sees("waiting for you")
+    phone.page.screenshot(path=IMAGES / "page-phone-needs.png")
+    phone.go(f"/s/{session}")
+    expect(phone.page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()
+    phone.page.screenshot(path=IMAGES / "page-phone-session.png")
+    phone.context.close()
+
+
+def main() -> None:
+    IMAGES.mkdir(exist_ok=True)
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        served = Served(Path(folder))
+        served.start()
+        try:
+            take(browser, served)
+        finally:
+            served.stop()
+            browser.close()
+
+
+if __name__ == "__main__":
+    main()

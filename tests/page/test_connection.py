@@ -1,0 +1,88 @@
+"""The server goes, and comes back."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, WebSocketRoute, expect
+
+from page.person import Person
+from page.served import Served
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """With an agent that takes its time, so that it can be cut off."""
+    served = Served(tmp_path, pace=0.02)
+    served.start()
+    yield served
+    served.stop()
+
+
+def test_a_page_that_lost_the_server_says_so_and_goes_on_when_it_is_back(person: Person) -> None:
+    person.start_session()
+    person.say("hello")
+    person.done()
+    person.away = True
+    person.served.stop(signal.SIGKILL)
+    person.sees("The server is out of reach.")
+    expect(person.conversation).to_contain_text("hello")
+    person.served.start()
+    expect(person.page.get_by_text("The server is out of reach.")).to_have_count(0)
+    person.away = False
+    person.page.get_by_role("button", name="Continue").click()
+    person.is_ready()
+    person.say("hello again")
+    expect(person.conversation).to_contain_text("hello again")
+
+
+def test_a_line_that_breaks_in_mid_stream_loses_and_doubles_nothing(browser: Browser, person: Person) -> None:
+    lines: list[WebSocketRoute] = []
+
+    def through(line: WebSocketRoute) -> None:
+        line.connect_to_server()
+        lines.append(line)
+
+    person.page.route_web_socket("**/v1/socket", through)
+    person.start_session()
+    person.say("slow 16")
+    for number in (3, 6, 9):
+        expect(person.conversation).to_contain_text(f"word {number}")
+        lines[-1].close(code=1012)
+    person.done()
+    assert len(lines) > 3
+    assert re.findall(r"word (\d+)", person.conversation.inner_text()) == [str(number) for number in range(1, 17)]
+    other = Person.at(browser, person.served, width=1360, height=850)
+    other.go(person.page.url.removeprefix(person.served.url))
+    other.done()
+    assert _said(person) == _said(other)
+    other.leave()
+
+
+def _said(person: Person) -> list[str]:
+    return person.conversation.get_by_role("article").all_inner_texts()
+
+
+def test_a_run_that_was_cut_by_the_end_of_the_server_is_shown_as_cut(person: Person) -> None:
+    person.start_session()
+    person.say("slow 200")
+    expect(person.page.get_by_role("button", name="Stop")).to_be_visible()
+    person.away = True
+    person.served.stop(signal.SIGKILL)
+    person.sees("The server is out of reach.")
+    person.served.start()
+    expect(person.page.get_by_text("The server is out of reach.")).to_have_count(0)
+    person.away = False
+    expect(person.page.get_by_text(re.compile("interrupted", re.IGNORECASE)).first).to_be_visible()
+    expect(person.page.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_a_browser_whose_token_was_revoked_is_told_so(browser: Browser, person: Person) -> None:
+    person.go("/settings/devices")
+    person.page.get_by_role("button", name=re.compile("^Sign out")).click()
+    person.away = True
+    person.sees("This browser is not signed in.")

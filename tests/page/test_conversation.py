@@ -1,0 +1,180 @@
+"""What is read, written and answered in a session, on the demo agent."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, expect
+
+from page.person import Person
+
+# How far the end of the conversation is below what is in view.
+BELOW = "view => Math.round(view.scrollHeight - view.scrollTop - view.clientHeight)"
+
+
+def step(person: Person, title: str) -> Locator:
+    return person.conversation.locator(".step-row", has_text=title)
+
+
+def test_what_is_asked_is_shown_in_full_and_answered_by_a_number(person: Person) -> None:
+    person.start_session()
+    person.say("edit README: a line of mine")
+    expect(person.permission.locator("tr.added")).to_contain_text("a line of mine")
+    # Who writes means the number for the text.
+    person.composer.press("1")
+    expect(person.composer).to_have_value("1")
+    expect(person.permission).to_be_visible()
+    # One that is pressed as the card appears was meant for something else, and does nothing.
+    while person.permission.count() > 0:
+        person.composer.press("Alt+1")
+    expect(step(person, "Edit README").get_by_role("img", name="done")).to_be_visible()
+    expect(person.page.get_by_role("tabpanel", name="Changes")).to_contain_text("a line of mine")
+
+
+def test_always_shows_the_rule_first_and_is_not_asked_again(person: Person) -> None:
+    person.start_session()
+    person.say("run echo one")
+    person.permission.get_by_role("button", name="Always here…").click()
+    expect(person.permission.locator(".rule").first).to_contain_text("echo")
+    person.permission.get_by_role("button", name="Save the rule and allow").click()
+    person.done()
+    person.say("run echo one")
+    person.done(2)
+    expect(person.permission).to_have_count(0)
+    step(person, "echo one").last.click()
+    expect(
+        person.conversation.locator(".step-details").get_by_text(re.compile("Allowed by the rule")).first
+    ).to_be_visible()
+
+
+def test_a_refusal_is_shown_as_one_with_who_refused(person: Person) -> None:
+    person.start_session()
+    person.say("run touch made")
+    person.refuse()
+    person.done()
+    row = step(person, "touch made")
+    expect(row.get_by_role("img", name="denied")).to_be_visible()
+    row.click()
+    expect(person.conversation.locator(".step-details")).to_contain_text("Denied by a person")
+    assert not (person.served.workspace / "made").exists()
+
+
+def test_a_form_says_what_it_needs_and_is_answered(person: Person) -> None:
+    person.start_session()
+    person.say("ask me")
+    card = person.conversation.locator("[data-question]")
+    card.get_by_role("button", name="Answer").click()
+    expect(card.get_by_text("Needs an answer")).to_be_visible()
+    card.get_by_role("radio").first.check()
+    card.get_by_role("button", name="Answer").click()
+    person.done()
+    expect(card).to_contain_text("Answered by a person")
+
+
+def test_a_command_is_watched_while_it_runs_and_ended(person: Person) -> None:
+    person.start_session()
+    person.say("run echo begun; sleep 600")
+    person.allow()
+    person.page.get_by_role("tab", name="Terminals").click()
+    terminals = person.page.get_by_role("tabpanel", name="Terminals")
+    expect(terminals.locator(".screen")).to_contain_text("begun")
+    terminals.get_by_role("button", name="End it").click()
+    person.done()
+    expect(terminals.locator(".screen")).to_contain_text("begun")
+
+
+def test_a_file_that_was_named_goes_with_the_prompt_and_opens_beside_it(person: Person) -> None:
+    (person.served.workspace / "notes").mkdir()
+    (person.served.workspace / "notes/plan.py").write_text("one = 1\ntwo = 2\n")
+    person.start_session()
+    person.composer.press_sequentially("look at @pla")
+    person.page.get_by_role("option", name="notes/plan.py").wait_for()
+    person.composer.press("Enter")
+    expect(person.composer).to_have_value("look at @notes/plan.py ")
+    person.composer.press("Enter")
+    expect(person.conversation.locator(".bubble .chip")).to_have_text("plan.py")
+    person.done()
+    person.say("read notes/plan.py")
+    person.done(2)
+    step(person, "notes/plan.py").last.click()
+    person.conversation.locator(".step-details").get_by_role("button", name="notes/plan.py").first.click()
+    expect(person.page.get_by_role("tabpanel", name="File")).to_contain_text("two = 2")
+
+
+def test_prompts_wait_while_the_agent_works_and_can_be_changed(person: Person) -> None:
+    person.start_session()
+    person.say("sleep 60")
+    expect(person.page.get_by_role("button", name="Stop")).to_be_visible()
+    person.say("hello one")
+    person.say("hello two")
+    queue = person.page.get_by_role("list", name="Waiting prompts").get_by_role("listitem")
+    expect(queue).to_have_count(2)
+    queue.nth(1).get_by_role("button", name="Move up").click()
+    expect(queue.nth(0)).to_contain_text("hello two")
+    queue.nth(1).get_by_role("button", name="Remove from the queue").click()
+    expect(queue).to_have_count(1)
+    queue.nth(0).get_by_role("button", name="Edit").click()
+    person.page.get_by_label("The waiting prompt").fill("hello three")
+    person.page.get_by_label("The waiting prompt").press("Enter")
+    expect(queue.nth(0)).to_contain_text("hello three")
+    person.page.locator("body").press("Escape")
+    expect(person.page.get_by_text("Press Esc again to stop")).to_be_visible()
+    person.page.locator("body").press("Escape")
+    expect(person.conversation.get_by_text("Stopped").first).to_be_visible()
+    # Who stops a run wants to look first: what waits is sent when they say so.
+    person.sees("ready: 1 queued, waiting for you to go on")
+    queue.nth(0).get_by_role("button", name="Send now").click()
+    person.done(2)
+    expect(person.conversation.locator(".bubble").last).to_have_text("hello three")
+
+
+def test_the_end_is_followed_until_the_reader_goes_up(person: Person) -> None:
+    person.start_session()
+    person.say("stream 3000")
+    person.done()
+    assert person.conversation.evaluate(BELOW) == 0
+    person.say("slow 30")
+    expect(person.conversation.get_by_text("word 2")).to_be_visible()
+    person.conversation.hover()
+    person.page.mouse.wheel(0, -400)
+    to_end = person.page.get_by_role("button", name=re.compile("To the end|new"))
+    expect(to_end).to_be_visible()
+    expect(person.page.get_by_text("word 9", exact=False)).to_have_count(1)
+    assert person.conversation.evaluate(BELOW) > 200
+    to_end.click()
+    expect(to_end).to_have_count(0)
+    assert person.conversation.evaluate(BELOW) == 0
+
+
+def test_each_message_has_an_address_and_opens_there(person: Person) -> None:
+    session = person.start_session()
+    person.say("hello")
+    person.done()
+    for runs in range(2, 8):
+        person.say("tools")
+        person.done(runs) if runs < 4 else person.is_ready()
+    person.conversation.evaluate("view => view.scrollTo(0, 0)")
+    first = person.conversation.locator("[data-kind=user]").first
+    expect(first).to_contain_text("hello")
+    address = first.get_by_role("link", name="Link").get_attribute("href")
+    assert address is not None
+    person.page.goto("about:blank")
+    person.go(f"/s/{session}{address}")
+    expect(person.conversation.locator(".aimed")).to_be_in_viewport()
+    expect(person.conversation.locator(".aimed")).to_contain_text("hello")
+
+
+def test_what_was_written_and_not_sent_is_still_there(person: Person) -> None:
+    person.start_session()
+    person.composer.fill("half a thought")
+    person.page.reload()
+    expect(person.composer).to_have_value("half a thought")
+
+
+def test_on_a_phone_a_permission_is_read_and_answered(on_phone: Person) -> None:
+    on_phone.start_session()
+    on_phone.say("edit README: from the phone")
+    expect(on_phone.permission.locator("tr.added")).to_contain_text("from the phone")
+    on_phone.permission.get_by_title("Allows this, once").tap()
+    on_phone.done()
+    assert "from the phone" in (on_phone.served.workspace / "README").read_text()

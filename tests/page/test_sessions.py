@@ -1,0 +1,144 @@
+"""Sessions: the list, the header, and what can be done with one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from playwright.sync_api import Browser, WebSocketRoute, expect
+
+from page.person import Person
+
+
+def test_what_needs_a_person_is_first_in_the_list_and_is_answered_in_the_tray(person: Person) -> None:
+    person.start_session()
+    person.say("hello")
+    person.start_session()
+    person.say("edit README: one more line")
+    expect(person.sessions.get_by_role("link", name="Needs you (1)")).to_be_visible()
+    person.sessions.get_by_role("link", name="Needs you (1)").click()
+    person.sees("1 thing waiting for you")
+    person.page.get_by_role("button", name="Allow", exact=False).first.click()
+    person.sees("Nothing needs you")
+    expect(person.sessions.get_by_role("region", name="Needs you")).to_have_count(0)
+    person.sessions.get_by_role("link").first.click()
+    expect(person.conversation).to_contain_text("README")
+    assert "one more line" in (person.served.workspace / "README").read_text()
+
+
+def test_who_opens_the_page_sees_first_what_needs_them(browser: Browser, person: Person) -> None:
+    person.start_session()
+    person.say("permission")
+    expect(person.sessions.get_by_role("link", name="Needs you (1)")).to_be_visible()
+    other = Person.at(browser, person.served, width=390, height=844, touch=True)
+    other.sees("1 thing waiting for you")
+    other.page.get_by_role("link", name="Sessions").tap()
+    expect(other.sessions.get_by_role("link", name=re.compile("permission"))).to_be_visible()
+    other.leave()
+
+
+def test_a_session_is_renamed_where_its_title_stands(person: Person) -> None:
+    person.start_session()
+    person.say("hello")
+    person.page.get_by_role("heading", level=1).get_by_role("button").click()
+    title = person.page.get_by_label("Title of the session")
+    title.fill("Parser repairs")
+    title.press("Enter")
+    expect(person.sessions.get_by_role("link", name=re.compile("Parser repairs"))).to_be_visible()
+    person.page.reload()
+    expect(person.page.get_by_role("heading", name="Parser repairs")).to_be_visible()
+
+
+def test_model_and_mode_are_switched_in_the_header(person: Person) -> None:
+    person.start_session()
+    person.choose("Model", "Demo Large")
+    expect(person.page.get_by_role("button", name="Model: Demo Large")).to_be_visible()
+    person.choose("Mode", "Plan")
+    expect(person.page.get_by_role("button", name="Mode: Plan")).to_be_visible()
+    person.page.reload()
+    expect(person.page.get_by_role("button", name="Model: Demo Large")).to_be_visible()
+
+
+def test_a_setting_that_the_agent_refuses_goes_back_and_is_said(person: Person) -> None:
+    def refusing(line: WebSocketRoute) -> None:
+        server = line.connect_to_server()
+
+        def said(message: str | bytes) -> None:
+            asked = json.loads(message)
+            if asked["type"] == "session.set_option":
+                error = {"kind": "agent", "message": "not on Sundays", "guidance": "Try again on Monday."}
+                line.send(json.dumps({"type": "error", "id": asked["id"], "error": error}))
+            else:
+                server.send(message)
+
+        line.on_message(said)
+
+    person.page.route_web_socket("**/v1/socket", refusing)
+    person.start_session()
+    person.choose("Model", "Demo Large")
+    expect(person.page.get_by_role("alert").filter(has_text="not on Sundays")).to_contain_text("Try again on Monday.")
+    expect(person.page.get_by_role("button", name="Model: Demo Small")).to_be_visible()
+
+
+def test_words_are_found_again_with_what_stands_around_them(person: Person) -> None:
+    person.start_session()
+    person.say("hello zanzibar")
+    expect(person.conversation).to_contain_text("zanzibar")
+    person.start_session()
+    person.page.locator("body").press("/")
+    person.page.keyboard.type("zanzibar")
+    found = person.sessions.get_by_role("link").filter(has=person.page.locator("mark"))
+    expect(found.first).to_contain_text("zanzibar")
+    found.first.click()
+    expect(person.conversation).to_contain_text("hello zanzibar")
+    person.page.get_by_label("Search all sessions").press("Escape")
+    expect(person.sessions.get_by_role("link")).to_have_count(2)
+
+
+def test_a_session_is_closed_continued_and_deleted(person: Person) -> None:
+    person.start_session()
+    person.say("hello")
+    person.done()
+    person.act("Close")
+    person.page.get_by_role("button", name="Continue").click()
+    person.is_ready()
+    person.say("hello again")
+    expect(person.conversation).to_contain_text("hello again")
+    person.act("Delete")
+    person.page.get_by_role("button", name="Delete for good").click()
+    person.sees("Welcome to Dragoman")
+
+
+def test_an_agent_that_crashed_is_said_and_restarted(person: Person) -> None:
+    person.start_session()
+    person.say("crash")
+    person.page.get_by_role("button", name="Restart", exact=True).first.click()
+    person.is_ready()
+    person.say("hello")
+    expect(person.conversation.get_by_text(re.compile("demo agent", re.IGNORECASE)).first).to_be_visible()
+
+
+def test_a_session_is_exported(person: Person, tmp_path: Path) -> None:
+    person.start_session()
+    person.say("hello")
+    person.done()
+    with person.page.expect_download() as download:
+        person.act("Export as Markdown")
+    assert "hello" in download.value.path().read_text()
+
+
+def test_two_browsers_show_the_same(browser: Browser, person: Person) -> None:
+    session = person.start_session()
+    other = Person.at(browser, person.served, width=1200, height=800)
+    other.go(f"/s/{session}")
+    person.say("hello from the one")
+    expect(other.conversation).to_contain_text("hello from the one")
+    other.say("hello from the other")
+    expect(person.conversation).to_contain_text("hello from the other")
+    other.leave()
+
+
+def test_the_address_of_a_session_that_is_not_there_says_so(person: Person) -> None:
+    person.go("/s/nothing")
+    person.sees("This session is not here")

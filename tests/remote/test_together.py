@@ -1,0 +1,238 @@
+"""Several clients on one session: all see the same, and the first answer counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman import PermissionRequest, Question, events
+from dragoman.errors import SessionBusy
+from dragoman.host.question.question import QuestionAnswer
+from dragoman.record import rows
+from dragoman.remote.client import Client
+from dragoman.views.events import Event
+from remote.served import Served
+
+LIMIT = 30.0
+
+
+class Heard:
+    """What a session tells, to wait for."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._more = asyncio.Event()
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        self._more.set()
+
+    async def until(self, wanted: Callable[[Event], bool]) -> Event:
+        seen = 0
+        while True:
+            for event in self.events[seen:]:
+                if wanted(event):
+                    return event
+            seen = len(self.events)
+            self._more.clear()
+            await self._more.wait()
+
+    async def completed(self, run_id: str) -> None:
+        await self.until(lambda event: isinstance(event, events.RunCompleted) and event.run_id == run_id)
+
+
+def told(heard: Heard, run_id: str) -> list[Event]:
+    return [event for event in heard.events if event.run_id == run_id]
+
+
+async def test_who_attaches_is_told_the_same_as_who_opened(server: Served, client: Client, folder: Path) -> None:
+    heard = Heard()
+    async with asyncio.timeout(LIMIT), server.client() as other, client.open_session("demo", cwd=folder) as session:
+        await session.run("hello")
+        async with other.session(session.id, on_event=heard) as attached:
+            assert [message.text for message in attached.fold.messages] == [
+                message.text for message in session.fold.messages
+            ]
+            assert not heard.events  # what was said before is known, and not told
+            run = session.run("plan")
+            own = [event async for event in run]
+            await heard.completed(run.id)
+            assert told(heard, run.id) == own
+            assert list(attached.fold.runs.values()) == list(session.fold.runs.values())
+        # It was left, not ended.
+        assert (await session.run("hello")).status == "success"
+
+
+async def test_who_attaches_while_it_runs_is_told_its_end(server: Served, client: Client, folder: Path) -> None:
+    heard = Heard()
+    async with asyncio.timeout(LIMIT), server.client() as other, client.open_session("demo", cwd=folder) as session:
+        run = session.run("slow 1000")
+        async for event in run:
+            if isinstance(event, events.AssistantDelta):
+                break
+        async with other.session(session.id, on_event=heard) as attached:
+            assert attached.status() == "running"
+            with pytest.raises(SessionBusy):
+                attached.run("hello", when_busy="raise")
+            await attached.cancel()
+            await heard.completed(run.id)
+            assert attached.status() == "idle"
+        assert (await run).status == "cancelled"
+
+
+async def test_prompts_of_two_clients_wait_for_each_other(server: Served, client: Client, folder: Path) -> None:
+    async with asyncio.timeout(LIMIT), server.client() as other, client.open_session("demo", cwd=folder) as session:
+        attached = await other.session(session.id)
+        first = session.run("slow 1000")
+        async for event in first:
+            if isinstance(event, events.AssistantDelta):
+                break
+        second, third = attached.run("hello"), attached.run("plan")
+        prompted = await attached._turns._sending[second.id]
+        assert prompted is not None
+        assert prompted.how == "queued"
+        await third.cancel()
+        await second.cancel()  # it waits on the server, behind the other's
+        assert [(await run).status for run in (second, third)] == ["cancelled", "cancelled"]
+        fourth = attached.run("hello")
+        await first.cancel()
+        assert (await first).status == "cancelled"
+        # A cancel stops the queue for a person to look at; whoever says something goes on.
+        assert (await session.run("plan")).status == "success"
+        assert (await fourth).status == "success"
+
+
+async def test_the_first_answer_counts_and_the_other_is_asked_no_further(
+    server: Served, client: Client, folder: Path
+) -> None:
+    asked, given_up = asyncio.Event(), asyncio.Event()
+
+    async def think(request: PermissionRequest) -> bool:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+        return True
+
+    heard = Heard()
+    async with asyncio.timeout(LIMIT), server.client() as other:
+        session = await client.open_session("demo", cwd=folder, on_permission=think)
+        attached = await other.session(session.id, on_event=heard)
+        run = session.run("permission")
+        await asked.wait()
+        request = await heard.until(lambda event: isinstance(event, events.PermissionRequested))
+        assert isinstance(request, events.PermissionRequested)
+        assert session.status() == attached.status() == "waiting"
+        assert await attached.answer_permission(request.permission_id, True)
+        assert not await session.answer_permission(request.permission_id, False)
+        await given_up.wait()
+        await run
+        row = session.fold.permissions[request.permission_id]
+        assert (row.option_kind, row.decided_by) == ("allow_once", "person")
+
+
+async def test_a_question_is_answered_by_the_program(client: Client, folder: Path) -> None:
+    questions: list[Question] = []
+
+    def answer(question: Question) -> QuestionAnswer:
+        questions.append(question)
+        return question.accept({**question.defaults, "colour": "green", "name": "Ada"})
+
+    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder, on_question=answer) as session:
+        result = await session.run("ask me")
+        assert result.status == "success"
+        assert [(question.agent, question.session_id) for question in questions] == [("demo", session.id)]
+        (row,) = session.fold.questions.values()
+        assert row.action == "accept"
+
+
+async def test_a_question_that_waits_is_asked_of_who_comes_later(server: Served, client: Client, folder: Path) -> None:
+    heard = Heard()
+
+    async def allow(request: PermissionRequest) -> bool:
+        assert request.session_id == session.id
+        return True
+
+    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder, on_event=heard) as session:
+        run = session.run("permission")
+        await heard.until(lambda event: isinstance(event, events.PermissionRequested))
+        async with server.client() as other, other.session(session.id, on_permission=allow):
+            assert (await run).status == "success"
+        (row,) = session.fold.permissions.values()
+        assert (row.option_kind, row.decided_by) == ("allow_once", "callback")
+
+
+async def test_a_permission_request_is_the_same_as_here(client: Client, folder: Path) -> None:
+    import dragoman
+
+    (folder / "notes.txt").write_text("one\n")
+    asked: list[PermissionRequest] = []
+
+    async def refuse(request: PermissionRequest) -> bool:
+        asked.append(request)
+        return False
+
+    for prompt in ("edit notes.txt", "run echo hi", "permission"):
+        asked.clear()
+        async with asyncio.timeout(LIMIT):
+            async with dragoman.open_session("demo", cwd=folder, on_permission=refuse) as session:
+                await session.run(prompt)
+            async with client.open_session("demo", cwd=folder, on_permission=refuse) as remote:
+                await remote.run(prompt)
+        here, there = asked
+        for name in PermissionRequest.__struct_fields__:
+            if name not in ("session_id", "tool_call_id", "request_id", "raw_input"):
+                assert getattr(there, name) == getattr(here, name), (prompt, name)
+
+
+async def test_a_session_that_was_left_goes_on(server: Served, folder: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with server.client() as client:
+            session = await client.open_session("demo", cwd=folder)
+            await session.run("hello")
+            await session.leave()
+        async with server.client() as client, client.session(session.id) as again:
+            assert again.status() == "idle"
+            assert len(again.fold.runs) == 1
+            assert (await again.run("hello")).status == "success"
+
+
+async def test_a_slow_program_holds_up_nobody_and_misses_nothing(
+    server: Served, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dragoman.session import run as runs
+
+    monkeypatch.setattr(runs, "HIGH_WATER", 200)
+    monkeypatch.setattr(runs, "LOW_WATER", 50)
+    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder) as session:
+        run = session.run("stream 20000")
+        seen: list[str] = []
+        most = 0
+        async for event in run:
+            if isinstance(event, events.AssistantDelta):
+                seen.append(event.text)
+            if len(seen) == 1:
+                async with client.open_session("demo", cwd=folder) as another:
+                    assert (await another.run("hello")).status == "success"
+            most = max(most, len(run._queue))
+        assert "".join(seen) == "".join(f"chunk {number}\n" for number in range(1, 20001))
+        assert most < 5000
+
+
+async def test_settings_are_seen_when_they_are_set(client: Client, folder: Path) -> None:
+    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder) as session:
+        for category, switch in (("model", session.set_model), ("thought_level", session.set_reasoning_effort)):
+            setting = session.fold.setting(category)
+            assert isinstance(setting, rows.Setting)
+            other = next(choice.value for choice in setting.choices if choice.value != setting.current)
+            await switch(other)
+            now = session.fold.setting(category)
+            assert now is not None
+            assert now.current == other
+        await session.restart(reload=True)
+        assert (await session.run("hello")).status == "success"

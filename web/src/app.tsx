@@ -1,0 +1,104 @@
+import { useEffect, useRef, useState } from "react";
+import type { ReactNode } from "react";
+
+import { Sidebar } from "./list/Sidebar";
+import { ConnectionBanner } from "./notice/ConnectionBanner";
+import { Notices } from "./notice/Notices";
+import { Palette } from "./palette/Palette";
+import { Shortcuts } from "./palette/Shortcuts";
+import { useKeys } from "./palette/useKeys";
+import { PhoneTabs } from "./phone/PhoneTabs";
+import { usePhone } from "./phone/usePhone";
+import { formatRoute, navigate, useRoute } from "./route";
+import type { Route } from "./route";
+import { SessionView } from "./session/SessionView";
+import { Settings } from "./settings/Settings";
+import { FirstStart } from "./start/FirstStart";
+import { NewSession } from "./start/NewSession";
+import { useKnown } from "./store/client";
+import { Tray } from "./tray/Tray";
+import { Boundary } from "./ui/Boundary";
+import { useTitle } from "./useTitle";
+import "./styles/app.css";
+
+export function App() {
+  return (
+    <Notices>
+      <Shell />
+    </Notices>
+  );
+}
+
+function Shell() {
+  const route = useRoute();
+  const phone = usePhone();
+  const [overlay, setOverlay] = useState<"palette" | "keys" | null>(null);
+  const searchField = useRef<HTMLInputElement>(null);
+  const close = () => setOverlay(null);
+  const search = () => {
+    // On a phone the field is not there until the list is.
+    if (searchField.current?.offsetParent === null) navigate({ view: "home" });
+    requestAnimationFrame(() => searchField.current?.focus());
+  };
+  useTitle();
+  useNeedsFirst(route);
+  useKeys({
+    "mod+k": () => setOverlay(overlay === "palette" ? null : "palette"),
+    "/": search,
+    "?": () => setOverlay("keys"),
+    n: () => navigate({ view: "new" }),
+    a: () => navigate({ view: "needs" }),
+  });
+  const first = useKnown((known) => known.list?.sessions.length === 0);
+  return (
+    <div className="app" data-view={route.view} data-first={first || undefined}>
+      <a className="skip" href="#main">
+        Skip to the main part
+      </a>
+      <ConnectionBanner />
+      <div className="panes">
+        <Sidebar route={route} searchField={searchField} onPalette={() => setOverlay("palette")} />
+        <main id="main" className="main" tabIndex={-1}>
+          <Boundary place={formatRoute(route)}>
+            <View route={route} />
+          </Boundary>
+        </main>
+      </div>
+      {phone && <PhoneTabs route={route} />}
+      {overlay === "palette" && <Palette onSearch={search} onKeys={() => setOverlay("keys")} onClose={close} />}
+      {overlay === "keys" && <Shortcuts onClose={close} />}
+    </div>
+  );
+}
+
+function View({ route }: { route: Route }): ReactNode {
+  switch (route.view) {
+    case "home":
+      return <Home />;
+    case "needs":
+      return <Tray />;
+    case "new":
+      return <NewSession key={`${route.agent} ${route.cwd}`} {...route} />;
+    case "session":
+      return <SessionView id={route.id} anchor={route.anchor} beside={route.beside === true} />;
+    case "settings":
+      return <Settings {...route} />;
+  }
+}
+
+function Home() {
+  const list = useKnown((known) => known.list);
+  if (list === null) return <p className="list-note">Connecting…</p>;
+  return list.sessions.length === 0 ? <FirstStart /> : <NewSession />;
+}
+
+/** Who opens the page sees first what needs them. */
+function useNeedsFirst(route: Route): void {
+  const waiting = useKnown((known) => known.waiting);
+  const looked = useRef(false);
+  useEffect(() => {
+    if (waiting === null || looked.current) return;
+    looked.current = true;
+    if (waiting.length > 0 && route.view === "home") navigate({ view: "needs" }, "replace");
+  }, [waiting, route]);
+}

@@ -1,0 +1,137 @@
+// @vitest-environment happy-dom
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+import { draw, MadeBridge, type Drawn } from "../dev/draw";
+import { LIVE, Made, SESSION, STATE } from "../dev/made";
+import type { Live } from "../protocol";
+import { Composer } from "./Composer";
+
+const IDLE: Live = { ...LIVE, status: "idle" };
+const ANSWERS = {
+  "session.prompt": { run_id: "r", queued_id: null, how: "started" },
+  "session.cancel": {},
+  "session.resume": { session_id: "s1", live: IDLE },
+} as const;
+
+let drawn: Drawn;
+beforeEach(() => localStorage.clear());
+afterEach(() => drawn.end());
+
+async function composer(live: Live = IDLE, bridge = new MadeBridge(ANSWERS), made = new Made()) {
+  const state = { ...STATE, commands: [{ name: "review", description: "Look at it", hint: null }] };
+  drawn = await draw(<Composer bridge={bridge} session={SESSION} live={live} state={state} rows={made.rows} />);
+  return { bridge, area: drawn.place.querySelector("textarea") as HTMLTextAreaElement };
+}
+
+test("Enter sends what was written, Shift Enter does not", async () => {
+  const { bridge, area } = await composer();
+  await drawn.type(area, " hello ");
+  await drawn.key(area, "Enter", { shiftKey: true });
+  expect(bridge.asked).toEqual([]);
+  await drawn.key(area, "Enter");
+  expect(bridge.asked).toEqual([
+    { type: "session.prompt", fields: { session_id: "s1", text: "hello", attachments: [], when: "queue" } },
+  ]);
+  expect(area.value).toBe("");
+});
+
+test("Enter that ends the writing of a Japanese word sends nothing", async () => {
+  const { bridge, area } = await composer();
+  await drawn.type(area, "日本");
+  await drawn.key(area, "Enter", { isComposing: true });
+  expect(bridge.asked).toEqual([]);
+});
+
+test("what could not be sent is still there, with why", async () => {
+  const { area } = await composer(IDLE, new MadeBridge({ "session.prompt": new Error("The agent is gone.") }));
+  await drawn.type(area, "hello");
+  await drawn.key(area, "Enter");
+  expect(area.value).toBe("hello");
+  expect(drawn.place.textContent).toContain("The agent is gone.");
+});
+
+test("a draft is there again after a reload", async () => {
+  const { area } = await composer();
+  await drawn.type(area, "half a thou");
+  await drawn.end();
+  expect((await composer()).area.value).toBe("half a thou");
+});
+
+test("a command is completed from the agent's own", async () => {
+  const { bridge, area } = await composer();
+  await drawn.type(area, "/re");
+  expect(drawn.place.querySelector("[role=option]")?.textContent).toContain("review");
+  await drawn.key(area, "Enter");
+  expect(area.value).toBe("/review ");
+  expect(bridge.asked).toEqual([]);
+});
+
+test("a session that nobody has open is continued before it is written to", async () => {
+  const { bridge, area } = await composer({ ...IDLE, connection: "none", continuable: true });
+  await drawn.type(area, "go on");
+  await drawn.key(area, "Enter");
+  expect(bridge.asked.map((one) => one.type)).toEqual(["session.resume", "session.prompt"]);
+});
+
+test("a session that another process has open cannot be written to here", async () => {
+  const { area } = await composer({ ...IDLE, connection: "elsewhere" });
+  expect(area.disabled).toBe(true);
+  expect(area.placeholder).toContain("Another process");
+});
+
+test("Escape stops a run when it is pressed twice", async () => {
+  const { bridge } = await composer(LIVE);
+  await drawn.key(document.body, "Escape");
+  expect(bridge.asked).toEqual([]);
+  expect(drawn.place.textContent).toContain("Press Esc again to stop");
+  await drawn.key(document.body, "Escape");
+  expect(bridge.asked).toEqual([{ type: "session.cancel", fields: { session_id: "s1" } }]);
+});
+
+test("while a run goes on, what is sent waits, unless it is sent now", async () => {
+  const { bridge, area } = await composer(LIVE);
+  await drawn.type(area, "later");
+  await drawn.press("Queue");
+  await drawn.type(area, "now");
+  await drawn.press("Send now");
+  expect(bridge.asked.map((one) => one.fields["when"])).toEqual(["queue", "now"]);
+});
+
+test("the arrow goes back through what was sent, and only from an untouched field", async () => {
+  const made = new Made();
+  made.message("user", "first");
+  made.message("user", "second");
+  const { area } = await composer(IDLE, undefined, made);
+  await drawn.key(area, "ArrowUp");
+  expect(area.value).toBe("second");
+  await drawn.key(area, "ArrowUp");
+  expect(area.value).toBe("first");
+  await drawn.key(area, "ArrowDown");
+  await drawn.key(area, "ArrowDown");
+  expect(area.value).toBe("");
+  await drawn.type(area, "mine");
+  await drawn.key(area, "ArrowUp");
+  expect(area.value).toBe("mine");
+});
+
+test("prompts that wait can be moved, changed and taken out", async () => {
+  const queue = [
+    { id: "1", text: "one", attachments: [], time: 0 },
+    { id: "2", text: "two", attachments: ["a.md"], time: 0 },
+  ];
+  const bridge = new MadeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {} });
+  await composer({ ...LIVE, queue }, bridge);
+  const buttons = [...drawn.place.querySelectorAll<HTMLButtonElement>(".queue li:last-child button")];
+  expect(buttons.map((button) => button.getAttribute("aria-label") ?? button.textContent)).toEqual([
+    "Edit",
+    "Move up",
+    "Move down",
+    "Remove from the queue",
+  ]);
+  buttons[1]?.click();
+  buttons[3]?.click();
+  expect(bridge.asked).toEqual([
+    { type: "queue.move", fields: { session_id: "s1", queued_id: "2", to: 0 } },
+    { type: "queue.remove", fields: { session_id: "s1", queued_id: "2" } },
+  ]);
+});

@@ -1,0 +1,291 @@
+import {
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+  type ClipboardEvent,
+  type KeyboardEvent,
+} from "react";
+
+import type { Bridge } from "../conversation/bridge";
+import { useSame } from "../conversation/useSame";
+import type { Attachment, Live, Rows, SessionItem, State } from "../protocol";
+import { Refused } from "../socket/control";
+import { Button } from "../ui/Button";
+import { AttachButton, Attachments } from "./AttachedFiles";
+import { attach, refusals, type Dropped } from "./attachments";
+import { complete, triggerAt } from "./completion";
+import { keepDraft, mentioned, NO_DRAFT, readDraft, type Draft } from "./draft";
+import { promptsOf, went } from "./history";
+import { QueueList } from "./QueueList";
+import { StatusLine } from "./StatusLine";
+import { Suggestions } from "./Suggestions";
+import { useSuggestions } from "./useSuggestions";
+import { useStop } from "./useStop";
+import "../conversation/shared.css";
+import "./composer.css";
+
+export interface ComposerProps {
+  bridge: Bridge;
+  session: SessionItem;
+  live: Live;
+  state: State;
+  rows: Rows;
+  /** Whether this browser may prompt at all. */
+  allowed?: boolean;
+}
+
+/** Where one writes to the agent. Each session has its own, with its own draft. */
+export function Composer(props: ComposerProps) {
+  return <Writing key={props.session.id} {...props} />;
+}
+
+function Writing({ bridge, session, live, state, rows, allowed = true }: ComposerProps) {
+  const area = useRef<HTMLTextAreaElement>(null);
+  const list = useId();
+  const [draft, setDraft] = useState<Draft>(() => readDraft(session.id));
+  const [dropped, setDropped] = useState<readonly Dropped[]>([]);
+  const [caret, setCaret] = useState(draft.text.length);
+  const [closed, setClosed] = useState<string | null>(null);
+  const [chosen, setChosen] = useState(0);
+  const [past, setPast] = useState(-1);
+  const [problem, setProblem] = useState("");
+  const [sending, setSending] = useState(false);
+
+  const running = live.status === "running" || live.status === "waiting";
+  const trigger = useMemo(() => triggerAt(draft.text, caret), [draft.text, caret]);
+  const triggered = trigger && closed !== `${trigger.kind}${trigger.from}` ? trigger : null;
+  const suggestions = useSuggestions(bridge, session.id, triggered, state.commands);
+  const attachments: readonly Attachment[] = [
+    ...mentioned(draft).map((path) => ({ type: "file" as const, path })),
+    ...dropped,
+  ];
+  const refused = refusals(attachments, live);
+  const hindrance = cannotPrompt(live, allowed);
+  const ready = draft.text.trim() !== "" && refused.length === 0 && hindrance === "" && !sending;
+
+  const tell = (error: unknown) => setProblem(wordsOf(error));
+  const stop = () => void bridge.control("session.cancel", { session_id: session.id }).catch(tell);
+  const armed = useStop(running && hindrance === "", stop);
+
+  useEffect(() => keepDraft(session.id, draft), [session.id, draft]);
+  useAutosize(area, draft.text);
+  useDrop((files) => void add(files));
+
+  const write = (text: string, at = text.length, mentions = draft.mentions) => {
+    setDraft({ text, mentions });
+    setCaret(at);
+    setChosen(0);
+    requestAnimationFrame(() => area.current?.setSelectionRange(at, at));
+  };
+
+  const send = async (when: "queue" | "now") => {
+    if (!ready) return;
+    const before = { draft, dropped };
+    setSending(true);
+    setProblem("");
+    setDraft(NO_DRAFT);
+    setDropped([]);
+    setPast(-1);
+    try {
+      const prompt = { text: before.draft.text.trim(), attachments, when };
+      const open = live.connection === "connected" || live.connection === "starting";
+      const id = open ? session.id : (await bridge.control("session.resume", { session_id: session.id })).session_id;
+      await bridge.control("session.prompt", { session_id: id, ...prompt });
+    } catch (error) {
+      // Nothing that was written is lost, unless something else was written meanwhile.
+      setDraft((now) => (now.text === "" ? before.draft : now));
+      setDropped((now) => (now.length === 0 ? before.dropped : now));
+      tell(error);
+    } finally {
+      setSending(false);
+    }
+  };
+
+  const take = (value: string) => {
+    if (!triggered) return;
+    const done = complete(draft.text, triggered, value);
+    write(done.text, done.caret, triggered.kind === "file" ? [...draft.mentions, value] : draft.mentions);
+  };
+
+  const add = async (files: Iterable<File>) => {
+    if (hindrance !== "") return;
+    for (const file of files) {
+      try {
+        const made = await attach(file);
+        setDropped((before) => [...before, made]);
+      } catch (error) {
+        tell(error);
+      }
+    }
+  };
+
+  const prompts = useMemo(() => promptsOf(rows.messages), [rows.messages]);
+  const recall = (by: 1 | -1): boolean => {
+    const unchanged = past < 0 ? draft.text === "" : draft.text === prompts[past];
+    const next = went(past, by, prompts.length);
+    if (!unchanged || next === past) return false;
+    setPast(next);
+    write(next < 0 ? "" : (prompts[next] ?? ""));
+    return true;
+  };
+
+  const keys = (event: KeyboardEvent) => {
+    if (event.nativeEvent.isComposing) return;
+    const count = suggestions.length;
+    const used = count > 0 ? suggestionKey(event) : plainKey(event);
+    if (used) event.preventDefault();
+  };
+  const suggestionKey = (event: KeyboardEvent): boolean => {
+    const count = suggestions.length;
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      setChosen((chosen + (event.key === "ArrowDown" ? 1 : -1) + count) % count);
+    } else if (event.key === "Enter" || event.key === "Tab") {
+      take(suggestions[chosen]?.value ?? "");
+    } else if (event.key === "Escape" && triggered) {
+      setClosed(`${triggered.kind}${triggered.from}`);
+    } else {
+      return false;
+    }
+    return true;
+  };
+  const plainKey = (event: KeyboardEvent): boolean => {
+    if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) void send("now");
+    else if (event.key === "Enter" && !event.shiftKey && !coarse()) void send("queue");
+    else if (event.key === "ArrowUp") return recall(1);
+    else if (event.key === "ArrowDown") return recall(-1);
+    else return false;
+    return true;
+  };
+  const paste = (event: ClipboardEvent) => {
+    if (event.clipboardData.files.length === 0) return;
+    event.preventDefault();
+    void add(event.clipboardData.files);
+  };
+
+  return (
+    <section className="composer" aria-label="Write to the agent">
+      <QueueList bridge={bridge} sessionId={session.id} queue={live.queue} onProblem={tell} />
+      <div className="composer-box">
+        {suggestions.length > 0 && <Suggestions id={list} suggestions={suggestions} chosen={chosen} onTake={take} />}
+        <Attachments dropped={dropped} onRemove={(at) => setDropped(dropped.toSpliced(at, 1))} />
+        <textarea
+          ref={area}
+          rows={1}
+          aria-label="Message to the agent"
+          placeholder={hindrance || "Ask, or tell what to do.  @ names a file, / a command"}
+          disabled={hindrance !== ""}
+          value={draft.text}
+          aria-haspopup="listbox"
+          aria-controls={suggestions.length > 0 ? list : undefined}
+          aria-autocomplete="list"
+          aria-activedescendant={suggestions.length > 0 ? `${list}-${chosen}` : undefined}
+          onChange={(event) => {
+            setDraft({ ...draft, text: event.target.value });
+            setCaret(event.target.selectionStart);
+            setClosed(null);
+            setChosen(0);
+          }}
+          onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
+          onKeyDown={keys}
+          onPaste={paste}
+        />
+        <div className="composer-bar">
+          <AttachButton disabled={hindrance !== ""} onFiles={(files) => void add(files)} />
+          <span className="composer-hint" role="status">
+            {armed ? "Press Esc again to stop" : ""}
+          </span>
+          {running && hindrance === "" && (
+            <Button onClick={stop} title="Stop the run (Esc twice)">
+              <span aria-hidden="true">■</span> Stop
+            </Button>
+          )}
+          {running && ready && (
+            <Button
+              onClick={() => void send("now")}
+              title={
+                live.abilities.steering
+                  ? "Sent into the run that goes on (Ctrl Enter)"
+                  : "The run that goes on is stopped first (Ctrl Enter)"
+              }
+            >
+              Send now
+            </Button>
+          )}
+          <Button
+            look="primary"
+            disabled={!ready}
+            onClick={() => void send("queue")}
+            title={running ? "Sent when the run has ended (Enter)" : "Enter"}
+          >
+            {running ? "Queue" : "Send"}
+          </Button>
+        </div>
+      </div>
+      {refused.map((reason) => (
+        <p key={reason} className="composer-problem" role="alert">
+          {reason}
+        </p>
+      ))}
+      {problem && (
+        <p className="composer-problem bad" role="alert">
+          {problem}{" "}
+          <button type="button" className="small-button" onClick={() => setProblem("")}>
+            Dismiss
+          </button>
+        </p>
+      )}
+      <StatusLine live={live} rows={rows} state={state} />
+    </section>
+  );
+}
+
+function cannotPrompt(live: Live, allowed: boolean): string {
+  if (!allowed) return "This device may look, but not write.";
+  if (live.connection === "elsewhere") return "Another process has this session open: write there.";
+  if (live.connection === "none" && !live.continuable) return "This session cannot be continued.";
+  return "";
+}
+
+function wordsOf(error: unknown): string {
+  if (error instanceof Refused && error.body.guidance) return `${error.message} ${error.body.guidance}`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Files may be dropped anywhere: a browser that is not told otherwise leaves the page to show them. */
+function useDrop(dropped: (files: FileList) => void): void {
+  const same = useSame(dropped);
+  useEffect(() => {
+    const over = (event: DragEvent) => {
+      if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+    };
+    const drop = (event: DragEvent) => {
+      if (!event.dataTransfer || event.dataTransfer.files.length === 0) return;
+      event.preventDefault();
+      same(event.dataTransfer.files);
+    };
+    document.addEventListener("dragover", over);
+    document.addEventListener("drop", drop);
+    return () => {
+      document.removeEventListener("dragover", over);
+      document.removeEventListener("drop", drop);
+    };
+  }, [same]);
+}
+
+/** On a phone, Enter makes a line, for there is no Shift to hold. */
+function coarse(): boolean {
+  return matchMedia("(pointer: coarse)").matches;
+}
+
+/** As high as the text is; the style sheet sets the most. */
+function useAutosize(area: React.RefObject<HTMLTextAreaElement | null>, text: string): void {
+  useLayoutEffect(() => {
+    const element = area.current;
+    if (!element) return;
+    element.style.height = "auto";
+    element.style.height = `${element.scrollHeight}px`;
+  }, [area, text]);
+}

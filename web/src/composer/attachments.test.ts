@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+
+import { LIVE } from "../dev/made";
+import { attach, NotAttached, refusals } from "./attachments";
+
+test("a file is what it holds", async () => {
+  expect(await attach(new File([new Uint8Array([1, 2])], "a.png", { type: "image/png" }))).toEqual({
+    type: "image",
+    mime_type: "image/png",
+    data: "AQI=",
+    name: "a.png",
+  });
+  expect(await attach(new File(["héllo"], "a.txt"))).toEqual({ type: "text", name: "a.txt", text: "héllo" });
+  // A picture that can hold scripts goes as the text that it is.
+  expect(await attach(new File(["<svg/>"], "a.svg", { type: "image/svg+xml" }))).toEqual({
+    type: "text",
+    name: "a.svg",
+    text: "<svg/>",
+  });
+});
+
+test("a file that no agent can take is refused with why", async () => {
+  await expect(attach(new File([new Uint8Array([0xff, 0xfe, 0])], "a.bin"))).rejects.toThrow(NotAttached);
+  await expect(attach(new File([new Uint8Array(7 * 1024 * 1024)], "big.txt"))).rejects.toThrow(
+    "big.txt is too large: 7.0 MB, the most is 6.0 MB.",
+  );
+});
+
+test("what this agent cannot take is said before it is sent", () => {
+  const image = { type: "image" as const, mime_type: "image/png", data: "" };
+  const abilities = { ...LIVE.abilities, image: false };
+  expect(refusals([image], { connection: "connected", abilities })).toEqual([
+    "This agent takes no images. Remove them to send.",
+  ]);
+  expect(refusals([image], LIVE)).toEqual([]);
+  expect(refusals([image], { connection: "none", abilities })).toEqual([]);
+});

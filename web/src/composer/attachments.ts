@@ -1,0 +1,57 @@
+// Files that are dropped or pasted, as attachments; and what an agent cannot take of them.
+
+import type { Attachment, Live } from "../protocol";
+
+export type Dropped = Exclude<Attachment, { type: "file" }>;
+
+/** Larger ones do not fit in one message to the server. */
+const LARGEST = 6 * 1024 * 1024;
+
+export class NotAttached extends Error {}
+
+export async function attach(file: File): Promise<Dropped> {
+  const name = file.name || "pasted";
+  if (file.size > LARGEST)
+    throw new NotAttached(`${name} is too large: ${megabytes(file.size)}, the most is ${megabytes(LARGEST)}.`);
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  if (/^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(file.type))
+    return { type: "image", mime_type: file.type, data: base64(bytes), name };
+  if (file.type.startsWith("audio/")) return { type: "audio", mime_type: file.type, data: base64(bytes), name };
+  const text = textOf(bytes);
+  if (text === null) throw new NotAttached(`${name} is neither text, an image nor a sound: agents cannot take it.`);
+  return { type: "text", name, text };
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+}
+
+function base64(bytes: Uint8Array): string {
+  let letters = "";
+  // In parts: a call takes only so many arguments.
+  for (let at = 0; at < bytes.length; at += 0x8000) letters += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(letters);
+}
+
+function textOf(bytes: Uint8Array): string | null {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return text.includes("\u0000") ? null : text;
+  } catch {
+    return null;
+  }
+}
+
+/** Why this cannot be sent to this agent; empty where it can. An agent that is not connected has not said yet. */
+export function refusals(
+  attachments: readonly Attachment[],
+  { connection, abilities }: Pick<Live, "connection" | "abilities">,
+): readonly string[] {
+  if (connection !== "connected") return [];
+  const reasons: string[] = [];
+  if (!abilities.image && attachments.some((one) => one.type === "image"))
+    reasons.push("This agent takes no images. Remove them to send.");
+  if (!abilities.audio && attachments.some((one) => one.type === "audio"))
+    reasons.push("This agent takes no sound. Remove it to send.");
+  return reasons;
+}

@@ -1,0 +1,56 @@
+// How it stands with the agent, in words; and what its context holds. Pure.
+
+import { commandLine } from "../terminal/command";
+import type { Live, Rows, Usage } from "../protocol";
+import { duration } from "../conversation/words";
+
+/** `now` in seconds. */
+export function statusWords(live: Live, rows: Rows, now: number): string {
+  const why = live.reason ? `: ${live.reason}` : "";
+  switch (live.connection) {
+    case "none":
+      return live.continuable ? "not connected; sending continues the session" : `not connected${why}`;
+    case "starting":
+      return `starting the agent${why}`;
+    case "disconnected":
+      return `disconnected${why}`;
+    case "error":
+      return `went wrong${why}`;
+    case "elsewhere":
+      return `open in another process${why}`;
+    case "connected":
+      break;
+  }
+  if (live.status === "waiting") return "waits for you";
+  if (live.status === "error") return `went wrong${why}`;
+  return live.status === "running" ? working(rows, now) : `ready${why}`;
+}
+
+function working(rows: Rows, now: number): string {
+  const run = rows.runs.at(-1);
+  if (run?.cancel_requested) return "stopping";
+  const since = (time: number) => (now - time >= 2 ? `, ${duration(Math.floor(now - time))}` : "");
+  const terminal = rows.terminals.findLast((one) => one.status === "running");
+  if (terminal) return `running ${short(commandLine(terminal))}${since(terminal.time)}`;
+  const call = rows.tool_calls.findLast(
+    (one) => one.status === "in_progress" && one.ended_time === null && one.run_id === run?.id,
+  );
+  if (call) return `${call.kind === "execute" ? "running " : ""}${short(call.title || call.kind)}${since(call.time)}`;
+  const message = rows.messages.at(-1);
+  if (message && !message.ended && message.kind !== "user")
+    return message.kind === "thought" ? `thinking${since(message.time)}` : "writing";
+  const latest = Math.max(run?.time ?? now, message?.time ?? 0, rows.tool_calls.at(-1)?.ended_time ?? 0);
+  return `waiting for the model${since(latest)}`;
+}
+
+function short(text: string): string {
+  const line = text.split("\n", 1)[0] ?? "";
+  return line.length > 60 ? `${line.slice(0, 59)}…` : line;
+}
+
+/** The part of the context that is in use; null where it was not reported, or cannot be right. */
+export function contextUsed({ context_used, context_size }: Usage): number | null {
+  if (context_used === null || context_size === null || context_size <= 0) return null;
+  // Some agents report all tokens they ever used; that is no part of a context.
+  return context_used > context_size ? null : context_used / context_size;
+}

@@ -1,0 +1,176 @@
+import { useEffect, useMemo, useRef, useState } from "react";
+
+import { OpenFileContext } from "../markdown";
+import { PermissionCard, QuestionCard } from "../permission";
+import type { Live, Rows, SessionItem } from "../protocol";
+import { plural } from "../ui/words";
+import { Announcer } from "./Announcer";
+import type { Bridge } from "./bridge";
+import { EndView } from "./EndView";
+import { Items, type Item, type Opened, type OpeningItem } from "./items";
+import { TextView, ThoughtView, UserView } from "./MessageViews";
+import { GroupView, StepView } from "./StepView";
+import { TalkContext, useTalk, type Action, type Talk } from "./talk";
+import { segmentsOf, type Segment } from "./timeline";
+import { useCursor } from "./useCursor";
+import { useSame } from "./useSame";
+import { useTail } from "./useTail";
+import "./shared.css";
+import "./conversation.css";
+
+export interface ConversationProps {
+  bridge: Bridge;
+  session: SessionItem;
+  rows: Rows;
+  live: Live;
+  /** There are older rows, which `onHistory` asks for. */
+  more: boolean;
+  onHistory: () => Promise<unknown>;
+  /** The row to show, as the address has it: `m-<id>`. */
+  anchor?: string | undefined;
+  onOpenFile: (path: string, line: number | null) => void;
+  onShowChanges: (runId: string) => void;
+  onAction: (action: Action) => void;
+}
+
+/** A session as it is read: what was said, what was done, what is asked. */
+export function Conversation(props: ConversationProps) {
+  const { bridge } = props;
+  const { id: sessionId, cwd: workspace } = props.session;
+  const onOpenFile = useSame(props.onOpenFile);
+  const onShowChanges = useSame(props.onShowChanges);
+  const onAction = useSame(props.onAction);
+  const talk = useMemo<Talk>(
+    () => ({ bridge, sessionId, workspace, onOpenFile, onShowChanges, onAction }),
+    [bridge, sessionId, workspace, onOpenFile, onShowChanges, onAction],
+  );
+  return (
+    <TalkContext value={talk}>
+      <OpenFileContext value={onOpenFile}>
+        {/* Another session starts anew: its place, and what is open in it, are its own. */}
+        <List key={sessionId} {...props} />
+        <Announcer key={`said-${sessionId}`} rows={props.rows} />
+      </OpenFileContext>
+    </TalkContext>
+  );
+}
+
+function List({ session, rows, live, more, onHistory, anchor }: ConversationProps) {
+  const [opened, setOpened] = useState<Opened>(new Map());
+  const items = useItems(rows, opened, live);
+  const { place, list, unseen, toEnd, hold } = useTail({ sessionId: session.id, items, more, onHistory });
+  const toggle = useSame((item: OpeningItem) => {
+    hold(item.key);
+    setOpened((before) => new Map(before).set(item.key, !item.open));
+  });
+  useCursor(items, list, toggle);
+  const go = useSame((at: number) => {
+    hold();
+    list.scrollToIndex(at, { align: "start" });
+  });
+  const target = useAnchor(anchor, items, more, onHistory, go);
+  return (
+    <div className="conversation">
+      <h2 className="unseen">Conversation</h2>
+      <div ref={place} className="timeline" role="log" aria-live="off" aria-label="Conversation" tabIndex={0}>
+        {items.length === 0 && <p className="timeline-empty">Nothing has been said yet.</p>}
+        <div className="timeline-all" style={{ height: list.getTotalSize() }}>
+          {list.getVirtualItems().map(({ index, start, key }) => {
+            const item = items[index];
+            return item ? (
+              <div
+                key={key}
+                ref={list.measureElement}
+                className={item.key === target ? "timeline-item aimed" : "timeline-item"}
+                style={{ transform: `translateY(${start}px)` }}
+                data-index={index}
+                data-key={item.key}
+                data-kind={item.kind}
+                id={`m-${item.key}`}
+                tabIndex={-1}
+              >
+                <ItemView item={item} toggle={toggle} />
+              </div>
+            ) : null;
+          })}
+        </div>
+      </div>
+      {unseen !== null && (
+        <button type="button" className="to-end" onClick={toEnd}>
+          ↓ {unseen > 0 ? `${unseen} new` : "To the end"}
+          <span className="unseen">{unseen > 0 ? `${plural(unseen, "item")} below` : ""}</span>
+        </button>
+      )}
+    </div>
+  );
+}
+
+function useItems(rows: Rows, opened: Opened, live: Live): readonly Item[] {
+  const before = useRef<readonly Segment[]>([]);
+  const [items] = useState(() => new Items());
+  const segments = useMemo(() => (before.current = segmentsOf(rows, before.current)), [rows]);
+  return useMemo(() => items.of(segments, opened, live.problem), [items, segments, opened, live.problem]);
+}
+
+/** Goes to the row that the address names. One that is older than what is here is looked for further back. */
+function useAnchor(
+  anchor: string | undefined,
+  items: readonly Item[],
+  more: boolean,
+  onHistory: () => Promise<unknown>,
+  go: (at: number) => void,
+): string | null {
+  const [target, setTarget] = useState<string | null>(null);
+  const done = useRef<string | undefined>(undefined);
+  const asking = useRef(false);
+  const key = anchor?.startsWith("m-") ? anchor.slice(2) : undefined;
+  useEffect(() => {
+    if (key === undefined || done.current === key || items.length === 0) return;
+    const at = items.findIndex((item) => item.key === key);
+    if (at >= 0) {
+      done.current = key;
+      setTarget(key);
+      go(at);
+    } else if (more && !asking.current) {
+      asking.current = true;
+      void onHistory().finally(() => {
+        asking.current = false;
+      });
+    }
+  }, [key, items, more, onHistory, go]);
+  return target;
+}
+
+function ItemView({ item, toggle }: { item: Item; toggle: (item: OpeningItem) => void }) {
+  const { bridge, sessionId, workspace, onOpenFile } = useTalk();
+  const onToggle = useSame(() => {
+    if ("open" in item) toggle(item);
+  });
+  switch (item.kind) {
+    case "user":
+      return <UserView item={item} onToggle={onToggle} />;
+    case "text":
+      return <TextView item={item} />;
+    case "thought":
+      return <ThoughtView item={item} onToggle={onToggle} />;
+    case "step":
+      return <StepView item={item} onToggle={onToggle} />;
+    case "group":
+      return <GroupView item={item} onToggle={onToggle} />;
+    case "permission":
+      return (
+        <PermissionCard
+          bridge={bridge}
+          sessionId={sessionId}
+          workspace={workspace}
+          permission={item.permission}
+          keys={item.keys}
+          onOpenFile={onOpenFile}
+        />
+      );
+    case "question":
+      return <QuestionCard bridge={bridge} sessionId={sessionId} question={item.question} />;
+    case "end":
+      return <EndView item={item} />;
+  }
+}

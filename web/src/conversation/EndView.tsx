@@ -1,0 +1,59 @@
+import { memo, useMemo } from "react";
+
+import { changesOf, CountsView, type FileChanges } from "../diff";
+import { Button } from "../ui/Button";
+import { plural } from "../ui/words";
+import type { Item } from "./items";
+import { useTalk, type Action } from "./talk";
+import type { Segment } from "./timeline";
+import { duration, endWords, usageWords } from "./words";
+
+/** How a run ended: what went wrong, what it changed, how long it took and what it cost. */
+export const EndView = memo(function EndView({ item }: { item: Extract<Item, { kind: "end" }> }) {
+  const { run, segment, problem } = item;
+  const { onShowChanges, onAction } = useTalk();
+  const end = endWords(run, segment.silent);
+  const changes = useMemo(() => changesOfSegment(segment), [segment]);
+  const actions = (problem?.actions ?? []).filter((action): action is Action => action in LABELS);
+  const { tokens, cost } = usageWords(run.usage);
+  const added = changes.reduce((sum, file) => sum + file.added, 0);
+  const removed = changes.reduce((sum, file) => sum + file.removed, 0);
+  return (
+    <div className="end">
+      {end && <p className={end.bad ? "end-words bad" : "end-words"}>{end.text}</p>}
+      {end?.bad && actions.length > 0 && (
+        <p className="buttons">
+          {actions.map((action) => (
+            <Button key={action} onClick={() => onAction(action)}>
+              {LABELS[action]}
+            </Button>
+          ))}
+        </p>
+      )}
+      <p className="end-line">
+        {run.ended_time !== null && <span>{duration(run.ended_time - run.time)}</span>}
+        {changes.length > 0 && (
+          <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
+            {plural(changes.length, "file")} changed <CountsView added={added} removed={removed} />
+          </button>
+        )}
+        <span>{tokens}</span>
+        <span>{cost}</span>
+      </p>
+    </div>
+  );
+});
+
+function changesOfSegment({ rows }: Segment): readonly FileChanges[] {
+  const tool_calls = rows.filter((row) => row.table === "tool_calls");
+  const file_calls = rows.filter((row) => row.table === "file_calls");
+  return changesOf({ tool_calls, file_calls });
+}
+
+const LABELS: Readonly<Record<Action, string>> = {
+  login: "Log in",
+  restart: "Restart",
+  restart_and_reload: "Restart and reload",
+  install: "Install",
+  settings: "Settings",
+};

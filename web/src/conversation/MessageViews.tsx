@@ -1,0 +1,107 @@
+import { memo } from "react";
+
+import { CopyButton, imageData, Markdown } from "../markdown";
+import type { Block, Message } from "../protocol";
+import { dateTime, folderOf } from "../ui/words";
+import { BlockView } from "./BlockView";
+import type { Item } from "./items";
+import { duration } from "./words";
+
+/** What stays on the screen of a long text of the user's own; the rest comes with a press. */
+const CLAMPED = 1200;
+
+type ItemOf<K extends Item["kind"]> = Extract<Item, { kind: K }>;
+
+export const UserView = memo(function UserView({ item, onToggle }: { item: ItemOf<"user">; onToggle: () => void }) {
+  const { message, open } = item;
+  const long = message.text.length > CLAMPED || message.text.split("\n").length > 16;
+  return (
+    <article className="user" aria-label="You">
+      <div className="bubble">
+        <p className={long && !open ? "clamped" : undefined}>{message.text}</p>
+        {long && (
+          <button type="button" className="small-button" aria-expanded={open} onClick={onToggle}>
+            {open ? "Show less" : "Show all"}
+          </button>
+        )}
+        {message.blocks.length > 0 && (
+          <ul className="attached" aria-label="Attached">
+            {message.blocks.map((block, at) => (
+              <li key={at}>
+                <Attached block={block} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+      <MessageTools message={message} />
+    </article>
+  );
+});
+
+/** What went with the user's words, small: the user knows it. */
+function Attached({ block }: { block: Block }) {
+  if (block.type === "image") {
+    const source = imageData(block.mime_type, block.data);
+    if (source) return <img className="thumbnail" src={source} alt={block.uri ?? "attached image"} />;
+  }
+  if (block.type === "resource" || block.type === "resource_link") {
+    return (
+      <span className="chip" title={block.uri}>
+        {block.type === "resource_link" ? block.name : folderOf(block.uri)}
+      </span>
+    );
+  }
+  return <span className="chip">{block.type === "unknown" ? block.kind : block.type}</span>;
+}
+
+/** A piece of what the agent said. Its first one carries the name, its last one the tools. */
+export const TextView = memo(function TextView({ item }: { item: ItemOf<"text"> }) {
+  const { message, text, first, last, streaming } = item;
+  return (
+    <article className={first ? "said first" : "said"} aria-label={first ? "The agent" : undefined}>
+      <Markdown text={text} streaming={streaming} />
+      {last && message.blocks.map((block, at) => <BlockView key={at} block={block} />)}
+      {last && !streaming && <MessageTools message={message} />}
+    </article>
+  );
+});
+
+/** Copy and link. They wait beside the text until someone points at it, or comes by with the keyboard. */
+function MessageTools({ message }: { message: Message }) {
+  return (
+    <div className="tools">
+      <a className="small-button" href={`#m-${message.id}`} title={`A link to this message. ${dateTime(message.time)}`}>
+        Link
+      </a>
+      <CopyButton text={() => message.text} name="Copy this message as Markdown" />
+    </div>
+  );
+}
+
+export const ThoughtView = memo(function ThoughtView({
+  item,
+  onToggle,
+}: {
+  item: ItemOf<"thought">;
+  onToggle: () => void;
+}) {
+  const { message, seconds, streaming, open } = item;
+  const words = streaming
+    ? "thinking…"
+    : seconds !== null && seconds >= 1
+      ? `thought for ${duration(Math.round(seconds))}`
+      : "thought";
+  return (
+    <div className="thought">
+      <button type="button" className="fold" aria-expanded={open} onClick={onToggle}>
+        {words}
+      </button>
+      {open && (
+        <div className="thought-text">
+          <Markdown text={message.text} streaming={streaming} />
+        </div>
+      )}
+    </div>
+  );
+});

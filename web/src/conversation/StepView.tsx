@@ -1,0 +1,229 @@
+import { memo, useEffect, useState, type KeyboardEvent } from "react";
+
+import { CountsView, DiffView, total, useDiffLayout } from "../diff";
+import { decisionWords, permissionWords } from "../permission";
+import type { Terminal, ToolCall } from "../protocol";
+import { Output, TerminalView } from "../terminal";
+import { plural } from "../ui/words";
+import { BlockView } from "./BlockView";
+import { summary } from "./groups";
+import type { Item } from "./items";
+import { shownPath } from "./paths";
+import { ShowWhole } from "./ShowWhole";
+import { KindIcon, StateIcon } from "./StepIcon";
+import type { Served, Step } from "./steps";
+import { useTalk } from "./talk";
+import { useSecond } from "./useSecond";
+import { duration } from "./words";
+
+/** Right opens a row and left closes it, as in a tree. */
+function arrows(open: boolean, toggle: () => void) {
+  return (event: KeyboardEvent) => {
+    if ((event.key === "ArrowRight" && !open) || (event.key === "ArrowLeft" && open)) {
+      event.preventDefault();
+      toggle();
+    }
+  };
+}
+
+export const GroupView = memo(function GroupView({
+  item,
+  onToggle,
+}: {
+  item: Extract<Item, { kind: "group" }>;
+  onToggle: () => void;
+}) {
+  const { steps, open } = item;
+  return (
+    <button
+      type="button"
+      className="fold step-row"
+      aria-expanded={open}
+      onClick={onToggle}
+      onKeyDown={arrows(open, onToggle)}
+    >
+      <span className="step-title">{summary(steps)}</span>
+      <StateIcon state="done" />
+    </button>
+  );
+});
+
+export const StepView = memo(function StepView({
+  item,
+  onToggle,
+}: {
+  item: Extract<Item, { kind: "step" }>;
+  onToggle: () => void;
+}) {
+  const { step, depth, open, cut } = item;
+  const state = cut ? "cancelled" : step.state;
+  const current = step.children.findLast((child) => child.state === "running");
+  return (
+    <div className="step" data-depth={Math.min(depth, 4)}>
+      <button
+        type="button"
+        className="fold step-row"
+        aria-expanded={open}
+        onClick={onToggle}
+        onKeyDown={arrows(open, onToggle)}
+      >
+        <KindIcon kind={step.children.length > 0 ? "agent" : step.kind} />
+        <span className="step-title" title={step.title}>
+          {step.title}
+          {step.children.length > 0 && (
+            <span className="soft">
+              {" "}
+              · {plural(step.children.length, "call")}
+              {current && !open ? `, now ${current.title}` : ""}
+            </span>
+          )}
+        </span>
+        {step.diffs.length > 0 && <CountsView {...total(step.diffs)} />}
+        <Took step={step} running={state === "running"} />
+        <StateIcon state={state} />
+      </button>
+      {open && <StepDetails step={step} />}
+    </div>
+  );
+});
+
+function Took({ step, running }: { step: Step; running: boolean }) {
+  const now = useSecond(running);
+  const seconds = step.ended !== null ? step.ended - step.started : running ? now - step.started : null;
+  if (seconds === null || seconds < 0.05) return null;
+  return <span className="took">{duration(running ? Math.floor(seconds) : seconds)}</span>;
+}
+
+function StepDetails({ step }: { step: Step }) {
+  const { row } = step;
+  return (
+    <div className="step-details">
+      {row.table === "tool_calls" ? <CallDetails call={row} step={step} /> : <ServedView row={row} />}
+      {row.table === "tool_calls" &&
+        step.served.filter((one) => !isShown(one, row)).map((one) => <ServedView key={one.id} row={one} named />)}
+    </div>
+  );
+}
+
+/** Whether the call shows it already: a terminal by its id, a file by its diff. */
+function isShown(served: Served, call: ToolCall): boolean {
+  return call.content.some((item) =>
+    item.type === "terminal"
+      ? served.table === "terminals" && item.terminal_id === served.terminal_id
+      : item.type === "diff" && served.table === "file_calls" && served.path === item.path && served.error === null,
+  );
+}
+
+function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
+  const layout = useDiffLayout();
+  const { bridge, sessionId, workspace, onOpenFile } = useTalk();
+  const [whole, setWhole] = useState<ToolCall | null>(null);
+  const shown = whole ?? call;
+  const decided = step.permission
+    ? permissionWords(step.permission)
+    : step.served.map((one) => decisionWords(one.decided)).find((words) => words !== "");
+  const plain = call.kind !== "think" && call.kind !== "other" && call.kind !== "fetch";
+  const terminals = step.served.filter((one): one is Terminal => one.table === "terminals");
+  return (
+    <>
+      {decided && <p className="soft">{decided}</p>}
+      {call.locations.length > 0 && (
+        <p className="locations">
+          {call.locations.map((location, at) => (
+            <button
+              key={at}
+              type="button"
+              className="link-button"
+              title="Open it in the panel"
+              onClick={() => onOpenFile(location.path, location.line)}
+            >
+              {shownPath(location.path, workspace)}
+              {location.line !== null && `:${location.line}`}
+            </button>
+          ))}
+        </p>
+      )}
+      {shown.content.map((item, at) => {
+        switch (item.type) {
+          case "diff":
+            return <DiffView key={at} item={item} layout={layout} limit={12} />;
+          case "terminal": {
+            const terminal = terminals.find((one) => one.terminal_id === item.terminal_id) ?? null;
+            return (
+              <TerminalView
+                key={at}
+                bridge={bridge}
+                sessionId={sessionId}
+                terminalId={item.terminal_id}
+                terminal={terminal}
+              />
+            );
+          }
+          case "content":
+            return <BlockView key={at} block={item.content} plain={plain} />;
+        }
+      })}
+      <Raw name="Input" value={shown.raw_input} open={shown.content.length === 0} />
+      <Raw name="Output" value={shown.raw_output} open={shown.content.length === 0} />
+      {call.cut && whole === null && <ShowWhole bridge={bridge} sessionId={sessionId} row={call} onWhole={setWhole} />}
+    </>
+  );
+}
+
+function isEmpty(value: unknown): boolean {
+  return (
+    value === null ||
+    value === undefined ||
+    value === "" ||
+    (typeof value === "object" && Object.keys(value).length === 0)
+  );
+}
+
+/** As the agent sent it. Drawn only when it is open: it may be long. */
+function Raw({ name, value, open }: { name: string; value: unknown; open: boolean }) {
+  const [shown, setShown] = useState(open);
+  useEffect(() => setShown(open), [open]);
+  if (isEmpty(value)) return null;
+  return (
+    <details className="raw-fold" open={shown} onToggle={(event) => setShown(event.currentTarget.open)}>
+      <summary>{name}</summary>
+      {shown && <Output text={typeof value === "string" ? value : JSON.stringify(value, null, 2)} name={name} />}
+    </details>
+  );
+}
+
+function ServedView({ row, named = false }: { row: Served; named?: boolean }) {
+  const layout = useDiffLayout();
+  const { bridge, sessionId, workspace, onOpenFile } = useTalk();
+  const decided = decisionWords(row.decided);
+  if (row.table === "terminals") {
+    return (
+      <>
+        {row.cwd !== null && <p className="soft">in {row.cwd}</p>}
+        {decided && <p className="soft">{decided}</p>}
+        <TerminalView bridge={bridge} sessionId={sessionId} terminalId={row.terminal_id} terminal={row} />
+        <p className="soft">{exitWords(row)}</p>
+      </>
+    );
+  }
+  return (
+    <>
+      <p className="soft">
+        {named && (row.operation === "read" ? "Read " : "Wrote ")}
+        <button type="button" className="link-button" onClick={() => onOpenFile(row.path, row.line)}>
+          {shownPath(row.path, workspace)}
+          {row.line !== null && `:${row.line}`}
+        </button>
+        {row.size !== null && ` · ${plural(row.size, "byte")}`}
+        {decided && ` · ${decided}`}
+      </p>
+      {row.error && <p className="bad">{row.error}</p>}
+      {row.diff && <DiffView item={row.diff} layout={layout} limit={12} numbered />}
+    </>
+  );
+}
+
+function exitWords({ exit_code, signal }: Terminal): string {
+  if (signal !== null) return `ended by ${signal}`;
+  return exit_code === null ? "" : `exit code ${exit_code}`;
+}

@@ -1,0 +1,145 @@
+// What the list draws: one item a line of it, flat, each with a key that stays. Pure but for what it remembers.
+
+import { cut, type Pieces } from "../markdown/pieces";
+import type { Message, Permission, Problem, Question, Run } from "../protocol";
+import type { Step } from "./steps";
+import type { Entry, Segment } from "./timeline";
+
+export type Item =
+  | { readonly kind: "user"; readonly key: string; readonly message: Message; readonly open: boolean }
+  | {
+      readonly kind: "text";
+      readonly key: string;
+      readonly message: Message;
+      readonly text: string;
+      readonly first: boolean;
+      readonly last: boolean;
+      readonly streaming: boolean;
+    }
+  | {
+      readonly kind: "thought";
+      readonly key: string;
+      readonly message: Message;
+      readonly seconds: number | null;
+      readonly streaming: boolean;
+      readonly open: boolean;
+    }
+  | {
+      readonly kind: "step";
+      readonly key: string;
+      readonly step: Step;
+      readonly depth: number;
+      readonly open: boolean;
+      readonly cut: boolean;
+    }
+  | { readonly kind: "group"; readonly key: string; readonly steps: readonly Step[]; readonly open: boolean }
+  | { readonly kind: "permission"; readonly key: string; readonly permission: Permission; readonly keys: boolean }
+  | { readonly kind: "question"; readonly key: string; readonly question: Question }
+  /** `problem`: what is wrong now, told by the last run alone. */
+  | {
+      readonly kind: "end";
+      readonly key: string;
+      readonly run: Run;
+      readonly segment: Segment;
+      readonly problem: Problem | null;
+    };
+
+export type OpeningItem = Extract<Item, { readonly open: boolean }>;
+
+/** What the reader opened (true) or closed (false), by key; all else is as it usually is. */
+export type Opened = ReadonlyMap<string, boolean>;
+
+/** Remembers the items it made, so that one that did not change is the same object. */
+export class Items {
+  private known: ReadonlyMap<string, Item> = new Map();
+  private readonly pieces = new Map<string, Pieces>();
+
+  of(segments: readonly Segment[], opened: Opened, problem: Problem | null): readonly Item[] {
+    const made = segments.flatMap((segment) =>
+      this.segment(segment, opened, segment === segments.at(-1) ? problem : null),
+    );
+    // The number keys answer the first that waits.
+    const first = made.findIndex((item) => item.kind === "permission" && item.permission.outcome === "pending");
+    const items = made.map((item, at) =>
+      this.kept(at === first && item.kind === "permission" ? { ...item, keys: true } : item),
+    );
+    this.known = new Map(items.map((item) => [item.key, item]));
+    return items;
+  }
+
+  private segment(segment: Segment, opened: Opened, problem: Problem | null): Item[] {
+    const { run, entries } = segment;
+    const going = run?.status === "running";
+    const items = entries.flatMap((entry, at) => this.entry(entry, opened, going, going && at === entries.length - 1));
+    if (run && !going) items.push({ kind: "end", key: `end-${run.id}`, run, segment, problem });
+    return items;
+  }
+
+  private entry(entry: Entry, opened: Opened, going: boolean, last: boolean): Item[] {
+    switch (entry.kind) {
+      case "message":
+        return this.message(entry.message, entry.seconds, opened, last && !entry.message.ended);
+      case "step":
+        return steps(entry.step, opened, 0, going);
+      case "group": {
+        const key = `group-${entry.steps[0]?.key ?? ""}`;
+        const open = opened.get(key) ?? false;
+        const inside = open ? entry.steps.flatMap((step) => steps(step, opened, 1, going)) : [];
+        return [{ kind: "group", key, steps: entry.steps, open }, ...inside];
+      }
+      case "permission":
+        return [{ kind: "permission", key: entry.permission.id, permission: entry.permission, keys: false }];
+      case "question":
+        return [{ kind: "question", key: entry.question.id, question: entry.question }];
+    }
+  }
+
+  private message(message: Message, seconds: number | null, opened: Opened, streaming: boolean): Item[] {
+    const key = message.id;
+    const open = opened.get(key) ?? false;
+    if (message.kind === "user") return [{ kind: "user", key, message, open }];
+    if (message.kind === "thought") return [{ kind: "thought", key, message, seconds, streaming, open }];
+    const pieces = cut(message.text, this.pieces.get(key));
+    this.pieces.set(key, pieces);
+    const end = pieces.texts.length - 1;
+    return pieces.texts.map((text, at) => ({
+      kind: "text",
+      key: at === 0 ? key : `${key}/${at}`,
+      message,
+      text,
+      first: at === 0,
+      last: at === end,
+      streaming: streaming && at === end,
+    }));
+  }
+
+  private kept(item: Item): Item {
+    const known = this.known.get(item.key);
+    return known !== undefined && alike(known, item) ? known : item;
+  }
+}
+
+/** A step and, where it is open, those below it. */
+function steps(step: Step, opened: Opened, depth: number, going: boolean): Item[] {
+  // An edit that was made is open at first, for what was changed is what people look for.
+  const open = opened.get(step.key) ?? (step.diffs.length > 0 && step.state === "done");
+  const cut = !going && (step.state === "running" || step.state === "waiting");
+  const below = open ? step.children.flatMap((child) => steps(child, opened, depth + 1, going)) : [];
+  return [{ kind: "step", key: step.key, step, depth, open, cut }, ...below];
+}
+
+/** Whether both would be drawn alike. */
+function alike(one: Item, other: Item): boolean {
+  // A piece of a message does not change with what comes after it.
+  if (one.kind === "text" && other.kind === "text" && !one.last && !other.last) {
+    return one.text === other.text && one.message.id === other.message.id;
+  }
+  if (one.kind === "group" && other.kind === "group") {
+    return (
+      one.open === other.open &&
+      one.steps.length === other.steps.length &&
+      one.steps.every((step, at) => step === other.steps[at])
+    );
+  }
+  return (Object.keys(other) as (keyof Item)[]).every((field) => one[field] === other[field]);
+}

@@ -1,0 +1,39 @@
+// Where a reader was in a session, kept while the tab is open: by the item at the top, for heights change.
+
+export interface Position {
+  readonly key: string;
+  /** How far the top of the view is below the top of that item. */
+  readonly offset: number;
+}
+
+const name = (sessionId: string) => `dragoman.position.${sessionId}`;
+
+/** Null: at the end, which is where a session opens. */
+export function readPosition(sessionId: string): Position | null {
+  try {
+    const kept: unknown = JSON.parse(sessionStorage.getItem(name(sessionId)) ?? "null");
+    return isPosition(kept) ? kept : null;
+  } catch {
+    return null;
+  }
+}
+
+export function keepPosition(sessionId: string, position: Position | null): void {
+  try {
+    if (position) sessionStorage.setItem(name(sessionId), JSON.stringify(position));
+    else sessionStorage.removeItem(name(sessionId));
+  } catch {
+    // A browser that keeps nothing opens at the end.
+  }
+}
+
+function isPosition(value: unknown): value is Position {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "key" in value &&
+    typeof value.key === "string" &&
+    "offset" in value &&
+    typeof value.offset === "number"
+  );
+}

@@ -1,0 +1,184 @@
+// Steps: what the agent did, one line each. A tool call, or a file or command that it had from us. What belongs
+// together is one step: a call, its permission, and what was read, written or run for it. Pure.
+
+import type { DiffItem, FileCall, Permission, Terminal, ToolCall } from "../protocol";
+import { answerOf } from "../permission/decided";
+import { commandLine } from "../terminal/command";
+
+export type StepState = "waiting" | "running" | "done" | "failed" | "denied" | "cancelled";
+export type Served = FileCall | Terminal;
+
+export interface Step {
+  readonly key: string;
+  readonly row: ToolCall | Served;
+  readonly kind: string;
+  readonly title: string;
+  readonly state: StepState;
+  readonly started: number;
+  readonly ended: number | null;
+  readonly diffs: readonly DiffItem[];
+  readonly permission: Permission | null;
+  /** What was done through us for this call. */
+  readonly served: readonly Served[];
+  /** The calls of the sub-agent that this one started. */
+  readonly children: readonly Step[];
+}
+
+export type StepRow = ToolCall | Served | Permission;
+
+/** Steps of one run, each at the place of its row; `taken` are the permissions that are told by a step. */
+export interface Steps {
+  readonly top: ReadonlyMap<string, Step>;
+  readonly taken: ReadonlySet<Permission>;
+}
+
+interface Parts {
+  row: ToolCall | Served;
+  permission: Permission | null;
+  served: Served[];
+  children: Parts[];
+}
+
+/** `before` are the steps of the same rows as they were: a step that did not change is the same object. */
+export function stepsOf(rows: readonly StepRow[], before: ReadonlyMap<string, Step>): Steps {
+  const calls = new Map<string, Parts>();
+  const byAgentId = new Map<string, Parts>();
+  const byTerminal = new Map<string, Parts>();
+  const top: Parts[] = [];
+  const taken = new Set<Permission>();
+  for (const row of rows) {
+    if (row.table !== "tool_calls") continue;
+    const parts: Parts = { row, permission: null, served: [], children: [] };
+    calls.set(row.id, parts);
+    if (row.tool_call_id !== "") byAgentId.set(row.tool_call_id, parts);
+    for (const item of row.content) if (item.type === "terminal") byTerminal.set(item.terminal_id, parts);
+  }
+  for (const parts of calls.values()) {
+    const parent = parentOf(parts, byAgentId);
+    if (parent) parent.children.push(parts);
+    else top.push(parts);
+  }
+  for (const row of rows) {
+    if (row.table === "file_calls" || row.table === "terminals") {
+      const call = row.table === "terminals" ? byTerminal.get(row.terminal_id ?? "") : callOfFile(row, calls);
+      if (call) call.served.push(row);
+      else top.push({ row, permission: null, served: [], children: [] });
+    } else if (row.table === "permissions" && row.outcome !== "pending") {
+      const call = calls.get(row.tool_call_row ?? "");
+      if (call) {
+        call.permission = row;
+        taken.add(row);
+      }
+    }
+  }
+  return { top: new Map(top.map((parts) => [parts.row.id, made(parts, before)])), taken };
+}
+
+function parentOf(parts: Parts, byAgentId: ReadonlyMap<string, Parts>): Parts | null {
+  const id = parts.row.table === "tool_calls" ? parts.row.parent_id : null;
+  const parent = id === null ? undefined : byAgentId.get(id);
+  // A call that names itself or one of its own children would never be shown.
+  for (let at = parent, depth = 0; at; depth++) {
+    if (at === parts || depth > 20) return null;
+    const above: string | null = at.row.table === "tool_calls" ? at.row.parent_id : null;
+    at = above === null ? undefined : byAgentId.get(above);
+  }
+  return parent ?? null;
+}
+
+/** The call during which a file was read or written that it names. */
+function callOfFile(file: FileCall, calls: ReadonlyMap<string, Parts>): Parts | undefined {
+  for (const parts of calls.values()) {
+    const call = parts.row as ToolCall;
+    if (call.place > file.place || (call.ended_time !== null && call.ended_time < file.time)) continue;
+    const named = call.locations.some((location) => location.path === file.path);
+    if (named || call.content.some((item) => item.type === "diff" && item.path === file.path)) return parts;
+  }
+  return undefined;
+}
+
+function made(parts: Parts, before: ReadonlyMap<string, Step>): Step {
+  const { row, permission, served } = parts;
+  const children = parts.children.map((child) => made(child, before));
+  const known = before.get(row.id);
+  if (
+    known &&
+    known.row === row &&
+    known.permission === permission &&
+    same(known.served, served) &&
+    same(known.children, children)
+  ) {
+    return known;
+  }
+  const told =
+    row.table === "tool_calls" ? ofCall(row, permission) : row.table === "file_calls" ? ofFile(row) : ofTerminal(row);
+  const served_diffs = served.flatMap((one) => (one.table === "file_calls" && one.diff ? [one.diff] : []));
+  const diffs = told.diffs.length > 0 ? told.diffs : served_diffs;
+  return { key: row.id, row, started: row.time, ended: row.ended_time, permission, served, children, ...told, diffs };
+}
+
+function same<T>(one: readonly T[], other: readonly T[]): boolean {
+  return one.length === other.length && one.every((value, at) => value === other[at]);
+}
+
+type Told = Pick<Step, "kind" | "title" | "state" | "diffs">;
+
+function ofCall(call: ToolCall, permission: Permission | null): Told {
+  const diffs = call.content.filter((item) => item.type === "diff");
+  return {
+    kind: call.kind,
+    title: call.title.trim() || call.name || call.kind,
+    state: stateOfCall(call, permission),
+    diffs,
+  };
+}
+
+function stateOfCall(call: ToolCall, permission: Permission | null): StepState {
+  const answer = permission ? answerOf(permission) : null;
+  if (call.status === "completed") return "done";
+  if (answer === "denied") return "denied";
+  if (call.status === "failed") return "failed";
+  if (answer === "withdrawn") return "cancelled";
+  // An agent that was cut never says how its call ended.
+  if (call.ended_time !== null) return "cancelled";
+  return call.status === "pending" ? "waiting" : "running";
+}
+
+function ofFile(file: FileCall): Told {
+  const title = `${file.operation === "read" ? "Read" : "Write"} ${file.path}`;
+  const state =
+    ({ pending: "waiting", done: "done", failed: "failed", denied: "denied" } as const)[file.status] ?? "cancelled";
+  return {
+    kind: file.operation === "read" ? "read" : "edit",
+    title,
+    state,
+    diffs: file.diff && file.operation === "write" ? [file.diff] : [],
+  };
+}
+
+function ofTerminal(terminal: Terminal): Told {
+  return { kind: "execute", title: commandLine(terminal), state: stateOfTerminal(terminal), diffs: [] };
+}
+
+function stateOfTerminal({ status, exit_code }: Terminal): StepState {
+  switch (status) {
+    case "pending":
+      return "waiting";
+    case "running":
+      return "running";
+    case "exited":
+      return exit_code === 0 ? "done" : "failed";
+    case "released":
+      return exit_code === null || exit_code === 0 ? "done" : "failed";
+    case "failed":
+    case "denied":
+      return status;
+    default:
+      return "cancelled";
+  }
+}
+
+/** All steps below these, and these. */
+export function flat(steps: Iterable<Step>): Step[] {
+  return [...steps].flatMap((step) => [step, ...flat(step.children)]);
+}

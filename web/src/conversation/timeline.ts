@@ -1,0 +1,114 @@
+// The rows of a session in the order they happened, run by run. Pure; what did not change since the last time is the
+// same object, so that only what changed is drawn anew.
+
+import type { Message, Permission, Question, Row, Rows, Run } from "../protocol";
+import { grouped } from "./groups";
+import { flat, stepsOf, type Step, type StepRow } from "./steps";
+
+export type Entry =
+  | { readonly kind: "message"; readonly message: Message; readonly seconds: number | null }
+  | { readonly kind: "step"; readonly step: Step }
+  | { readonly kind: "group"; readonly steps: readonly Step[] }
+  | { readonly kind: "permission"; readonly permission: Permission }
+  | { readonly kind: "question"; readonly question: Question };
+
+/** A run and what happened in it; what happened before the first run has none. */
+export interface Segment {
+  readonly run: Run | null;
+  readonly entries: readonly Entry[];
+  /** It ended, and nothing came of it: no word, no step. */
+  readonly silent: boolean;
+  readonly rows: readonly Placed[];
+  readonly steps: ReadonlyMap<string, Step>;
+}
+
+type Placed = Exclude<Row, { table: "plans" | "runs" }>;
+
+export function segmentsOf(rows: Rows, before: readonly Segment[] = []): readonly Segment[] {
+  const placed: Placed[] = [
+    ...rows.messages,
+    ...rows.tool_calls,
+    ...rows.permissions,
+    ...rows.file_calls,
+    ...rows.terminals,
+    ...rows.questions,
+  ].sort((a, b) => a.place - b.place);
+  const known = new Map(before.map((segment) => [segment.run?.id ?? "", segment]));
+  const segments: Segment[] = [];
+  const starts: (Run | null)[] = [null, ...rows.runs];
+  let from = 0;
+  starts.forEach((run, index) => {
+    const next = starts[index + 1];
+    let to = from;
+    while (to < placed.length && (!next || (placed[to] as Placed).place < next.place)) to++;
+    if (run !== null || to > from) segments.push(segmentOf(run, placed, from, to, known.get(run?.id ?? "")));
+    from = to;
+  });
+  return segments;
+}
+
+function segmentOf(
+  run: Run | null,
+  placed: readonly Placed[],
+  from: number,
+  to: number,
+  known: Segment | undefined,
+): Segment {
+  if (
+    known &&
+    known.run === run &&
+    known.rows.length === to - from &&
+    known.rows.every((row, at) => row === placed[from + at])
+  ) {
+    return known;
+  }
+  const rows = placed.slice(from, to);
+  const going = run?.status === "running";
+  const steps = stepsOf(rows.filter(isStepRow), known?.steps ?? new Map());
+  const entries: Entry[] = [];
+  let inRow: Step[] = [];
+  const close = (last: boolean) => {
+    for (const part of grouped(inRow, last && going)) {
+      entries.push("key" in part ? { kind: "step", step: part } : { kind: "group", steps: part });
+    }
+    inRow = [];
+  };
+  rows.forEach((row, at) => {
+    const step = steps.top.get(row.id);
+    if (step) {
+      inRow.push(step);
+      return;
+    }
+    const entry = entryOf(row, rows[at + 1], steps.taken, going);
+    if (!entry) return;
+    close(false);
+    entries.push(entry);
+  });
+  close(true);
+  const heard = rows.some((row) => row.table !== "messages" || row.kind !== "user");
+  return {
+    run,
+    entries,
+    silent: run?.status === "success" && !heard,
+    rows,
+    steps: new Map(flat(steps.top.values()).map((step) => [step.key, step])),
+  };
+}
+
+function isStepRow(row: Placed): row is StepRow {
+  return row.table !== "messages" && row.table !== "questions";
+}
+
+function entryOf(row: Placed, next: Placed | undefined, taken: ReadonlySet<Permission>, going: boolean): Entry | null {
+  switch (row.table) {
+    case "messages":
+      if (row.text === "" && row.blocks.length === 0 && !(going && next === undefined)) return null;
+      return { kind: "message", message: row, seconds: next ? Math.max(0, next.time - row.time) : null };
+    case "permissions":
+      return taken.has(row) ? null : { kind: "permission", permission: row };
+    case "questions":
+      return { kind: "question", question: row };
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,153 @@
+// The list of a conversation: draws what is in view, follows its end until the reader goes up, keeps their place.
+
+import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type RefObject } from "react";
+
+import { guess } from "./heights";
+import type { Item } from "./items";
+import { keepPosition, readPosition } from "./position";
+import { useSame } from "./useSame";
+
+/** A reader who comes down to within this of the end is at the end. */
+const NEAR_END = 48;
+/** Nearer than this to the top, older rows are asked for. */
+const NEAR_TOP = 600;
+
+type List = Virtualizer<HTMLDivElement, Element>;
+
+export interface Tail {
+  readonly place: RefObject<HTMLDivElement | null>;
+  readonly list: List;
+  /** Items that came while the reader was elsewhere; null while the end is followed. */
+  readonly unseen: number | null;
+  readonly toEnd: () => void;
+  /** Leaves the end, for something is opened or closed, or gone to; `key` is what should be in view then. */
+  readonly hold: (key?: string) => void;
+}
+
+interface Given {
+  sessionId: string;
+  items: readonly Item[];
+  more: boolean;
+  onHistory: () => Promise<unknown>;
+}
+
+export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
+  const place = useRef<HTMLDivElement>(null);
+  /** The last item when the reader left the end; null while it is followed. */
+  const [left, setLeft] = useState<string | null>(null);
+  const lastTop = useRef(0);
+  const asking = useRef(false);
+  const list = useVirtualizer<HTMLDivElement, Element>({
+    count: items.length,
+    getScrollElement: () => place.current,
+    getItemKey: useCallback((at: number) => items[at]?.key ?? at, [items]),
+    estimateSize: (at) => {
+      const item = items[at];
+      return item ? guess(item) : 28;
+    },
+    overscan: 6,
+    paddingStart: 16,
+    paddingEnd: 24,
+    // Keeps what is read in its place when older rows come in before it. The end is followed here, not there.
+    anchorTo: "end",
+    scrollEndThreshold: -1,
+    useFlushSync: false,
+  });
+
+  const last = items.at(-1)?.key ?? null;
+  const kept = useOpening(sessionId, items, list);
+  useLayoutEffect(() => {
+    const element = place.current;
+    if (element && left === null && !kept.current) element.scrollTop = element.scrollHeight;
+  });
+  useOwnPrompt(items, () => setLeft(null));
+
+  const scrolled = useSame(() => {
+    const element = place.current;
+    if (!element) return;
+    const { scrollTop } = element;
+    const wentUp = scrollTop < lastTop.current - 1;
+    const wentDown = scrollTop > lastTop.current;
+    lastTop.current = scrollTop;
+    // What grows below the view moves nothing; what shrinks above it leaves the reader at the end.
+    if (distance(element) < 2 || (wentDown && distance(element) < NEAR_END)) setLeft(null);
+    else if (wentUp || kept.current) setLeft((before) => before ?? last);
+    kept.current = false;
+    if (!more || scrollTop >= NEAR_TOP || asking.current) return;
+    asking.current = true;
+    void onHistory().finally(() => {
+      asking.current = false;
+    });
+  });
+  const rested = useSame(() => {
+    const element = place.current;
+    const top = element && left !== null ? list.getVirtualItemForOffset(element.scrollTop) : undefined;
+    keepPosition(sessionId, element && top ? { key: String(top.key), offset: element.scrollTop - top.start } : null);
+  });
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    element.addEventListener("scroll", scrolled, { passive: true });
+    element.addEventListener("scrollend", rested, { passive: true });
+    return () => {
+      element.removeEventListener("scroll", scrolled);
+      element.removeEventListener("scrollend", rested);
+    };
+  }, [scrolled, rested]);
+
+  const hold = useSame((key?: string) => {
+    setLeft((before) => before ?? last);
+    // Once it is drawn and measured: where the end is in view, it is followed again.
+    afterFrames(3, () => {
+      if (place.current && key !== undefined) reveal(place.current, key);
+      if (place.current && distance(place.current) < 2) setLeft(null);
+    });
+  });
+  const toEnd = useCallback(() => setLeft(null), []);
+  const seen = left === null ? -1 : items.findIndex((item) => item.key === left);
+  const unseen = left === null ? null : seen < 0 ? 0 : items.length - 1 - seen;
+  return { place, list, unseen, toEnd, hold };
+}
+
+function distance(element: HTMLElement): number {
+  return element.scrollHeight - element.scrollTop - element.clientHeight;
+}
+
+/** Scrolls as far as is needed to see all of an item, but never past its top. */
+function reveal(view: HTMLElement, key: string): void {
+  const item = view.querySelector(`[data-key="${CSS.escape(key)}"]`)?.getBoundingClientRect();
+  const { top, bottom } = view.getBoundingClientRect();
+  if (item && item.bottom > bottom) view.scrollTop += Math.min(item.bottom - bottom, item.top - top);
+}
+
+function afterFrames(count: number, deed: () => void): void {
+  requestAnimationFrame(() => (count > 1 ? afterFrames(count - 1, deed) : deed()));
+}
+
+/** Opens where the reader was. True until that has been scrolled to; false when the end is where it opens. */
+function useOpening(sessionId: string, items: readonly Item[], list: List): RefObject<boolean> {
+  const opened = useRef(false);
+  const kept = useRef(false);
+  useLayoutEffect(() => {
+    if (opened.current || items.length === 0) return;
+    opened.current = true;
+    const position = readPosition(sessionId);
+    const at = position ? items.findIndex((item) => item.key === position.key) : -1;
+    const start = at < 0 ? undefined : list.getOffsetForIndex(at, "start");
+    if (!position || !start) return;
+    kept.current = true;
+    list.scrollToOffset(start[0] + position.offset);
+  }, [sessionId, items, list]);
+  return kept;
+}
+
+/** Who sends something wants to see what comes of it. */
+function useOwnPrompt(items: readonly Item[], sent: () => void): void {
+  const newest = items.findLast((item) => item.kind === "user")?.key ?? null;
+  const known = useRef(newest);
+  useLayoutEffect(() => {
+    if (newest !== known.current && known.current !== null && items.length > 0) sent();
+    known.current = newest;
+  });
+}

@@ -1,0 +1,89 @@
+// Times, figures and states of a conversation, as people say them. Pure.
+
+import type { Run, Usage } from "../protocol";
+import type { StepState } from "./steps";
+
+/** `0.1 s`, `14 s`, `3 min 20 s`, `2 h 5 min` */
+export function duration(seconds: number): string {
+  if (seconds < 10) return `${Math.max(0, seconds).toFixed(Number.isInteger(seconds) ? 0 : 1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** `950`, `12.4 k`, `1.2 M` */
+export function figure(count: number): string {
+  if (count < 1000) return String(count);
+  if (count < 1_000_000) return `${(count / 1000).toFixed(count < 100_000 ? 1 : 0)} k`;
+  return `${(count / 1_000_000).toFixed(1)} M`;
+}
+
+export function money(amount: number, currency: string): string {
+  const digits = amount !== 0 && amount < 0.01 ? 4 : 2;
+  return moneyFormat(currency, digits)?.format(amount) ?? `${amount.toFixed(digits)} ${currency}`;
+}
+
+const formats = new Map<string, Intl.NumberFormat | null>();
+
+/** Made once, for it is slow to make. Null for an agent's own word, which is no currency's code. */
+function moneyFormat(currency: string, digits: number): Intl.NumberFormat | null {
+  const key = `${currency} ${digits}`;
+  let format = formats.get(key);
+  if (format === undefined) {
+    try {
+      format = new Intl.NumberFormat(undefined, {
+        style: "currency",
+        currency,
+        minimumFractionDigits: digits,
+        maximumFractionDigits: digits,
+      });
+    } catch {
+      format = null;
+    }
+    formats.set(key, format);
+  }
+  return format;
+}
+
+/** Tokens and cost of a run or a session, in words; what was not reported is said to be so. */
+export function usageWords(usage: Usage | null): { tokens: string; cost: string } {
+  const total = usage?.total_tokens ?? sum(usage?.input_tokens ?? null, usage?.output_tokens ?? null);
+  const cost = usage?.cost ?? null;
+  return {
+    tokens: total === null ? "tokens not reported" : `${figure(total)} tokens`,
+    cost: cost === null ? "cost not reported" : money(cost.amount, cost.currency),
+  };
+}
+
+function sum(one: number | null, other: number | null): number | null {
+  return one === null && other === null ? null : (one ?? 0) + (other ?? 0);
+}
+
+export const STATE_WORDS: Readonly<Record<StepState, string>> = {
+  waiting: "waiting",
+  running: "running",
+  done: "done",
+  failed: "failed",
+  denied: "denied",
+  cancelled: "cancelled",
+};
+
+const STOPS: Readonly<Record<string, string>> = {
+  max_tokens: "The model reached the most it may write in one answer.",
+  max_turn_requests: "The agent reached the most requests it may make in one run.",
+  refusal: "The model refused to go on.",
+  silent: "The agent ended without an answer. The model may be unknown to it, or it is not logged in.",
+};
+
+/** How a run ended, where that is worth a word. */
+export function endWords(run: Run, silent: boolean): { text: string; bad: boolean } | null {
+  const why = run.reason ?? "";
+  if (run.status === "cancelled") return { text: why ? `Stopped: ${why}` : "Stopped", bad: false };
+  if (run.status === "interrupted")
+    return { text: `Interrupted: ${why || "the agent, or what ran it, ended in the middle of it"}`, bad: true };
+  // A run that the model cut short is told by why it did, whether it counts as failed or not.
+  const stop = STOPS[run.stop_reason ?? ""] ?? STOPS[why] ?? (silent ? STOPS["silent"] : undefined);
+  if (stop) return { text: stop, bad: true };
+  return run.status === "error" ? { text: why ? `The run failed: ${why}` : "The run failed", bad: true } : null;
+}

@@ -1,0 +1,160 @@
+// The conversation and its parts on made data: `npm run dev`, then /src/dev/. `?dark`, `?stream`, `?long`, `?hostile`.
+
+import { useEffect, useState } from "react";
+import { createRoot } from "react-dom/client";
+
+import { Composer } from "../composer";
+import { Conversation, type Bridge } from "../conversation";
+import { PlanStrip, SidePanel, usePanel } from "../panel";
+import type { Live, ResultOf, State } from "../protocol";
+import type { ControlType } from "../socket/control";
+import { example } from "./example";
+import { hostile } from "./hostile";
+import { LIVE, Made, NO_USAGE, SESSION, STATE } from "./made";
+import "../styles/tokens.css";
+import "../styles/base.css";
+import "./harness.css";
+
+const asked = new URLSearchParams(location.search);
+if (asked.has("dark")) document.documentElement.dataset["theme"] = "dark";
+if (asked.has("light")) document.documentElement.dataset["theme"] = "light";
+
+const ANSWERS: Partial<{ [T in ControlType]: ResultOf[T] }> = {
+  "policy.preview": { rules: ["allow execute rm -rf build (in /home/ada/api)"], problem: "" },
+  "permission.answer": { accepted: true },
+  "question.answer": { accepted: true },
+  "files.list": { cwd: "/home/ada/api", paths: ["src/parse.py", "src/lex.py", "tests/test_parse.py"], complete: true },
+  "files.read": {
+    path: "src/parse.py",
+    text: "import re\n\n\ndef parse(text):\n    return text.split()\n",
+    line: 1,
+    lines: 5,
+    truncated: false,
+  },
+};
+
+const bridge: Bridge = {
+  control: (type) => {
+    const answer = ANSWERS[type];
+    return answer ? Promise.resolve(answer) : Promise.reject(new Error(`The harness does not do ${type}`));
+  },
+  subscribe: () => () => {},
+};
+
+const STATE_SHOWN: State = {
+  ...STATE,
+  commands: [
+    { name: "compact", description: "Make the context shorter", hint: null },
+    { name: "review", description: "Review the changes", hint: "what to look at" },
+  ],
+  usage: { ...NO_USAGE, context_used: 43_000, context_size: 100_000, cost: { amount: 0.21, currency: "USD" } },
+};
+
+/** `?problem`, `?queue`, `?idle` */
+function live(): Live {
+  return {
+    ...LIVE,
+    status: asked.has("idle") ? "idle" : "running",
+    queue: asked.has("queue")
+      ? [
+          { id: "1", text: "Then write the release notes", attachments: [], time: 0 },
+          { id: "2", text: "And send them", attachments: ["notes.md"], time: 0 },
+        ]
+      : [],
+    ...(asked.has("problem") && {
+      connection: "error" as const,
+      status: "error" as const,
+      reason: "exited with 1",
+      problem: {
+        kind: "AgentNotFound",
+        category: "start",
+        message: "claude-agent-acp was not found.",
+        guidance: "Install it, then restart the session.",
+        stderr: "sh: claude-agent-acp: not found",
+        actions: ["restart", "settings"],
+        install: "npm install -g claude-agent-acp",
+      },
+    }),
+  };
+}
+
+function long(): Made {
+  const made = new Made();
+  for (let run = 0; run < 400; run++) {
+    const row = made.run();
+    made.message("user", `Question ${run}: what is in file ${run}?`);
+    for (let call = 0; call < 12; call++)
+      made.call(call % 5 === 4 ? "edit" : "read", `Read src/file_${run}_${call}.py`);
+    made.message("assistant", `Answer ${run}. `.repeat(40) + "\n\n```py\nx = 1\n```\n\nAnd so on.");
+    made.put({ ...row, status: "success", ended_time: row.time + 20 });
+  }
+  return made;
+}
+
+function useRows() {
+  const [made] = useState(() =>
+    asked.has("long") ? long() : asked.has("stream") ? new Made() : asked.has("hostile") ? hostile() : example(),
+  );
+  const [rows, setRows] = useState(made.rows);
+  useEffect(() => {
+    if (!asked.has("stream")) return;
+    made.run();
+    made.message("user", "Write something long.");
+    let message = made.message("assistant", "", { ended: false });
+    let text = "";
+    let count = 0;
+    const line = "Some words of **the answer**, with `code` and a [link](https://example.com). ";
+    const frame = () => {
+      for (let chunk = 0; chunk < 33; chunk++, count++) {
+        text +=
+          count % 97 === 96
+            ? "\n\n```python\nfor i in range(10):\n    print(i)\n```\n\n"
+            : count % 23 === 22
+              ? "\n\n"
+              : line.slice((count * 7) % line.length, ((count * 7) % line.length) + 7);
+      }
+      message = made.put({ ...message, text });
+      setRows(made.rows);
+      if (count < Number(asked.get("stream") || 20000)) requestAnimationFrame(frame);
+      else document.title = "done";
+    };
+    requestAnimationFrame(frame);
+  }, [made]);
+  return rows;
+}
+
+function Harness() {
+  const rows = useRows();
+  const panel = usePanel(SESSION.id);
+  const shared = { bridge, session: SESSION, rows, live: live(), state: STATE_SHOWN };
+  if (asked.has("panel")) {
+    return (
+      <main className="harness">
+        <h1 className="unseen">Harness</h1>
+        <SidePanel {...shared} panel={panel} whole />
+      </main>
+    );
+  }
+  return (
+    <main className="harness">
+      <h1 className="unseen">Harness</h1>
+      <div className="harness-talk">
+        <Conversation
+          {...shared}
+          more={false}
+          onHistory={() => Promise.resolve()}
+          anchor={location.hash.slice(1) || undefined}
+          onOpenFile={panel.openFile}
+          onShowChanges={panel.showChanges}
+          onAction={(action) => console.info("action", action)}
+        />
+        <PlanStrip plans={rows.plans} />
+        <Composer {...shared} />
+      </div>
+      {innerWidth > 720 && <SidePanel {...shared} panel={panel} />}
+    </main>
+  );
+}
+
+const root = document.getElementById("root");
+if (root) createRoot(root).render(<Harness />);

@@ -1,0 +1,3 @@
+export { changesOf, total, type FileChanges } from "./changes";
+export { CountsView, DiffView } from "./DiffView";
+export { LayoutSwitch, useDiffLayout } from "./LayoutSwitch";

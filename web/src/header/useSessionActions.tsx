@@ -1,0 +1,130 @@
+// What can be done with a session, in the order of its menu; what the agent cannot do is left out.
+
+import { useState } from "react";
+import type { ReactNode } from "react";
+
+import type { Abilities, Exported, Live, SessionItem } from "../protocol";
+import { useAttempt, useNotify } from "../notice/notices";
+import { navigate } from "../route";
+import { useAsk } from "../store/client";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import type { MenuItem } from "../ui/Menu";
+import { titleOf } from "../ui/words";
+
+type Told = Pick<Live, "connection" | "continuable"> & { abilities: Pick<Abilities, "fork" | "load" | "resume"> };
+export type Doable = "continue" | "restart" | "reload" | "fork" | "export" | "jsonl" | "frames" | "close" | "delete";
+
+/** Pure, so that menu, palette and banner agree. */
+export function doable({ connection, continuable, abilities }: Told): readonly Doable[] {
+  const open = connection === "connected" || connection === "starting";
+  const failed = connection === "disconnected" || connection === "error";
+  const dead = connection === "none" || failed;
+  const can: Record<Doable, boolean> = {
+    continue: dead && continuable,
+    restart: open || failed,
+    reload: (open && (abilities.load || abilities.resume)) || (failed && continuable),
+    fork: open && abilities.fork,
+    export: true,
+    jsonl: true,
+    frames: true,
+    close: open,
+    delete: connection !== "elsewhere",
+  };
+  return (Object.keys(can) as Doable[]).filter((name) => can[name]);
+}
+
+const LABELS: Record<Doable, [label: string, description?: string]> = {
+  continue: ["Continue", "Starts the agent, which takes the conversation up again"],
+  restart: ["Restart", "A new agent, which remembers nothing of this"],
+  reload: ["Restart and reload", "A new agent, which takes the conversation up again"],
+  fork: ["Fork", "A second session that goes on from here"],
+  export: ["Export as Markdown"],
+  jsonl: ["Export as JSON lines", "Every frame as it went over the wire"],
+  frames: ["Diagnostics", "Frames as they go over the wire"],
+  close: ["Close", "Ends the agent; the conversation is kept"],
+  delete: ["Delete…"],
+};
+
+export interface SessionActions {
+  items: readonly MenuItem[];
+  /** Does it by its name; nothing where it cannot be done now. */
+  run: (name: Doable) => void;
+  /** To be put into the view: the question before something is deleted. */
+  dialog: ReactNode;
+}
+
+export function useSessionActions(session: SessionItem, live: Live): SessionActions {
+  const ask = useAsk();
+  const attempt = useAttempt();
+  const notify = useNotify();
+  const [deleting, setDeleting] = useState(false);
+  const target = { session_id: session.id };
+
+  const deeds: Record<Doable, () => Promise<void> | void> = {
+    continue: () => open(ask("session.resume", target), "The session was not continued"),
+    restart: () => open(ask("session.restart", target), "The agent was not restarted"),
+    reload: () => open(ask("session.restart", { ...target, reload: true }), "The agent was not restarted"),
+    fork: () => open(ask("session.fork", target), "The session was not forked"),
+    export: () => save(ask("session.export", { ...target, format: "markdown" })),
+    jsonl: () => save(ask("session.export", { ...target, format: "jsonl" })),
+    frames: () => navigate({ view: "settings", tab: "diagnostics", session: session.id }),
+    close: async () => {
+      const done = await attempt(ask("session.close", target), "The session was not closed");
+      if (done !== null) notify({ tone: "good", text: "Closed. The conversation is kept." });
+    },
+    delete: () => setDeleting(true),
+  };
+  const open = async (opened: Promise<{ session_id: string }>, what: string) => {
+    const done = await attempt(opened, what);
+    if (done !== null && done.session_id !== session.id) navigate({ view: "session", id: done.session_id });
+  };
+  const save = async (exported: Promise<Exported>) => {
+    const file = await attempt(exported, "The session was not exported");
+    if (file !== null) download(file);
+  };
+  const forget = async () => {
+    setDeleting(false);
+    const done = await attempt(ask("session.delete", target), "The session was not deleted");
+    if (done === null) return;
+    notify({ tone: "good", text: `Deleted “${titleOf(session)}”.` });
+    navigate({ view: "home" }, "replace");
+  };
+
+  const names = doable(live);
+  return {
+    items: names.map((name) => ({
+      id: name,
+      label: LABELS[name][0],
+      description: LABELS[name][1] ?? null,
+      danger: name === "delete",
+      act: () => void deeds[name](),
+    })),
+    run: (name) => {
+      if (names.includes(name)) void deeds[name]();
+    },
+    dialog: deleting && (
+      <Dialog title="Delete this session?" onClose={() => setDeleting(false)}>
+        <p>
+          “{titleOf(session)}” and all that was said in it will be gone from Dragoman for good. Files that the agent changed stay as
+          they are.
+        </p>
+        <div className="buttons">
+          <Button look="danger" onClick={() => void forget()}>
+            Delete for good
+          </Button>
+          <Button onClick={() => setDeleting(false)}>Keep it</Button>
+        </div>
+      </Dialog>
+    ),
+  };
+}
+
+function download(file: Exported): void {
+  const url = URL.createObjectURL(new Blob([file.text], { type: file.mime_type }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = file.file_name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}

@@ -1,0 +1,67 @@
+import { memo, useEffect, useState } from "react";
+
+import { CopyButton } from "./CopyButton";
+import type { Stretch } from "./highlight";
+
+/** Longer code stays in one colour: each coloured word is a node of the page. */
+const COLOURED = 12_000;
+const COLOURED_STRETCHES = 900;
+/** More is shown when it is asked for; while it is still being written, the end of it is shown. */
+const SHOWN = 60_000;
+
+interface Props {
+  code: string;
+  language: string;
+  /** False while its closing fence has not come: it is not coloured until then, and keeps its place when it is. */
+  closed: boolean;
+}
+
+export const CodeBlock = memo(function CodeBlock({ code, language, closed }: Props) {
+  const [all, setAll] = useState(false);
+  const stretches = useColours(code, language, closed);
+  const shown = all || code.length <= SHOWN ? code : closed ? code.slice(0, SHOWN) : code.slice(-SHOWN);
+  return (
+    <figure className="code">
+      <figcaption>
+        <span>{language || "text"}</span>
+        <CopyButton text={() => code} name="Copy this code" />
+      </figcaption>
+      {/* Focusable, so that the keyboard can scroll it. */}
+      <pre tabIndex={0} aria-label={language ? `${language} code` : "code"}>
+        <code>{stretches ? stretches.map(coloured) : shown}</code>
+      </pre>
+      {shown.length < code.length && closed && (
+        <button type="button" className="small-button" onClick={() => setAll(true)}>
+          Show all of it
+        </button>
+      )}
+    </figure>
+  );
+});
+
+function coloured({ text, name }: Stretch, index: number) {
+  return name === null ? (
+    text
+  ) : (
+    <span key={index} className={name}>
+      {text}
+    </span>
+  );
+}
+
+export function useColours(code: string, language: string, wanted: boolean): readonly Stretch[] | null {
+  const [done, setDone] = useState<{ code: string; stretches: readonly Stretch[] | null } | null>(null);
+  const use = wanted && language !== "" && code.length <= COLOURED;
+  useEffect(() => {
+    if (!use) return;
+    let current = true;
+    void import("./highlight").then(({ highlight }) => {
+      const stretches = current ? highlight(code, language) : null;
+      if (stretches && stretches.length <= COLOURED_STRETCHES) setDone({ code, stretches });
+    });
+    return () => {
+      current = false;
+    };
+  }, [code, language, use]);
+  return use && done?.code === code ? done.stretches : null;
+}

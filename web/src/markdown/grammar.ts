@@ -1,0 +1,58 @@
+// The Markdown that is understood here: GitHub's, and math between dollars or TeX's own brackets.
+
+import { Lexer, Marked, type TokenizerExtension, type Token, type Tokens } from "marked";
+
+export interface MathToken extends Tokens.Generic {
+  type: "math";
+  raw: string;
+  tex: string;
+  display: boolean;
+}
+
+/** A dollar is math only where no space stands inside of it and no digit follows: `$5 and $6` are prices. */
+const INLINE_DOLLARS = /^\$(?![\s$])((?:\\.|[^\\$\n])*?[^\s\\$])\$(?!\d)/;
+const INLINE_BRACKETS = /^\\\(([\s\S]+?)\\\)/;
+const BLOCK_DOLLARS = /^ {0,3}\$\$\s*\n?([\s\S]+?)\n?\s*\$\$[ \t]*(?:\n+|$)/;
+const BLOCK_BRACKETS = /^ {0,3}\\\[\s*\n?([\s\S]+?)\n?\s*\\\][ \t]*(?:\n+|$)/;
+
+function matched(found: RegExpExecArray | null, display: boolean): MathToken | undefined {
+  if (!found) return undefined;
+  return { type: "math", raw: found[0], tex: (found[1] ?? "").trim(), display };
+}
+
+const inlineMath: TokenizerExtension = {
+  name: "math",
+  level: "inline",
+  start: (source) => {
+    const at = source.search(/\$|\\\(/);
+    return at < 0 ? undefined : at;
+  },
+  tokenizer: (source) => matched(INLINE_DOLLARS.exec(source) ?? INLINE_BRACKETS.exec(source), false),
+};
+
+const blockMath: TokenizerExtension = {
+  name: "math_block",
+  level: "block",
+  start: (source) => {
+    const at = source.search(/(?:^|\n) {0,3}(?:\$\$|\\\[)/);
+    return at < 0 ? undefined : at;
+  },
+  tokenizer: (source) => matched(BLOCK_DOLLARS.exec(source) ?? BLOCK_BRACKETS.exec(source), true),
+};
+
+const marked = new Marked({ gfm: true, breaks: false, async: false }, { extensions: [inlineMath, blockMath] });
+
+/** Line ends as the lexer wants them, so that the lengths of its tokens add up to the length of the text. */
+export function normal(text: string): string {
+  return text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
+}
+
+/** The blocks of a text, without a look at what is in their lines. */
+export function blocksOf(text: string): Token[] {
+  return new Lexer(marked.defaults).blockTokens(text);
+}
+
+/** The blocks of a text with all that is in them. */
+export function parse(text: string): Token[] {
+  return new Lexer(marked.defaults).lex(normal(text));
+}

@@ -1,0 +1,29 @@
+// Colours for code. Loaded when the first closed block of code is drawn.
+
+import { common, createLowlight } from "lowlight";
+
+const lowlight = createLowlight(common);
+
+/** Some text in one colour; `name` is the class of it, without one it has the text's own. */
+export interface Stretch {
+  readonly text: string;
+  readonly name: string | null;
+}
+
+type Tree = ReturnType<typeof lowlight.highlight>;
+type Node = Tree["children"][number];
+
+export function highlight(code: string, language: string): readonly Stretch[] | null {
+  if (!lowlight.registered(language)) return null;
+  const stretches: Stretch[] = [];
+  for (const node of lowlight.highlight(language, code).children) gather(node, null, stretches);
+  return stretches;
+}
+
+function gather(node: Node, name: string | null, into: Stretch[]): void {
+  if (node.type === "text") into.push({ text: node.value, name });
+  if (node.type !== "element") return;
+  const classes = node.properties.className;
+  const own = Array.isArray(classes) && typeof classes[0] === "string" ? classes[0] : name;
+  for (const child of node.children) gather(child, own, into);
+}

@@ -1,0 +1,67 @@
+import { useEffect, useState } from "react";
+
+import { useClient, useLink } from "../store/client";
+import { Button } from "../ui/Button";
+import { CopyLine } from "../ui/CopyLine";
+
+const SOON = 1_500; // ms: a page that was reloaded, or a server that restarts, need not worry anyone
+
+/** Says that the server is not there and what is shown is old; nothing while all is well. */
+export function ConnectionBanner() {
+  const { socket } = useClient();
+  const link = useLink();
+  const now = useNow(link.kind === "lost");
+  switch (link.kind) {
+    case "open":
+      return null;
+    case "connecting":
+      return null;
+    case "lost": {
+      if (now - link.since < SOON) return null;
+      const wait = Math.max(0, Math.ceil((link.retryAt - now) / 1000));
+      const since = new Date(link.since).toLocaleTimeString(undefined, { timeStyle: "short" });
+      return (
+        <div className="banner" role="status">
+          <p>
+            <strong>The server is out of reach.</strong> What you see is from {since}; nothing is lost.{" "}
+            <span aria-hidden="true">{wait > 0 ? `Next try in ${wait} s.` : "Trying…"}</span>
+          </p>
+          <Button onClick={socket.connect}>Try now</Button>
+        </div>
+      );
+    }
+    case "signed_out":
+      return (
+        <div className="banner" role="alert">
+          <p>
+            <strong>This browser is not signed in.</strong> Open the link that `dragoman serve` printed, or make a new one:
+          </p>
+          <CopyLine text="dragoman token link" />
+          <Button onClick={socket.connect}>Try again</Button>
+        </div>
+      );
+    case "outdated":
+      return (
+        <div className="banner" role="alert">
+          <p>
+            <strong>The server was updated to {link.version}.</strong> This page is older and must be loaded anew.
+          </p>
+          <Button look="primary" onClick={() => location.reload()}>
+            Reload
+          </Button>
+        </div>
+      );
+  }
+}
+
+/** The time in ms, once a second while it is needed. */
+function useNow(ticking: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!ticking) return;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, [ticking]);
+  return now;
+}

@@ -1,0 +1,57 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+import type { ReactNode } from "react";
+
+import { Button, IconButton } from "../ui/Button";
+import { NotifyContext, added } from "./notices";
+import type { NewNotice, Notice } from "./notices";
+import "./notice.css";
+
+const GOOD_FOR = 5_000; // ms; what went wrong stays until it was read and put away
+
+export function Notices({ children }: { children: ReactNode }) {
+  const [notices, setNotices] = useState<readonly Notice[]>([]);
+  const last = useRef(0);
+  const notify = useCallback((notice: NewNotice) => {
+    const id = ++last.current;
+    setNotices((known) => added(known, id, notice));
+  }, []);
+  const drop = useCallback((id: number) => setNotices((known) => known.filter((notice) => notice.id !== id)), []);
+  return (
+    <NotifyContext value={notify}>
+      {children}
+      <div className="notices" role="region" aria-label="Notices">
+        {notices.map((notice) => (
+          <Shown key={notice.id} notice={notice} onDrop={drop} />
+        ))}
+      </div>
+    </NotifyContext>
+  );
+}
+
+function Shown({ notice, onDrop }: { notice: Notice; onDrop: (id: number) => void }) {
+  useEffect(() => {
+    if (notice.tone === "bad") return;
+    const timer = setTimeout(() => onDrop(notice.id), GOOD_FOR);
+    return () => clearTimeout(timer);
+  }, [notice, onDrop]);
+  const { action } = notice;
+  return (
+    <div className={`notice ${notice.tone}`} role={notice.tone === "bad" ? "alert" : "status"}>
+      <div>
+        <p>{notice.text}</p>
+        {notice.guidance !== "" && <p className="hint">{notice.guidance}</p>}
+        {action !== null && (
+          <Button
+            onClick={() => {
+              onDrop(notice.id);
+              action.act();
+            }}
+          >
+            {action.label}
+          </Button>
+        )}
+      </div>
+      <IconButton icon="close" label="Put away" onClick={() => onDrop(notice.id)} />
+    </div>
+  );
+}

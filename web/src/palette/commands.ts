@@ -1,0 +1,27 @@
+// What the palette offers for the words that were typed.
+
+export interface PaletteItem {
+  readonly id: string;
+  readonly label: string;
+  readonly detail: string;
+  readonly act: () => void;
+}
+
+const SHOWN = 40;
+
+/** Each word must be somewhere in an item; those whose label begins with the text, or has it, come first. */
+export function fitting(items: readonly PaletteItem[], text: string): readonly PaletteItem[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return items.slice(0, SHOWN);
+  const whole = words.join(" ");
+  const rank = (item: PaletteItem) => {
+    const label = item.label.toLowerCase();
+    return label.startsWith(whole) ? 0 : label.includes(whole) ? 1 : 2;
+  };
+  return items
+    .filter((item) => words.every((word) => `${item.label} ${item.detail}`.toLowerCase().includes(word)))
+    .map((item, at) => ({ item, at }))
+    .toSorted((a, b) => rank(a.item) - rank(b.item) || a.at - b.at)
+    .slice(0, SHOWN)
+    .map(({ item }) => item);
+}

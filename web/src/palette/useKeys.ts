@@ -1,0 +1,25 @@
+import { useEffect, useRef } from "react";
+
+import { isTyping } from "../permission";
+
+/** Keys that work wherever one is in the page. Those without Ctrl or ⌘ rest while something is typed. */
+export function useKeys(keys: Readonly<Record<string, () => void>>): void {
+  const current = useRef(keys);
+  current.current = keys;
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const command = event.metaKey || event.ctrlKey;
+      if (event.defaultPrevented || event.altKey || (!command && (isTyping(event.target) || dialogIsOpen()))) return;
+      const act = current.current[command ? `mod+${event.key.toLowerCase()}` : event.key];
+      if (act === undefined) return;
+      event.preventDefault();
+      act();
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}
+
+function dialogIsOpen(): boolean {
+  return document.querySelector("dialog[open]") !== null;
+}

@@ -1,0 +1,31 @@
+import { useKnown } from "../store/client";
+import { SETTINGS_TABS, navigate } from "../route";
+import { byReadiness } from "../start/agents";
+import { folderOf, titleOf } from "../ui/words";
+import type { PaletteItem } from "./commands";
+
+/** Commands first, then sessions, the latest first. */
+export function usePaletteItems(search: () => void, keys: () => void): readonly PaletteItem[] {
+  const list = useKnown((known) => known.list);
+  const agents = useKnown((known) => known.agents);
+  const waiting = useKnown((known) => known.waiting?.length ?? 0);
+  const commands: PaletteItem[] = [
+    { id: "new", label: "New session", detail: "n", act: () => navigate({ view: "new" }) },
+    { id: "needs", label: "What needs you", detail: `a · ${waiting}`, act: () => navigate({ view: "needs" }) },
+    { id: "search", label: "Search all sessions", detail: "/", act: search },
+    { id: "keys", label: "Keys", detail: "?", act: keys },
+  ];
+  for (const tab of SETTINGS_TABS) {
+    commands.push({ id: `settings ${tab}`, label: `Settings: ${tab}`, detail: "", act: () => navigate({ view: "settings", tab }) });
+  }
+  for (const agent of byReadiness(agents ?? []).filter(({ state }) => state !== "missing")) {
+    commands.push({ id: `agent ${agent.id}`, label: `New session with ${agent.name}`, detail: agent.version ?? "", act: () => navigate({ view: "new", agent: agent.id }) });
+  }
+  const sessions = (list?.sessions ?? []).map((session) => ({
+    id: `session ${session.id}`,
+    label: titleOf(session),
+    detail: `${folderOf(session.cwd)} · ${session.agent}`,
+    act: () => navigate({ view: "session", id: session.id }),
+  }));
+  return [...commands, ...sessions];
+}

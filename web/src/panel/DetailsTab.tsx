@@ -1,0 +1,88 @@
+import { contextUsed } from "../composer/status";
+import { figure, money } from "../conversation/words";
+import { CopyButton } from "../markdown";
+import type { Live, SessionItem, State } from "../protocol";
+import { dateTime } from "../ui/words";
+
+/** The session, its agent, and what was used so far. */
+export function DetailsTab({ session, live, state }: { session: SessionItem; live: Live; state: State }) {
+  const { usage } = state;
+  const used = contextUsed(usage);
+  const abilities = Object.entries(live.abilities)
+    .filter(([, can]) => can === true)
+    .map(([name]) => name.replaceAll("_", " "));
+  return (
+    <div className="details">
+      <h3>Session</h3>
+      <dl>
+        <Fact name="Agent">{session.agent}</Fact>
+        <Fact name="Workspace">{session.cwd}</Fact>
+        <Fact name="Connection">
+          {live.connection}
+          {live.reason && `: ${live.reason}`}
+        </Fact>
+        <Fact name="Began">{dateTime(session.created)}</Fact>
+        <Fact name="Runs">{session.runs}</Fact>
+        <Fact name="Frames">{session.frames}</Fact>
+        {session.imported && <Fact name="Imported">from the agent's own files</Fact>}
+        <Fact name="Id">
+          <code>{session.id}</code> <CopyButton text={() => session.id} name="Copy the session's id" />
+        </Fact>
+        {abilities.length > 0 && <Fact name="The agent can">{abilities.join(", ")}</Fact>}
+      </dl>
+      {live.policy_notice !== null && <p className="soft">{live.policy_notice}</p>}
+      {state.settings.length > 0 && (
+        <>
+          <h3>Settings</h3>
+          <dl>
+            {state.settings.map((setting) => (
+              <Fact key={setting.id} name={setting.name}>
+                {setting.choices.find((choice) => choice.value === setting.current)?.name ??
+                  String(setting.current ?? "not set")}
+              </Fact>
+            ))}
+          </dl>
+        </>
+      )}
+      <h3>Usage</h3>
+      <dl>
+        <Fact name="Context">
+          {used === null
+            ? null
+            : `${figure(usage.context_used ?? 0)} of ${figure(usage.context_size ?? 0)} tokens, ${Math.round(used * 100)} %`}
+        </Fact>
+        <Fact name="Input">{tokens(usage.input_tokens)}</Fact>
+        <Fact name="Of it cached">{tokens(usage.cached_tokens)}</Fact>
+        <Fact name="Output">{tokens(usage.output_tokens)}</Fact>
+        <Fact name="Thoughts">{tokens(usage.thought_tokens)}</Fact>
+        <Fact name="Total">{tokens(usage.total_tokens)}</Fact>
+        <Fact name="Cost">{usage.cost && money(usage.cost.amount, usage.cost.currency)}</Fact>
+      </dl>
+      {state.sub_agents.length > 0 && (
+        <>
+          <h3>Sub-agents</h3>
+          <dl>
+            {state.sub_agents.map((agent) => (
+              <Fact key={agent.session_id} name={agent.title ?? agent.session_id}>
+                {[agent.state, agent.description].filter(Boolean).join(": ")}
+              </Fact>
+            ))}
+          </dl>
+        </>
+      )}
+    </div>
+  );
+}
+
+function tokens(count: number | null): string | null {
+  return count === null ? null : `${figure(count)} tokens`;
+}
+
+function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children ?? <span className="soft">not reported</span>}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,99 @@
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
+
+import type { Bridge } from "../conversation/bridge";
+import { shownPath } from "../conversation/paths";
+import { CopyButton, useColours } from "../markdown";
+import type { FileText } from "../protocol";
+import { language } from "./language";
+import type { OpenedFile } from "./usePanel";
+
+/** Lines that are read at once, and how many of them stand before the one that was asked for. */
+const LINES = 2000;
+const BEFORE = 300;
+const LINE_HEIGHT = 18;
+
+/** A file of the workspace, at a line. */
+export function FileTab({
+  bridge,
+  sessionId,
+  workspace,
+  file,
+}: {
+  bridge: Bridge;
+  sessionId: string;
+  workspace: string;
+  file: OpenedFile;
+}) {
+  const [from, setFrom] = useState(Math.max(1, (file.line ?? 1) - BEFORE));
+  const [text, setText] = useState<FileText | null>(null);
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    let wanted = true;
+    bridge.control("files.read", { session_id: sessionId, path: file.path, line: from, limit: LINES }).then(
+      (read) => wanted && setText(read),
+      (error: Error) => wanted && setProblem(error.message),
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [bridge, sessionId, file.path, from]);
+  return (
+    <div className="file">
+      <p className="path file-head">
+        <span>
+          {shownPath(file.path, workspace)}
+          {file.line !== null && `:${file.line}`}
+        </span>
+        {text && <CopyButton text={() => text.text} name="Copy what is shown" />}
+      </p>
+      {problem && (
+        <p className="bad" role="alert">
+          {problem}
+        </p>
+      )}
+      {!text && !problem && <p className="soft">Reading…</p>}
+      {text && text.line > 1 && (
+        <button type="button" className="small-button" onClick={() => setFrom(Math.max(1, text.line - LINES))}>
+          Earlier lines
+        </button>
+      )}
+      {text && <Lines text={text} line={file.line} />}
+      {text && text.truncated && (
+        <button type="button" className="small-button" onClick={() => setFrom(text.line + LINES)}>
+          Later lines ({text.lines} in all)
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Two columns of text: a node for each line would be thousands. */
+function Lines({ text, line }: { text: FileText; line: number | null }) {
+  const mark = useRef<HTMLDivElement>(null);
+  const body = text.text.replace(/\n$/, "");
+  const count = body.split("\n").length;
+  const stretches = useColours(body, language(text.path), true);
+  useLayoutEffect(() => mark.current?.scrollIntoView({ block: "center" }), [text]);
+  const marked = line !== null && line >= text.line && line < text.line + count;
+  return (
+    <div className="file-lines" tabIndex={0} role="group" aria-label={text.path}>
+      {marked && <div ref={mark} className="file-mark" style={{ top: (line - text.line) * LINE_HEIGHT }} />}
+      <pre className="file-numbers" aria-hidden="true">
+        {Array.from({ length: count }, (_, at) => text.line + at).join("\n")}
+      </pre>
+      <pre>
+        {stretches
+          ? stretches.map((stretch, at) =>
+              stretch.name === null ? (
+                stretch.text
+              ) : (
+                <span key={at} className={stretch.name}>
+                  {stretch.text}
+                </span>
+              ),
+            )
+          : body}
+      </pre>
+    </div>
+  );
+}

@@ -1,0 +1,77 @@
+// @vitest-environment happy-dom
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+import { draw, MadeBridge, type Drawn } from "../dev/draw";
+import { LIVE, Made, SESSION, STATE } from "../dev/made";
+import { SidePanel } from "./SidePanel";
+import { usePanel } from "./usePanel";
+
+let drawn: Drawn;
+beforeEach(() => localStorage.clear());
+afterEach(() => drawn.end());
+
+function Beside({ made, bridge = new MadeBridge() }: { made: Made; bridge?: MadeBridge }) {
+  const panel = usePanel(SESSION.id);
+  return (
+    <>
+      <button onClick={() => panel.openFile("src/a.py", 2)}>open</button>
+      <SidePanel bridge={bridge} session={SESSION} rows={made.rows} live={LIVE} state={STATE} panel={panel} />
+    </>
+  );
+}
+
+function changed(): Made {
+  const made = new Made();
+  made.run();
+  made.call("edit", "one", { content: [{ type: "diff", path: "src/a.py", old_text: "x\n", new_text: "y\n" }] });
+  made.call("edit", "two", { content: [{ type: "diff", path: "src/b.py", old_text: null, new_text: "z\n" }] });
+  made.plan([{ content: "Do it", priority: "high", status: "completed" }]);
+  return made;
+}
+
+test("it shows all files that were changed, or the one that is chosen", async () => {
+  drawn = await draw(<Beside made={changed()} />);
+  const regions = () => [...drawn.place.querySelectorAll(".diff")].map((one) => one.getAttribute("aria-label"));
+  expect(regions()).toEqual(["Changes of src/b.py", "Changes of src/a.py"]);
+  await drawn.press("src/a.py+1−1");
+  expect(regions()).toEqual(["Changes of src/a.py"]);
+});
+
+test("it remembers its tab for the session", async () => {
+  const made = changed();
+  drawn = await draw(<Beside made={made} />);
+  await drawn.press("Plan");
+  await drawn.end();
+  drawn = await draw(<Beside made={made} />);
+  expect(drawn.place.querySelector("[aria-selected=true]")?.textContent).toBe("Plan");
+  expect(drawn.place.textContent).toContain("1 of 1 done");
+});
+
+test("a file that is opened is read and shown at its line", async () => {
+  const bridge = new MadeBridge({
+    "files.read": { path: "src/a.py", text: "one\ntwo\nthree\n", line: 1, lines: 3, truncated: false },
+  });
+  drawn = await draw(<Beside made={new Made()} bridge={bridge} />);
+  expect(drawn.place.querySelector("aside")).toBeNull();
+  await drawn.press("open");
+  expect(bridge.asked[0]?.fields).toMatchObject({ session_id: "s1", path: "src/a.py", line: 1 });
+  expect(drawn.place.querySelector(".file-numbers")?.textContent).toBe("1\n2\n3");
+  expect(drawn.place.querySelector<HTMLElement>(".file-mark")?.style.top).toBe("18px");
+});
+
+test("a file that cannot be read says why", async () => {
+  drawn = await draw(
+    <Beside
+      made={new Made()}
+      bridge={new MadeBridge({ "files.read": new Error("src/a.py is outside of the workspace.") })}
+    />,
+  );
+  await drawn.press("open");
+  expect(drawn.place.textContent).toContain("src/a.py is outside of the workspace.");
+});
+
+test("figures that were not reported are said to be so", async () => {
+  drawn = await draw(<Beside made={changed()} />);
+  await drawn.press("Details");
+  expect(drawn.place.textContent).toContain("Costnot reported");
+});

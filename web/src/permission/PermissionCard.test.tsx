@@ -1,0 +1,136 @@
+// @vitest-environment happy-dom
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+
+import { draw, MadeBridge, type Drawn } from "../dev/draw";
+import { Made } from "../dev/made";
+import type { Permission } from "../protocol";
+import { PermissionCard } from "./PermissionCard";
+
+let drawn: Drawn;
+let now = 0;
+beforeEach(() => {
+  now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => now);
+});
+afterEach(async () => {
+  await drawn.end();
+  vi.restoreAllMocks();
+});
+
+async function card(
+  given: Partial<Permission> = {},
+  bridge = new MadeBridge({
+    "permission.answer": { accepted: true },
+    "policy.preview": { rules: ["allow execute rm *"], problem: "" },
+  }),
+) {
+  const permission = new Made().permission("Run rm", { raw_input: { command: "rm -rf build" }, ...given });
+  drawn = await draw(
+    <PermissionCard bridge={bridge} sessionId="s1" workspace="/w" permission={permission} keys onOpenFile={() => {}} />,
+  );
+  return bridge;
+}
+
+const answers = (bridge: MadeBridge) =>
+  bridge.asked.filter((one) => one.type === "permission.answer").map((one) => one.fields);
+
+test("what will happen stands before the ways to answer", async () => {
+  await card();
+  const text = drawn.place.textContent ?? "";
+  expect(text.indexOf("rm -rf build")).toBeGreaterThan(-1);
+  expect(text.indexOf("rm -rf build")).toBeLessThan(text.indexOf("Allow once"));
+});
+
+test("a number answers with the agent's own option", async () => {
+  const bridge = await card();
+  now = 5000;
+  await drawn.key(document.body, "3");
+  expect(answers(bridge)).toEqual([{ session_id: "s1", permission_id: "p1", option_id: "no" }]);
+});
+
+test("a number that is pressed as the card appears answers nothing", async () => {
+  const bridge = await card();
+  now = 100;
+  await drawn.key(document.body, "1");
+  expect(answers(bridge)).toEqual([]);
+});
+
+test("a number that is typed into a text answers nothing, unless with Alt", async () => {
+  const bridge = await card();
+  const area = document.createElement("textarea");
+  document.body.append(area);
+  now = 5000;
+  await drawn.key(area, "1");
+  expect(answers(bridge)).toEqual([]);
+  await drawn.key(area, "¡", { altKey: true, code: "Digit1" });
+  area.remove();
+  expect(answers(bridge)).toMatchObject([{ option_id: "once" }]);
+});
+
+test("one press is one answer", async () => {
+  const bridge = await card();
+  now = 5000;
+  await drawn.key(document.body, "1");
+  await drawn.key(document.body, "1");
+  expect(answers(bridge).length).toBe(1);
+});
+
+test("always shows the rule before it is saved", async () => {
+  const bridge = await card();
+  now = 5000;
+  await drawn.key(document.body, "4");
+  expect(answers(bridge)).toEqual([]);
+  expect(drawn.place.textContent).toContain("allow execute rm *");
+  await drawn.press("Save the rule and allow");
+  expect(answers(bridge)).toEqual([{ session_id: "s1", permission_id: "p1", answer: "allow", always: true }]);
+});
+
+test("where no rule can be made, why is said and nothing can be saved", async () => {
+  await card({}, new MadeBridge({ "policy.preview": { rules: [], problem: "This is too wide for a rule." } }));
+  await drawn.press("4 Always here…");
+  expect(drawn.place.textContent).toContain("This is too wide for a rule.");
+  expect((drawn.find("Save the rule and allow") as HTMLButtonElement).disabled).toBe(true);
+});
+
+test("what we ourselves ask about lasts only by a rule that was shown", async () => {
+  await card({ origin: "files" });
+  const buttons = [...drawn.place.querySelectorAll(".choices button")].map((button) => button.textContent?.trim());
+  expect(buttons).toEqual(["1 Allow once", "2 Reject", "3 Always here…"]);
+});
+
+test("what was left out of a long request can be asked for before it is answered", async () => {
+  const row = new Made().permission("Run rm", { raw_input: { command: "rm -rf build and all the rest" } });
+  await card({ cut: true }, new MadeBridge({ "session.row": { row } }));
+  await drawn.press("Some of it was left out: show all");
+  expect(drawn.place.textContent).toContain("rm -rf build and all the rest");
+});
+
+test("an answer that came too late is said to be so", async () => {
+  await card({}, new MadeBridge({ "permission.answer": { accepted: false } }));
+  await drawn.press("1 Allow once");
+  expect(drawn.place.textContent).toContain("answered elsewhere");
+});
+
+test("an answer that did not arrive can be given again", async () => {
+  await card({}, new MadeBridge({ "permission.answer": new Error("The connection is gone.") }));
+  await drawn.press("1 Allow once");
+  expect(drawn.place.textContent).toContain("The connection is gone.");
+  expect((drawn.find("1 Allow once") as HTMLButtonElement).disabled).toBe(false);
+});
+
+test("afterwards it tells what answered", async () => {
+  await card({
+    outcome: "selected",
+    option_id: "once",
+    decided: {
+      decision: "allow",
+      decided_by: "rule",
+      reason: null,
+      rule: "allow execute rm *",
+      layer: "user",
+      remembered: [],
+    },
+  });
+  expect(drawn.place.querySelectorAll(".choices").length).toBe(0);
+  expect(drawn.place.textContent).toContain("Allowed by the rule “allow execute rm *” (user)");
+});

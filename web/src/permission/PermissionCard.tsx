@@ -1,0 +1,207 @@
+import { useEffect, useId, useState } from "react";
+
+import type { Bridge } from "../conversation/bridge";
+import { ShowWhole } from "../conversation/ShowWhole";
+import type { Option, Permission, Preview } from "../protocol";
+import { permissionWords } from "./decided";
+import { useNumberKeys } from "./keys";
+import { RequestView } from "./RequestView";
+import { visible } from "./visible";
+import "./permission.css";
+
+interface Props {
+  bridge: Bridge;
+  sessionId: string;
+  workspace: string;
+  permission: Permission;
+  /** Whether number keys answer this one: the first of those that wait. */
+  keys?: boolean;
+  onOpenFile: (path: string, line: number | null) => void;
+}
+
+type Answering = { option_id: string } | { answer: "allow" | "reject"; always: true };
+
+/** What the agent wants to do, in full; then the ways to answer. */
+export function PermissionCard({ bridge, sessionId, workspace, permission, keys = false, onOpenFile }: Props) {
+  const heading = useId();
+  const [always, setAlways] = useState(false);
+  const [whole, setWhole] = useState<Permission | null>(null);
+  const [sent, setSent] = useState(false);
+  const [problem, setProblem] = useState("");
+  const pending = permission.outcome === "pending";
+  // Of our own options those that last are left out: "Always here" does the same, and shows the rule first.
+  const own = permission.origin !== "agent";
+  const options = permission.options.filter((option) => !own || option.kind.endsWith("_once"));
+  const answer = async (how: Answering) => {
+    setSent(true);
+    setProblem("");
+    try {
+      const { accepted } = await bridge.control("permission.answer", {
+        session_id: sessionId,
+        permission_id: permission.id,
+        ...how,
+      });
+      if (!accepted) setProblem("It was answered elsewhere, or the agent withdrew it.");
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+      setSent(false);
+    }
+  };
+  useNumberKeys(keys && pending && !sent, options.length + 1, (number) => {
+    const option = options[number - 1];
+    if (option) void answer({ option_id: option.option_id });
+    else setAlways(true);
+  });
+  return (
+    <section className={pending ? "card waiting" : "card"} aria-labelledby={heading} data-permission={permission.id}>
+      <h2 id={heading}>{visible(permission.title) || "The agent asks for permission"}</h2>
+      <p className="soft where">in {workspace}</p>
+      <RequestView asked={whole ?? permission} workspace={workspace} onOpenFile={onOpenFile} />
+      {permission.cut && whole === null && (
+        <ShowWhole bridge={bridge} sessionId={sessionId} row={permission} onWhole={setWhole} />
+      )}
+      {pending ? (
+        <>
+          <div className="choices">
+            {options.map((option, at) => (
+              <OptionButton
+                key={option.option_id}
+                option={option}
+                number={at + 1}
+                keys={keys}
+                disabled={sent}
+                onChoose={() => void answer({ option_id: option.option_id })}
+              />
+            ))}
+            <button
+              type="button"
+              className="button"
+              aria-expanded={always}
+              disabled={sent}
+              onClick={() => setAlways(!always)}
+            >
+              {keys && <kbd>{options.length + 1}</kbd>} Always here…
+            </button>
+          </div>
+          {always && (
+            <Always
+              bridge={bridge}
+              sessionId={sessionId}
+              permissionId={permission.id}
+              disabled={sent}
+              onSave={(which) => void answer({ answer: which, always: true })}
+            />
+          )}
+        </>
+      ) : (
+        <p className="soft">{permissionWords(permission)}</p>
+      )}
+      {problem && (
+        <p className="bad" role="alert">
+          {problem}
+        </p>
+      )}
+    </section>
+  );
+}
+
+interface OptionProps {
+  option: Option;
+  number: number;
+  keys: boolean;
+  disabled: boolean;
+  onChoose: () => void;
+}
+
+function OptionButton({ option, number, keys, disabled, onChoose }: OptionProps) {
+  // One way stands out: to allow this once. What lasts longer should be chosen on purpose.
+  const name = option.kind === "allow_once" ? "button primary" : "button";
+  return (
+    <button
+      type="button"
+      className={name}
+      disabled={disabled}
+      title={KINDS[option.kind] ?? option.kind}
+      onClick={onChoose}
+    >
+      {keys && <kbd>{number}</kbd>} {option.name}
+    </button>
+  );
+}
+
+/** What an option does, whatever the agent calls it. */
+const KINDS: Readonly<Record<string, string>> = {
+  allow_once: "Allows this, once",
+  allow_always: "Allows this, and the agent remembers it",
+  reject_once: "Denies this, once",
+  reject_always: "Denies this, and the agent remembers it",
+};
+
+interface AlwaysProps {
+  bridge: Bridge;
+  sessionId: string;
+  permissionId: string;
+  disabled: boolean;
+  onSave: (answer: "allow" | "reject") => void;
+}
+
+/** The rule that would be kept, before it is. */
+function Always({ bridge, sessionId, permissionId, disabled, onSave }: AlwaysProps) {
+  const [which, setWhich] = useState<"allow" | "reject">("allow");
+  const preview = usePreview(bridge, sessionId, permissionId, which);
+  return (
+    <div className="always">
+      <fieldset>
+        <legend>From now on, in this workspace</legend>
+        {(["allow", "reject"] as const).map((one) => (
+          <label key={one}>
+            <input
+              type="radio"
+              name={`always-${permissionId}`}
+              checked={which === one}
+              onChange={() => setWhich(one)}
+            />
+            {one === "allow" ? "allow" : "deny"}
+          </label>
+        ))}
+      </fieldset>
+      {preview === null && <p className="soft">Working out the rule…</p>}
+      {preview?.rules.map((rule) => (
+        <pre key={rule} className="rule">
+          {rule}
+        </pre>
+      ))}
+      {preview?.problem && <p className="soft">{preview.problem}</p>}
+      <button
+        type="button"
+        className="button primary"
+        disabled={disabled || !preview || preview.rules.length === 0}
+        onClick={() => onSave(which)}
+      >
+        {which === "allow" ? "Save the rule and allow" : "Save the rule and deny"}
+      </button>
+    </div>
+  );
+}
+
+function usePreview(
+  bridge: Bridge,
+  sessionId: string,
+  permissionId: string,
+  answer: "allow" | "reject",
+): Preview | null {
+  const [known, setKnown] = useState<{ answer: string; preview: Preview } | null>(null);
+  useEffect(() => {
+    let wanted = true;
+    void bridge
+      .control("policy.preview", { session_id: sessionId, permission_id: permissionId, answer })
+      .catch((error: Error): Preview => ({ rules: [], problem: error.message }))
+      .then((preview) => {
+        if (wanted) setKnown({ answer, preview });
+      });
+    return () => {
+      wanted = false;
+    };
+  }, [bridge, sessionId, permissionId, answer]);
+  return known?.answer === answer ? known.preview : null;
+}

@@ -1,0 +1,128 @@
+import { useId, useMemo, useState, type FormEvent } from "react";
+
+import type { Bridge } from "../conversation/bridge";
+import { LinkView, Markdown, target } from "../markdown";
+import type { Question } from "../protocol";
+import { questionWords } from "./decided";
+import { FieldView } from "./FieldView";
+import { fieldsOf, fill, initialValues, type Value } from "./form";
+import "./permission.css";
+
+interface Props {
+  bridge: Bridge;
+  sessionId: string;
+  question: Question;
+}
+
+/** What the agent asks: a form to fill in, or an address to visit. */
+export function QuestionCard({ bridge, sessionId, question }: Props) {
+  const heading = useId();
+  const fields = useMemo(() => fieldsOf(question.schema), [question.schema]);
+  const [values, setValues] = useState(() => initialValues(question.schema));
+  const [problems, setProblems] = useState<Readonly<Record<string, string>>>({});
+  const [sent, setSent] = useState(false);
+  const [problem, setProblem] = useState("");
+  const pending = question.action === "pending";
+
+  const answer = async (action: "accept" | "decline" | "cancel", content: Record<string, unknown> | null) => {
+    setSent(true);
+    setProblem("");
+    try {
+      const { accepted } = await bridge.control("question.answer", {
+        session_id: sessionId,
+        question_id: question.id,
+        action,
+        content,
+      });
+      if (!accepted) setProblem("It was answered elsewhere, or the agent withdrew it.");
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+      setSent(false);
+    }
+  };
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    if (question.mode === "url") return void answer("accept", null);
+    const filled = fill(fields, values);
+    setProblems(filled.ok ? {} : filled.problems);
+    if (filled.ok) void answer("accept", filled.content);
+  };
+  const change = (name: string, value: Value) => setValues((before) => ({ ...before, [name]: value }));
+
+  return (
+    <section className={pending ? "card waiting" : "card"} aria-labelledby={heading} data-question={question.id}>
+      <h2 id={heading} className="unseen">
+        The agent asks
+      </h2>
+      <Markdown text={question.message} />
+      {pending ? (
+        <form onSubmit={submit} noValidate>
+          {question.mode === "url" && question.url !== null && <Address url={question.url} />}
+          {question.mode !== "url" &&
+            fields.map((field) => (
+              <FieldView
+                key={field.name}
+                field={field}
+                value={values[field.name] ?? ""}
+                problem={problems[field.name]}
+                onChange={(value) => change(field.name, value)}
+              />
+            ))}
+          <div className="choices">
+            <button type="submit" className="button primary" disabled={sent}>
+              {question.mode === "url" ? "I have done it" : "Answer"}
+            </button>
+            <button type="button" className="button" disabled={sent} onClick={() => void answer("decline", null)}>
+              Decline
+            </button>
+            <button type="button" className="button" disabled={sent} onClick={() => void answer("cancel", null)}>
+              Dismiss
+            </button>
+          </div>
+        </form>
+      ) : (
+        <Answered question={question} />
+      )}
+      {problem && (
+        <p className="bad" role="alert">
+          {problem}
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** The whole address is shown: whoever opens it should see where it leads. */
+function Address({ url }: { url: string }) {
+  const to = target(url);
+  return (
+    <p className="address">
+      {to.kind === "web" ? (
+        <LinkView href={url}>{to.href}</LinkView>
+      ) : (
+        <span>The address is none that can be opened: {url}</span>
+      )}
+    </p>
+  );
+}
+
+function Answered({ question }: { question: Question }) {
+  const content = question.content;
+  const entries =
+    typeof content === "object" && content !== null ? Object.entries(content as Record<string, unknown>) : [];
+  return (
+    <>
+      {entries.length > 0 && (
+        <dl className="given">
+          {entries.map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      <p className="soft">{questionWords(question)}</p>
+    </>
+  );
+}

@@ -1,0 +1,77 @@
+import { useMemo } from "react";
+
+import { shownPath } from "../conversation/paths";
+import { CopyButton, Markdown } from "../markdown";
+import { DiffView, useDiffLayout } from "../diff";
+import type { Location, ToolContent } from "../protocol";
+import { requestOf } from "./request";
+import { visible } from "./visible";
+
+interface Props {
+  asked: {
+    readonly content: readonly ToolContent[];
+    readonly raw_input: unknown;
+    readonly locations: readonly Location[];
+  };
+  /** Where it happens unless something else is said. */
+  workspace: string;
+  onOpenFile: (path: string, line: number | null) => void;
+}
+
+/** What will happen, in full. */
+export function RequestView({ asked, workspace, onOpenFile }: Props) {
+  const layout = useDiffLayout();
+  const { command, folder, diffs, texts, rest } = useMemo(() => requestOf(asked), [asked]);
+  const shown = new Set(diffs.map((diff) => diff.path));
+  const elsewhere = asked.locations.filter((location) => !shown.has(location.path));
+  return (
+    <div className="request">
+      {command !== null && (
+        <div className="command">
+          <pre tabIndex={0} aria-label="The command">
+            {visible(command)}
+          </pre>
+          <CopyButton text={() => command} name="Copy the command" />
+        </div>
+      )}
+      {folder !== null && folder !== workspace && <p className="soft">in {visible(folder)}</p>}
+      {diffs.map((diff, at) => (
+        <div key={at}>
+          <p className="path">
+            {visible(shownPath(diff.path, workspace))}{" "}
+            {diff.old_text === null && <span className="soft">new file</span>}
+          </p>
+          <DiffView item={diff} layout={layout} />
+        </div>
+      ))}
+      {texts.map((text, at) => (
+        <Markdown key={at} text={text} />
+      ))}
+      {elsewhere.map((location, at) => (
+        <p key={at}>
+          <button type="button" className="link-button" onClick={() => onOpenFile(location.path, location.line)}>
+            {visible(shownPath(location.path, workspace))}
+            {location.line !== null && `:${location.line}`}
+          </button>
+        </p>
+      ))}
+      {rest !== null && <Rest rest={rest} folded={command !== null || diffs.length > 0} />}
+    </div>
+  );
+}
+
+function Rest({ rest, folded }: { rest: unknown; folded: boolean }) {
+  const text = typeof rest === "string" ? rest : JSON.stringify(rest, null, 2);
+  const shown = (
+    <pre className="raw" tabIndex={0} aria-label="The request as it was sent">
+      {visible(text)}
+    </pre>
+  );
+  if (!folded) return shown;
+  return (
+    <details>
+      <summary>All that was sent with it</summary>
+      {shown}
+    </details>
+  );
+}

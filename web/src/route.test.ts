@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+
+import { formatRoute, parseRoute } from "./route";
+import type { Route } from "./route";
+
+const ROUTES: readonly Route[] = [
+  { view: "home" },
+  { view: "needs" },
+  { view: "new" },
+  { view: "new", agent: "demo", cwd: "/a b/ü" },
+  { view: "session", id: "x/y" },
+  { view: "session", id: "abc", anchor: "m-message-12" },
+  { view: "session", id: "abc", beside: true },
+  { view: "settings", tab: "rules" },
+  { view: "settings", tab: "diagnostics", session: "abc" },
+];
+
+test.each(ROUTES)("what is written as an address is read as the same: $view", (route) => {
+  expect(parseRoute(new URL(formatRoute(route), "http://here"))).toEqual(route);
+});
+
+test.each(["/nothing", "/s", "/s/", "/s/a/b", "/%", "//x"])("an address that is none leads home: %s", (path) => {
+  expect(parseRoute(new URL(`http://here${path}`)).view).toBe("home");
+});

@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+
+import { doable } from "../header/useSessionActions";
+import type { Connection, Live } from "../protocol";
+import { told } from "./told";
+
+const ABLE = {
+  load: true, resume: true, fork: true, close: true, image: false, audio: false, embedded_context: false, steering: false,
+  list: false, delete: false, additional_directories: false, system_prompt: false, mcp_http: false, mcp_sse: false, logout: false,
+  protocol_version: 1, agent_name: null, agent_version: null,
+};
+const UNABLE = { ...ABLE, load: false, resume: false, fork: false };
+
+function live(connection: Connection, given: Partial<Live> = {}): Live {
+  return { connection, status: "idle", reason: "", problem: null, abilities: ABLE, queue: [], continuable: true, policy_notice: null, ...given };
+}
+
+test("nothing is said while the agent is there and well", () => {
+  expect(told(live("connected"))).toBeNull();
+});
+
+test("an agent that is gone is said, with why, and can be restarted", () => {
+  const gone = live("disconnected", { reason: "exited with 1" });
+  expect(told(gone)).toEqual({ tone: "bad", text: "exited with 1", actions: ["reload", "restart"] });
+  expect(doable(gone)).toEqual(expect.arrayContaining(["restart", "reload", "continue"]));
+});
+
+test("what the agent cannot do is not offered", () => {
+  const offered = doable(live("connected", { abilities: UNABLE }));
+  expect(offered).not.toContain("fork");
+  expect(offered).not.toContain("reload");
+});
+
+test("a session that another program has open is only to be looked at", () => {
+  expect(doable(live("elsewhere"))).toEqual(["export", "jsonl", "frames"]);
+});

@@ -1,0 +1,95 @@
+import { useState } from "react";
+import type { SyntheticEvent } from "react";
+
+import type { Scope, TokenItem } from "../protocol";
+import { useAttempt } from "../notice/notices";
+import { useAsk } from "../store/client";
+import { Button } from "../ui/Button";
+import { CopyLine } from "../ui/CopyLine";
+import { Field, SelectField } from "../ui/Field";
+import { dateTime } from "../ui/words";
+import { Pending } from "./Pending";
+import { useLoaded } from "./useLoaded";
+
+const SCOPES: readonly { id: Scope; means: string }[] = [
+  { id: "view", means: "may look" },
+  { id: "prompt", means: "may look, prompt and answer" },
+  { id: "admin", means: "may do everything" },
+];
+
+/** Who may reach this server: browsers, phones, programs. */
+export function DeviceSettings() {
+  const ask = useAsk();
+  const attempt = useAttempt();
+  const [loaded, put] = useLoaded(() => ask("token.list", {}));
+  const [made, setMade] = useState<string | null>(null);
+  if (loaded.kind !== "there") return <Pending loaded={loaded} />;
+  const { tokens } = loaded.value;
+
+  const create = async (event: SyntheticEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    const fields = new FormData(form);
+    const name = String(fields.get("name")).trim();
+    const answer = await attempt(ask("token.create", { name, scope: fields.get("scope") as Scope }), "The token was not made");
+    if (answer === null) return;
+    form.reset();
+    setMade(answer.token);
+    put({ tokens: [...tokens, answer.item] });
+  };
+  const revoke = async (token: TokenItem) => {
+    const left = await attempt(ask("token.revoke", { token_id: token.id }), "The token was not revoked");
+    if (left !== null) put(left);
+    // The server refuses whatever this browser says next; better to know it at once.
+    if (token.current) ask("token.list", {}).catch(() => undefined);
+  };
+  return (
+    <section aria-label="Devices">
+      <p className="hint">Each browser, phone or program that may reach this server has a token of its own.</p>
+      <ul className="settings-list">
+        {tokens.map((token) => (
+          <li key={token.id} className="settings-item">
+            <div>
+              <h2>
+                {token.name} {token.current && <span className="tag">this browser</span>}
+              </h2>
+              <p className="hint">
+                {SCOPES.find((scope) => scope.id === token.scope)?.means} · since {dateTime(token.created)} ·{" "}
+                {token.used === null ? "never used" : `used ${dateTime(token.used)}`}
+              </p>
+            </div>
+            <Button look={token.current ? "quiet" : "plain"} onClick={() => void revoke(token)} aria-label={`${ending(token)} ${token.name}`}>
+              {ending(token)}
+            </Button>
+          </li>
+        ))}
+      </ul>
+      <form className="settings-form" onSubmit={(event) => void create(event)}>
+        <h2>New token</h2>
+        <div className="settings-pair">
+          <Field name="name" label="Name" required placeholder="laptop script" autoComplete="off" />
+          <SelectField name="scope" label="What it may do" defaultValue="prompt">
+            {SCOPES.map((scope) => (
+              <option key={scope.id} value={scope.id}>
+                {scope.id}: {scope.means}
+              </option>
+            ))}
+          </SelectField>
+        </div>
+        <div className="buttons">
+          <Button type="submit">Make a token</Button>
+        </div>
+      </form>
+      {made !== null && (
+        <div role="status" className="settings-result good">
+          <p>Copy it now: it is not shown again.</p>
+          <CopyLine text={made} what="Copy the token" />
+        </div>
+      )}
+    </section>
+  );
+}
+
+function ending(token: TokenItem): string {
+  return token.current ? "Sign out" : "Revoke";
+}

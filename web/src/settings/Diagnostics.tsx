@@ -1,0 +1,68 @@
+import { useEffect, useState } from "react";
+
+import type { Frame } from "../protocol";
+import { navigate } from "../route";
+import { useClient, useKnown } from "../store/client";
+import { SelectField } from "../ui/Field";
+import { plural, titleOf } from "../ui/words";
+import { FrameList } from "./FrameList";
+
+const KEPT = 5_000; // frames; more than anyone reads, and what a long session would cost in memory is bounded
+
+/** What an agent and Dragoman said to each other, word by word. */
+export function Diagnostics({ session }: { session: string | null }) {
+  const sessions = useKnown((known) => known.list)?.sessions ?? [];
+  return (
+    <section aria-label="Diagnostics" className="diagnostics">
+      <SelectField
+        label="Session"
+        hint="Its frames as they went over the wire, oldest first. Secrets that Dragoman itself sends are left out."
+        value={session ?? ""}
+        onChange={(event) => navigate({ view: "settings", tab: "diagnostics", session: event.target.value }, "replace")}
+      >
+        <option value="">Choose one</option>
+        {session !== null && !sessions.some(({ id }) => id === session) && <option value={session}>{session}</option>}
+        {sessions.map((item) => (
+          <option key={item.id} value={item.id}>
+            {titleOf(item)} ({item.agent})
+          </option>
+        ))}
+      </SelectField>
+      {session !== null && <Frames key={session} session={session} />}
+    </section>
+  );
+}
+
+function Frames({ session }: { session: string }) {
+  const { socket } = useClient();
+  const [frames, setFrames] = useState<readonly Frame[] | null>(null);
+  const [ended, setEnded] = useState<string | null>(null);
+  useEffect(
+    () =>
+      socket.subscribe("session", session, {
+        frames: true,
+        onMessage: (message) => {
+          if (message.type === "ended") setEnded(message.reason);
+          else if ("frames" in message) setFrames((known) => joined(known ?? [], message.frames));
+        },
+      }),
+    [socket, session],
+  );
+  if (ended !== null) return <p className="bad">{ended}</p>;
+  if (frames === null) return <p className="hint">Loading…</p>;
+  return (
+    <>
+      <p className="hint" role="status">
+        {plural(frames.length, "frame")}
+        {frames.length === KEPT && ", the latest"}
+      </p>
+      <FrameList frames={frames} />
+    </>
+  );
+}
+
+/** What was on its way when the view was left and opened again may come twice. */
+function joined(known: readonly Frame[], more: readonly Frame[]): readonly Frame[] {
+  const cursors = new Set(known.map((frame) => frame.cursor));
+  return [...known, ...more.filter((frame) => !cursors.has(frame.cursor))].slice(-KEPT);
+}

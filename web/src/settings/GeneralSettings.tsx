@@ -1,0 +1,93 @@
+import type { SettingItem } from "../protocol";
+import { useAttempt } from "../notice/notices";
+import { useAsk } from "../store/client";
+import { Button } from "../ui/Button";
+import { Field, SelectField } from "../ui/Field";
+import { Pending } from "./Pending";
+import { useLoaded } from "./useLoaded";
+
+type Value = SettingItem["value"];
+
+export function GeneralSettings() {
+  const ask = useAsk();
+  const attempt = useAttempt();
+  const [loaded, put] = useLoaded(() => ask("settings.get", {}));
+  if (loaded.kind !== "there") return <Pending loaded={loaded} />;
+  const { settings, home, version } = loaded.value;
+  const set = async (name: string, value: Value) => {
+    const answer = await attempt(ask("settings.set", { name, value }), `${name} stays as it was`);
+    if (answer !== null) put(answer);
+  };
+  return (
+    <section aria-label="General">
+      <p className="hint">
+        Dragoman {version}, with its files in <code>{home}</code>
+      </p>
+      <ul className="settings-list">
+        {settings.map((setting) => (
+          <li key={setting.name} className="settings-item">
+            <Setting key={String(setting.value)} setting={setting} onSet={(value) => void set(setting.name, value)} />
+            {setting.editable && setting.where !== null && (
+              <Button look="quiet" onClick={() => void set(setting.name, null)} aria-label={`Default: put ${setting.name} back to it`}>
+                Default
+              </Button>
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Value) => void }) {
+  const hint = `${setting.description}${setting.where === null ? "" : ` · set by ${setting.where}`}`;
+  if (!setting.editable) {
+    return (
+      <div>
+        <h3>{setting.name}</h3>
+        <p>
+          <code>{String(setting.value ?? "not set")}</code>
+        </p>
+        <p className="hint">{hint}</p>
+      </div>
+    );
+  }
+  if (typeof setting.default === "boolean") {
+    return (
+      <label className="settings-check">
+        <input type="checkbox" checked={setting.value === true} onChange={(event) => onSet(event.target.checked)} />
+        <span>
+          {setting.name}
+          <small className="hint">{hint}</small>
+        </span>
+      </label>
+    );
+  }
+  if (setting.choices.length > 0) {
+    return (
+      <SelectField label={setting.name} hint={hint} value={String(setting.value ?? "")} onChange={(event) => onSet(event.target.value)}>
+        {setting.value === null && <option value="">not set</option>}
+        {setting.choices.map((choice) => (
+          <option key={choice}>{choice}</option>
+        ))}
+      </SelectField>
+    );
+  }
+  const number = typeof setting.default === "number";
+  const keep = (text: string) => {
+    if (text !== String(setting.value ?? "")) onSet(text === "" ? null : number ? Number(text) : text);
+  };
+  return (
+    <Field
+      label={setting.name}
+      hint={hint}
+      type={number ? "number" : "text"}
+      step="any"
+      defaultValue={String(setting.value ?? "")}
+      onBlur={(event) => keep(event.target.value)}
+      onKeyDown={(event) => {
+        if (event.key === "Enter") event.currentTarget.blur();
+      }}
+    />
+  );
+}

@@ -1,0 +1,48 @@
+// Controls: what the page wants done, and the answers that belong to them.
+
+import type { AnyControl, ErrorBody, ResultOf } from "../protocol";
+
+export type ControlType = keyof ResultOf;
+type Given<T extends ControlType> = Extract<AnyControl, { type: T }>;
+
+/** What a control of this type takes, without what the socket puts in itself. */
+export type Fields<T extends ControlType> = Omit<Given<T>, "type" | "id" | "command_id">;
+
+/** The server did not do it, and says why. */
+export class Refused extends Error {
+  override readonly name = "Refused";
+
+  constructor(readonly body: ErrorBody) {
+    super(body.message);
+  }
+}
+
+/** Those that only ask. The others get a `command_id`, so that one that is sent again after a reconnect is done once. */
+const ASKING: ReadonlySet<ControlType> = new Set<ControlType>([
+  "session.list",
+  "session.history",
+  "session.row",
+  "session.export",
+  "workspace.recent",
+  "policy.list",
+  "policy.preview",
+  "agent.list",
+  "agent.test",
+  "token.list",
+  "search",
+  "usage",
+  "files.list",
+  "files.read",
+  "transcripts.list",
+  "settings.get",
+]);
+
+export function changesSomething(type: ControlType): boolean {
+  return !ASKING.has(type);
+}
+
+/** A random id. `crypto.randomUUID` is missing where the page came over plain HTTP from another machine. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

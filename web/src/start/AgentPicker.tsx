@@ -1,0 +1,48 @@
+import type { AgentItem } from "../protocol";
+import { CopyLine } from "../ui/CopyLine";
+import { byReadiness, stateWords } from "./agents";
+
+interface Props {
+  agents: readonly AgentItem[];
+  chosen: string | null;
+  onChoose: (id: string) => void;
+}
+
+/** Those that can be started to choose from; below them what else there is, and how to get it. */
+export function AgentPicker({ agents, chosen, onChoose }: Props) {
+  const sorted = byReadiness(agents);
+  const usable = sorted.filter((agent) => agent.state !== "missing");
+  const missing = sorted.filter((agent) => agent.state === "missing");
+  return (
+    <>
+      <div className="start-agents">
+        {usable.map((agent) => (
+          <label key={agent.id} className="choice">
+            <input type="radio" name="agent" checked={agent.id === chosen} onChange={() => onChoose(agent.id)} />
+            <span>
+              {agent.name}
+              <small>{stateWords(agent)}</small>
+              {agent.id === chosen && agent.note !== null && <small>{agent.note}</small>}
+            </span>
+          </label>
+        ))}
+      </div>
+      {missing.length > 0 && (
+        <details className="start-missing" open={usable.length === 0}>
+          <summary>{missing.length} more that are not installed</summary>
+          <ul>
+            {missing.map((agent) => (
+              <li key={agent.id}>
+                <p>
+                  <strong>{agent.name}</strong> <span className="hint">{agent.description}</span>
+                </p>
+                {agent.install !== null && <CopyLine text={agent.install} what={`Copy the line that installs ${agent.name}`} />}
+                {(agent.problem ?? agent.hint) !== null && <p className="hint">{agent.problem ?? agent.hint}</p>}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,77 @@
+import { useState } from "react";
+
+import type { AgentItem } from "../protocol";
+import { useAttempt } from "../notice/notices";
+import { navigate } from "../route";
+import { useAsk, useKnown } from "../store/client";
+import { Button } from "../ui/Button";
+import { Link } from "../ui/Link";
+import { plural } from "../ui/words";
+import { BringHistory } from "./BringHistory";
+import { byReadiness } from "./agents";
+
+/** Where there is no session yet: three ways to have one. */
+export function FirstStart() {
+  const agents = useKnown((known) => known.agents) ?? [];
+  const found = byReadiness(agents).filter((agent) => agent.state === "installed" && agent.id !== "demo");
+  return (
+    <div className="start">
+      <h1>Welcome to Dragoman</h1>
+      <p className="hint">One place to talk with every coding agent, see what it did, and answer what it asks.</p>
+      <div className="start-cards">
+        <TryDemo />
+        <section>
+          <h2>Connect an agent</h2>
+          {found.length === 0 ? (
+            <>
+              <p>No coding agent was found on this machine.</p>
+              <Link className="button" to={{ view: "new" }}>
+                See which there are
+              </Link>
+            </>
+          ) : (
+            <>
+              <p>{plural(found.length, "agent was", "agents were")} found here:</p>
+              <ul className="start-found">
+                {found.map((agent) => (
+                  <FoundAgent key={agent.id} agent={agent} />
+                ))}
+              </ul>
+            </>
+          )}
+        </section>
+        <BringHistory />
+      </div>
+    </div>
+  );
+}
+
+function TryDemo() {
+  const ask = useAsk();
+  const attempt = useAttempt();
+  const [busy, setBusy] = useState(false);
+  const start = async () => {
+    setBusy(true);
+    const there = await attempt(ask("workspace.recent", {}), "The demo did not start");
+    const opened = there && (await attempt(ask("session.open", { agent: "demo", cwd: there.home }), "The demo did not start"));
+    setBusy(false);
+    if (opened !== null) navigate({ view: "session", id: opened.session_id });
+  };
+  return (
+    <section>
+      <h2>Try the demo</h2>
+      <p>A small agent that comes with Dragoman. It needs no account and no network, and asks before it changes anything.</p>
+      <Button look="primary" disabled={busy} onClick={() => void start()}>
+        {busy ? "Starting…" : "Talk to the demo agent"}
+      </Button>
+    </section>
+  );
+}
+
+function FoundAgent({ agent }: { agent: AgentItem }) {
+  return (
+    <li>
+      <Link to={{ view: "new", agent: agent.id }}>{agent.name}</Link> <span className="hint">{agent.version}</span>
+    </li>
+  );
+}

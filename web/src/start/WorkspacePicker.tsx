@@ -1,0 +1,47 @@
+import type { Workspaces } from "../protocol";
+import { Field } from "../ui/Field";
+import { folderOf, plural, shortPath } from "../ui/words";
+
+interface Props {
+  workspaces: Workspaces | null;
+  cwd: string;
+  onChange: (cwd: string) => void;
+}
+
+const SHOWN = 6;
+
+/** The folder that the agent works in: one of the last, or any other by its path. */
+export function WorkspacePicker({ workspaces, cwd, onChange }: Props) {
+  const home = workspaces?.home ?? "";
+  const recent = workspaces?.workspaces ?? [];
+  const notice = recent.find((workspace) => workspace.cwd === cwd)?.notice;
+  return (
+    <>
+      <Field
+        label="Folder"
+        value={cwd}
+        onChange={(event) => onChange(event.target.value)}
+        autoComplete="off"
+        autoCapitalize="off"
+        spellCheck={false}
+        hint={notice ?? "The agent starts here. A path on the machine where Dragoman runs."}
+      />
+      {recent.length > 0 && (
+        <div className="start-recent" role="group" aria-label="Recent workspaces">
+          {recent.slice(0, SHOWN).map((workspace) => (
+            <button
+              key={workspace.cwd}
+              type="button"
+              className="button"
+              aria-pressed={workspace.cwd === cwd}
+              title={`${shortPath(workspace.cwd, home)}, ${plural(workspace.sessions, "session")}`}
+              onClick={() => onChange(workspace.cwd)}
+            >
+              {workspace.cwd === home ? "~" : folderOf(workspace.cwd)}
+            </button>
+          ))}
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,23 @@
+// The agents in the order in which one would take them.
+
+import type { AgentItem } from "../protocol";
+
+const ORDER = ["installed", "downloads", "missing"];
+
+/** Those that can be started come first, and of them the default one; the order is else the server's. */
+export function byReadiness(agents: readonly AgentItem[]): readonly AgentItem[] {
+  const rank = (agent: AgentItem) => ORDER.indexOf(agent.state) * 2 + (agent.default ? 0 : 1);
+  return agents.toSorted((a, b) => rank(a) - rank(b));
+}
+
+export function firstChoice(agents: readonly AgentItem[], wanted: string | undefined): string | null {
+  const usable = byReadiness(agents).filter((agent) => agent.state !== "missing");
+  return (usable.find((agent) => agent.id === wanted) ?? usable[0])?.id ?? null;
+}
+
+export function stateWords(agent: AgentItem): string {
+  if (agent.problem !== null) return agent.problem;
+  if (agent.state === "installed") return agent.version === null ? "installed" : `installed, ${agent.version}`;
+  if (agent.state === "downloads") return "is downloaded when it starts";
+  return "not installed";
+}

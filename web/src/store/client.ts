@@ -1,0 +1,76 @@
+// The client: the page's one socket and store, and the hooks by which components reach them.
+
+import { createContext, use, useSyncExternalStore } from "react";
+
+import type { Hello, ResultOf } from "../protocol";
+import type { ControlType, Fields } from "../socket/control";
+import { Socket } from "../socket/socket";
+import type { Link } from "../socket/socket";
+import type { Known } from "./reduce";
+import { Store, nextFrame } from "./store";
+
+export interface Client {
+  readonly socket: Socket;
+  readonly store: Store;
+}
+
+export type Ask = <T extends ControlType>(type: T, fields: Fields<T>) => Promise<ResultOf[T]>;
+
+export function newClient(): Client {
+  const url = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/v1/socket`;
+  const socket = new Socket(url, {
+    open: (address) => new WebSocket(address),
+    now: Date.now,
+    random: Math.random,
+    signedIn,
+  });
+  const store = new Store(socket, nextFrame);
+  socket.connect();
+  // Waiting on is pointless when the network came or went, or someone looks: a phone that slept has lost its socket
+  // without a word. That there is no network at all need not mean that the server on the same machine is gone.
+  addEventListener("online", socket.check);
+  addEventListener("offline", socket.check);
+  addEventListener("visibilitychange", () => {
+    if (!document.hidden) socket.check();
+  });
+  return { socket, store };
+}
+
+async function signedIn(): Promise<boolean> {
+  try {
+    const answer = await fetch("/v1/sessions?limit=1", { credentials: "same-origin" });
+    return answer.status !== 401 && answer.status !== 403;
+  } catch {
+    return true; // it cannot be reached, which says nothing
+  }
+}
+
+export const ClientContext = createContext<Client | null>(null);
+
+export function useClient(): Client {
+  const client = use(ClientContext);
+  if (client === null) throw new Error("there is no client above this component");
+  return client;
+}
+
+export function useKnown<T>(part: (known: Known) => T): T {
+  const { store } = useClient();
+  return useSyncExternalStore(store.watch, () => part(store.current()));
+}
+
+export function useLink(): Link {
+  const { socket } = useClient();
+  return useSyncExternalStore(socket.watch, socket.current);
+}
+
+/** What the server said of itself when it was reached last; null before that. */
+export function useHello(): Hello | null {
+  const link = useLink();
+  return link.kind === "open" ? link.hello : null;
+}
+
+/** To have something done: `ask("session.close", { session_id })`. */
+export function useAsk(): Ask {
+  const { socket } = useClient();
+  return (type, fields) => socket.control(type, fields);
+}

@@ -1,0 +1,112 @@
+import { expect, test } from "vitest";
+
+import type { History, Row, Rows, SessionSnapshot, SessionUpdate, State } from "../protocol";
+import { older, snapshot, update } from "./conversation";
+import type { Conversation } from "./conversation";
+import { NO_ROWS, TABLES } from "./tables";
+import vectors from "./vectors.json";
+
+// Made by the bridge itself: scripts/generate_page_vectors.py.
+interface Vectors {
+  snapshots: readonly { after: number; whole: SessionSnapshot; newest: SessionSnapshot }[];
+  updates: readonly SessionUpdate[];
+  rows: Rows;
+  state: State;
+}
+
+const { snapshots, updates, rows, state } = vectors as unknown as Vectors;
+
+/** Numbers that look random and are the same each time. */
+function* numbers(seed: number): Generator<number, never> {
+  for (;;) {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+    yield seed;
+  }
+}
+
+function expectTheEnd(known: Conversation): void {
+  expect(known.rows).toEqual(rows);
+  expect(known.state).toEqual(state);
+}
+
+test.each(snapshots)("a page that comes after $after messages has the rows that the bridge has", ({ after, whole }) => {
+  expectTheEnd(updates.slice(after).reduce(update, snapshot(null, whole)));
+});
+
+test("at every moment the page has the rows that the bridge has at that moment", () => {
+  const first = snapshots[0] as (typeof snapshots)[number];
+  for (const { after, whole } of snapshots) {
+    const known = updates.slice(first.after, after).reduce(update, snapshot(null, first.whole));
+    expect(known.rows).toEqual(whole.rows);
+  }
+});
+
+test("a change of a row that was never loaded leaves no gap behind it", () => {
+  const { newest, whole } = snapshots.at(-1) as (typeof snapshots)[number];
+  const known = snapshot(null, newest);
+  const row = whole.rows.messages.find(({ place }) => place < newest.before);
+  if (row === undefined) throw new Error("the vectors have no older message");
+  const after = update(known, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [{ op: "put", row }] });
+  expect(after.rows).toEqual(known.rows);
+});
+
+test("however often the page reconnects, to what it knows or to a new snapshot, it ends with the same rows", () => {
+  for (let seed = 1; seed <= 200; seed++) {
+    const next = numbers(seed);
+    const first = snapshots[0] as (typeof snapshots)[number];
+    let known = snapshot(null, first.whole);
+    let at = first.after;
+    while (at < updates.length) {
+      const kind = next.next().value % 10;
+      const later = snapshots.filter(({ after }) => after >= at);
+      const fresh = later[next.next().value % Math.max(1, later.length)];
+      if (kind === 0 && fresh !== undefined) {
+        // It was away for so long that it needs all anew.
+        known = snapshot(known, fresh.whole);
+        at = fresh.after;
+      } else if (kind === 1) {
+        known = snapshot(known, { ...first.whole, ...known, type: "snapshot", resumed: true, rows: NO_ROWS });
+      } else {
+        known = update(known, updates[at++] as SessionUpdate);
+      }
+    }
+    expectTheEnd(known);
+  }
+});
+
+test("who loads the older rows later has all of them, whatever came in between", () => {
+  for (const early of snapshots.filter(({ newest }) => newest.more)) {
+    for (const later of snapshots.filter(({ after }) => after >= early.after)) {
+      let known = updates.slice(early.after, later.after).reduce(update, snapshot(null, early.newest));
+      known = older(known, history(later.whole.rows, known.before));
+      expectTheEnd(updates.slice(later.after).reduce(update, known));
+    }
+  }
+});
+
+test("a state that is shown is never changed under the reader", () => {
+  const first = snapshots[0] as (typeof snapshots)[number];
+  const shown = snapshot(null, first.whole);
+  const copy = structuredClone(shown);
+  updates.slice(first.after).reduce(update, shown);
+  expect(shown).toEqual(copy);
+});
+
+test("more of a message leaves the other rows as they are, so that only one is drawn anew", () => {
+  const known = snapshot(null, (snapshots.at(-1) as (typeof snapshots)[number]).whole);
+  const last = known.rows.messages.at(-1);
+  const change = { op: "append", message_id: last?.id ?? "", text: "!", blocks: [] } as const;
+  const after = update(known, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [change] });
+  expect(after.rows.messages.at(-1)?.text).toBe(`${last?.text}!`);
+  expect(after.rows.messages[0]).toBe(known.rows.messages[0]);
+  expect(after.rows.tool_calls).toBe(known.rows.tool_calls);
+});
+
+/** What the server answers to `session.history`, in one page. */
+function history(all: Rows, before: number): History {
+  const chosen = TABLES.map((table) => {
+    const rows: readonly Row[] = all[table];
+    return [table, rows.filter((row) => "place" in row && row.place < before)];
+  });
+  return { rows: Object.fromEntries(chosen) as Rows, more: false, before: 0 };
+}

@@ -1,0 +1,53 @@
+import { beforeEach, expect, test } from "vitest";
+
+import type { Socket, StreamMessage, Subscription } from "../socket/socket";
+import { Store } from "./store";
+import vectors from "./vectors.json";
+
+const snapshot = vectors.snapshots[0]?.whole as unknown as StreamMessage;
+const updates = vectors.updates as unknown as readonly StreamMessage[];
+
+let frames: (() => void)[];
+let tell: (message: StreamMessage) => void;
+let subscribed: Subscription[];
+let store: Store;
+
+beforeEach(() => {
+  frames = [];
+  subscribed = [];
+  const socket = {
+    current: () => ({ kind: "connecting" }),
+    watch: () => () => undefined,
+    subscribe: (_stream: string, _id: string, subscription: Subscription) => {
+      subscribed.push(subscription);
+      tell = subscription.onMessage;
+      return () => undefined;
+    },
+  };
+  store = new Store(socket as unknown as Socket, (act) => frames.push(act));
+});
+
+function draw(): void {
+  for (const act of frames.splice(0)) act();
+}
+
+test("however much comes between two frames of the screen, it is shown once", () => {
+  let shown = 0;
+  store.watch(() => shown++);
+  store.follow("s1");
+  tell(snapshot);
+  for (const message of updates.slice(1)) tell(message);
+  expect(frames).toHaveLength(1);
+  expect(shown).toBe(0);
+  draw();
+  expect(shown).toBe(1);
+  expect(store.current().conversations.get("s1")?.rows).toEqual(vectors.rows);
+});
+
+test("who comes back to a conversation goes on behind all that came, drawn or not", () => {
+  store.follow("s1");
+  tell(snapshot);
+  tell(updates[1] as StreamMessage);
+  store.follow("s1");
+  expect(subscribed.at(-1)?.after).toBe(vectors.updates[1]?.cursor);
+});

@@ -1,0 +1,86 @@
+// The rows of a session: each table is in the order of `place`, which a row keeps for as long as it is there. So a row
+// is found by halving, and the newest, which change most, at once.
+
+import type { Append, Message, Row, Rows, Table } from "../protocol";
+
+type Sorted = { readonly id: string; readonly place: number };
+
+export const TABLES: readonly Table[] = [
+  "runs",
+  "messages",
+  "tool_calls",
+  "plans",
+  "permissions",
+  "file_calls",
+  "terminals",
+  "questions",
+];
+
+export const NO_ROWS: Rows = {
+  runs: [],
+  messages: [],
+  tool_calls: [],
+  plans: [],
+  permissions: [],
+  file_calls: [],
+  terminals: [],
+  questions: [],
+};
+
+export function put(rows: Rows, row: Row): Rows {
+  // The table is named by the row itself, which the compiler cannot follow through an index.
+  if (row.table === "plans") return { ...rows, plans: putUnsorted(rows.plans, row) };
+  return { ...rows, [row.table]: putSorted(rows[row.table] as readonly Sorted[], row) };
+}
+
+export function removed(rows: Rows, table: Table, id: string): Rows {
+  const known: readonly { readonly id: string }[] = rows[table];
+  return { ...rows, [table]: known.filter((row) => row.id !== id) };
+}
+
+/** More of a message. One that is not known is among the older rows that were never asked for. */
+export function appended(rows: Rows, more: Append): Rows {
+  const at = rows.messages.findLastIndex((message) => message.id === more.message_id);
+  const message = rows.messages[at];
+  if (message === undefined) return rows;
+  const grown: Message = {
+    ...message,
+    text: message.text + more.text,
+    blocks: more.blocks.length > 0 ? [...message.blocks, ...more.blocks] : message.blocks,
+  };
+  return { ...rows, messages: rows.messages.with(at, grown) };
+}
+
+/** Older rows come before those that are known; of one that is known already, the known is the newer. */
+export function putOlder(rows: Rows, before: Rows): Rows {
+  const merged: Record<string, readonly Row[]> = {};
+  for (const table of TABLES) {
+    const known: readonly Row[] = rows[table];
+    const ids = new Set(known.map((row) => row.id));
+    const older: readonly Row[] = before[table];
+    merged[table] = [...older.filter((row) => !ids.has(row.id)), ...known];
+  }
+  return merged as unknown as Rows;
+}
+
+function putSorted<T extends Sorted>(known: readonly T[], row: T): readonly T[] {
+  let low = 0;
+  let high = known.length;
+  const last = known[high - 1];
+  if (last === undefined || last.place < row.place) return [...known, row];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((known[middle] as T).place < row.place) low = middle + 1;
+    else high = middle;
+  }
+  for (let at = low; known[at]?.place === row.place; at++) {
+    if (known[at]?.id === row.id) return known.with(at, row);
+    high = at + 1;
+  }
+  return known.toSpliced(high, 0, row);
+}
+
+function putUnsorted<T extends { readonly id: string }>(known: readonly T[], row: T): readonly T[] {
+  const at = known.findIndex((other) => other.id === row.id);
+  return at < 0 ? [...known, row] : known.with(at, row);
+}

@@ -1,0 +1,3 @@
+export { commandLine } from "./command";
+export { Output } from "./ScreenView";
+export { TerminalView } from "./TerminalView";

@@ -1,0 +1,80 @@
+// A terminal that is followed while it runs: its bytes go to a screen, and the screen is drawn once a frame.
+
+import { useEffect, useState } from "react";
+
+import type { Bridge } from "../conversation/bridge";
+import type { TerminalSnapshot, TerminalUpdate } from "../protocol";
+import { bytesOf } from "./plain";
+import type { Line } from "./screen";
+
+export interface LiveTerminal {
+  readonly lines: readonly Line[];
+  readonly typable: boolean;
+  readonly ended: boolean;
+}
+
+/** Lines that a live view draws. */
+const SHOWN = 300;
+
+export function useLiveTerminal(bridge: Bridge, sessionId: string, terminalId: string | null): LiveTerminal | null {
+  const [shown, setShown] = useState<LiveTerminal | null>(null);
+  useEffect(() => {
+    if (terminalId === null) return;
+    const follower = new Follower(setShown);
+    const stop = bridge.subscribe("terminal", `${sessionId}/${terminalId}`, {
+      onMessage: (message) => {
+        if (message.type !== "ended" && message.stream === "terminal") follower.heard(message);
+      },
+    });
+    return () => {
+      stop();
+      follower.close();
+    };
+  }, [bridge, sessionId, terminalId]);
+  return shown;
+}
+
+class Follower {
+  private screen: Promise<import("./screen").Screen> | null = null;
+  private offset = 0;
+  private typable = false;
+  private ended = false;
+  private frame: number | null = null;
+  private closed = false;
+
+  constructor(private readonly show: (terminal: LiveTerminal) => void) {}
+
+  heard(message: TerminalSnapshot | TerminalUpdate): void {
+    if (message.type === "snapshot") {
+      // A snapshot after a reconnect that goes on where we were adds to the screen; any other begins it anew.
+      if (this.screen === null || message.offset !== this.offset) this.screen = newScreen();
+      this.typable = message.typable;
+    }
+    const bytes = bytesOf(message.data);
+    this.offset = message.offset + bytes.length;
+    this.ended = message.ended;
+    const screen = (this.screen ??= newScreen());
+    void screen.then((ready) => ready.write(bytes)).then(() => this.drawSoon());
+  }
+
+  close(): void {
+    this.closed = true;
+    if (this.frame !== null) cancelAnimationFrame(this.frame);
+    void this.screen?.then((screen) => screen.close());
+  }
+
+  private drawSoon(): void {
+    if (this.closed) return;
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      void this.screen?.then((screen) => {
+        if (!this.closed) this.show({ lines: screen.lines(SHOWN), typable: this.typable, ended: this.ended });
+      });
+    });
+  }
+}
+
+async function newScreen(): Promise<import("./screen").Screen> {
+  const { Screen } = await import("./screen");
+  return new Screen();
+}

@@ -1,0 +1,50 @@
+import { useId } from "react";
+import type { ComponentProps, ReactNode } from "react";
+
+interface Props {
+  label: string;
+  hint?: ReactNode;
+  error?: string | undefined;
+}
+
+/** An input with its name, and what to put there or what is wrong with it. */
+export function Field({ label, hint, error, ...rest }: ComponentProps<"input"> & Props) {
+  const id = useId();
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <input id={id} className="input" aria-describedby={`${id}-hint`} aria-invalid={error !== undefined} {...rest} />
+      <Below id={`${id}-hint`} hint={hint} error={error} />
+    </div>
+  );
+}
+
+export function SelectField({ label, hint, error, ...rest }: ComponentProps<"select"> & Props) {
+  const id = useId();
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <select id={id} className="input" aria-describedby={`${id}-hint`} {...rest} />
+      <Below id={`${id}-hint`} hint={hint} error={error} />
+    </div>
+  );
+}
+
+export function AreaField({ label, hint, error, ...rest }: ComponentProps<"textarea"> & Props) {
+  const id = useId();
+  return (
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <textarea id={id} className="input" aria-describedby={`${id}-hint`} {...rest} />
+      <Below id={`${id}-hint`} hint={hint} error={error} />
+    </div>
+  );
+}
+
+function Below({ id, hint, error }: { id: string; hint: ReactNode; error: string | undefined }) {
+  return (
+    <p id={id} className={error === undefined ? "hint" : "hint bad"}>
+      {error ?? hint}
+    </p>
+  );
+}

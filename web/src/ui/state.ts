@@ -1,0 +1,30 @@
+// What a session's dot shows: of all that is known about its connection and its work, what a person should know first.
+
+import type { Connection, RunStatus, Status } from "../protocol";
+
+export type SessionState = "waiting" | "running" | "starting" | "idle" | "error" | "disconnected";
+
+export const STATE_WORDS: Readonly<Record<SessionState, string>> = {
+  waiting: "waits for you",
+  running: "running",
+  starting: "starting",
+  idle: "idle",
+  error: "went wrong",
+  disconnected: "disconnected",
+};
+
+interface Told {
+  connection: Connection;
+  status: Status;
+  waiting?: number;
+  run_status?: RunStatus | null;
+}
+
+export function stateOf({ connection, status, waiting = 0, run_status = null }: Told): SessionState {
+  if (waiting > 0 || status === "waiting") return "waiting";
+  if (status === "running") return "running";
+  if (connection === "starting") return "starting";
+  if (connection === "error" || status === "error" || run_status === "error") return "error";
+  if (connection === "disconnected" || run_status === "interrupted") return "disconnected";
+  return "idle";
+}

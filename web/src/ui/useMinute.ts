@@ -1,0 +1,11 @@
+import { useEffect, useState } from "react";
+
+/** The time in seconds, told anew each minute: enough for "5 min ago". */
+export function useMinute(): number {
+  const [now, setNow] = useState(() => Date.now() / 1000);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now() / 1000), 60_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
