@@ -1,5 +1,8 @@
-"""Builds the page into the package, where Node is there to do it. The sdist carries it built, so that nothing but Python
-is needed to install from it, or from a wheel. `DRAGOMAN_PAGE=none` builds without."""
+"""Builds the page into the package, where Node is there to do it.
+
+The sdist carries it built, so that nothing but Python is needed to install from it, or from a wheel.
+`DRAGOMAN_PAGE=none` builds without.
+"""
 
 from __future__ import annotations
 

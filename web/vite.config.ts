@@ -47,6 +47,9 @@ export default defineConfig({
     target: "es2023",
   },
   // The server takes requests of its own pages alone, so they go there as such.
-  server: { host: "127.0.0.1", proxy: { "/v1": { target: BRIDGE, ws: true, changeOrigin: true, rewriteWsOrigin: true } } },
+  server: {
+    host: "127.0.0.1",
+    proxy: { "/v1": { target: BRIDGE, ws: true, changeOrigin: true, rewriteWsOrigin: true } },
+  },
   test: { include: ["src/**/*.test.{ts,tsx}"] },
 });

@@ -15,6 +15,7 @@ from bridge.talking import LIMIT, Served, Talk, served
 from dragoman.bridge import socket as bridge_socket
 from dragoman.bridge.socket import SUBSCRIPTIONS
 from dragoman.config import SETTINGS_FILE, load
+from dragoman.hub import held
 from dragoman.testing.leaks import nothing_left
 
 
@@ -86,6 +87,12 @@ async def test_a_viewer_learns_nothing_of_folders_that_no_session_has(server: Se
             assert (await viewer.refused("policy.list", cwd=folder))["kind"] == "forbidden"
         await opened(admin, tmp_path)
         await viewer.done("policy.list", cwd=str(tmp_path))
+
+
+async def test_a_command_id_is_short(server: Served) -> None:
+    async with server.client() as talk:
+        answer = await talk.refused("token.create", name="one", command_id="x" * 201)
+        assert (answer["kind"], answer["field"]) == ("invalid", "command_id")
 
 
 # -- what would stop the server
@@ -231,7 +238,7 @@ async def test_no_id_is_more_than_an_id(server: Served, tmp_path: Path) -> None:
             ):
                 assert (await talk.refused(control, session_id=odd, **fields))["kind"] == "not_found", (control, odd)
             await talk.say(type="subscribe", stream="session", id=odd)
-            await talk.until(lambda said: said["type"] == "ended")
+            await talk.until(lambda said: said["type"] in ("ended", "error"))
         exported = await talk.done("session.export", session_id=session_id)
         assert exported["file_name"] == f"{session_id}.md"
 
@@ -288,6 +295,28 @@ async def test_typing_into_what_has_ended_is_refused(server: Served, tmp_path: P
             assert answer["type"] == "result" or answer["error"]["kind"] != "internal", answer
 
 
+async def test_a_queue_has_an_end(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "QUEUED", 3)
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+        await talk.done("session.prompt", session_id=session_id, text="sleep 1000")
+        for _ in range(3):
+            await talk.done("session.prompt", session_id=session_id, text="hello")
+        for when in ("queue", "now", "refuse"):
+            problem = await talk.refused("session.prompt", session_id=session_id, text="hello", when=when)
+            assert problem["kind"] == "conflict"
+        await talk.done("session.cancel", session_id=session_id)
+
+
+async def test_a_server_that_ends_gives_up_what_it_is_doing(tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), served(tmp_path / "home") as server, server.client() as talk:
+        await talk.done("agent.add", agent="silent", command="sleep", args=["1000"])
+        await talk.say(type="session.open", id="x", agent="silent", cwd=str(tmp_path))
+        await talk.say(type="agent.test", id="y", agent="silent")
+        await talk.say(type="ping")
+        await talk.until(lambda said: said["type"] == "pong")
+
+
 # -- streams
 
 
@@ -333,17 +362,21 @@ async def test_cursors_of_any_kind_are_answered(server: Served, tmp_path: Path) 
 
 @pytest.mark.usefixtures("unhurried")
 async def test_floods_leave_nothing_behind_and_harm_nobody(tmp_path: Path) -> None:
-    async with asyncio.timeout(2 * LIMIT), nothing_left(), served(tmp_path / "home") as server:
-        async with server.client() as calm:
-            session_id = await opened(calm, tmp_path)
-            view = await calm.follow(session_id)
-            talks = [await Talk.connected(f"http://127.0.0.1:{server.port}", server.token()) for _ in range(30)]
-            for talk in talks:  # each says a lot, hears nothing of it, and is gone
-                for number in range(100):
-                    await talk.say(type="subscribe", stream="session", id=session_id, limit=10**9)
-                    await talk.say(type="session.list", id=f"l{number}", limit=10**9)
-                    await talk.say(type="search", id=f"s{number}", text="demo")
-                talk.connection.transport.abort()
-            await calm.done("session.prompt", session_id=session_id, text="stream 5")
-            await calm.see(view, lambda view: view.settled)
-            assert view.texts()
+    async with (
+        asyncio.timeout(2 * LIMIT),
+        nothing_left(),
+        served(tmp_path / "home") as server,
+        server.client() as calm,
+    ):
+        session_id = await opened(calm, tmp_path)
+        view = await calm.follow(session_id)
+        talks = [await Talk.connected(f"http://127.0.0.1:{server.port}", server.token()) for _ in range(30)]
+        for talk in talks:  # each says a lot, hears nothing of it, and is gone
+            for number in range(100):
+                await talk.say(type="subscribe", stream="session", id=session_id, limit=10**9)
+                await talk.say(type="session.list", id=f"l{number}", limit=10**9)
+                await talk.say(type="search", id=f"s{number}", text="demo")
+            talk.connection.transport.abort()
+        await calm.done("session.prompt", session_id=session_id, text="stream 5")
+        await calm.see(view, lambda view: view.settled)
+        assert view.texts()

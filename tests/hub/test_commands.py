@@ -132,6 +132,21 @@ async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path
         assert [run.status for run in runs] == ["cancelled", "success"]
 
 
+@pytest.mark.parametrize("prompt", ["slow 50", "stream 1"])
+async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp_path: Path, prompt: str) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        for text in ("stream 2", "stream 3"):
+            await hub.command(held.id, commands.Prompt(text=text), text)
+        if prompt == "stream 1":  # nothing runs: the queue waits for a person
+            await hub.command(held.id, commands.Cancel())
+        sent = await hub.command(held.id, commands.SendQueued(queued_id="stream 3"))
+        assert sent.how == ("cancelled_first" if prompt == "slow 50" else "started")
+        await until(hub, held, idle)
+        assert await texts(hub, held.id) == ["slow 50", "stream 3", "stream 2"]
+
+
 async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         held = await hub.open("demo", config(tmp_path))

@@ -276,6 +276,21 @@ export interface Question {
   decided: Decision;
 }
 
+/** Something that the agent tells of itself: a notice, or that it compacts what it remembers. */
+export interface Notice {
+  table: "notices";
+  id: string;
+  place: number;
+  run_id: string | null;
+  time: number;
+  kind: "notice" | "compaction";
+  severity: string;
+  title: string;
+  text: string | null;
+  status: string | null;
+  ended_time: number | null;
+}
+
 export interface Choice {
   value: string;
   name: string;
@@ -314,9 +329,9 @@ export interface State {
   usage: Usage;
 }
 
-export type Table = "runs" | "messages" | "tool_calls" | "plans" | "permissions" | "file_calls" | "terminals" | "questions";
+export type Table = "runs" | "messages" | "tool_calls" | "plans" | "permissions" | "file_calls" | "terminals" | "questions" | "notices";
 
-export type Row = Run | Message | ToolCall | Plan | Permission | FileCall | Terminal | Question;
+export type Row = Run | Message | ToolCall | Plan | Permission | FileCall | Terminal | Question | Notice;
 
 /** Each table in the order of `place`. */
 export interface Rows {
@@ -328,6 +343,7 @@ export interface Rows {
   file_calls: readonly FileCall[];
   terminals: readonly Terminal[];
   questions: readonly Question[];
+  notices: readonly Notice[];
 }
 
 export type Connection = "none" | "starting" | "connected" | "disconnected" | "error" | "elsewhere";
@@ -1104,6 +1120,13 @@ export interface QueueMove extends Control {
   to: number;
 }
 
+/** Send it now, before the others. What runs is cancelled first, as `how` says. Result: `Prompted`. */
+export interface QueueSend extends Control {
+  type: "queue.send";
+  session_id: string;
+  queued_id: string;
+}
+
 export interface QueueRemove extends Control {
   type: "queue.remove";
   session_id: string;
@@ -1352,6 +1375,7 @@ export type AnyControl =
   | QueueAdd
   | QueueEdit
   | QueueMove
+  | QueueSend
   | QueueRemove
   | WorkspaceRecent
   | WorkspaceTrust
@@ -1427,6 +1451,7 @@ export interface ResultOf {
   "queue.add": Prompted;
   "queue.edit": Done;
   "queue.move": Done;
+  "queue.send": Prompted;
   "queue.remove": Done;
   "workspace.recent": Workspaces;
   "workspace.trust": Trusted;

@@ -23,7 +23,12 @@ export function parseRoute(url: URL): Route {
   switch (first) {
     case "s":
       if (second === "") return { view: "home" };
-      return { view: "session", id: second, ...given("anchor", url.hash.slice(1)), ...(third === BESIDE ? { beside: true } : {}) };
+      return {
+        view: "session",
+        id: second,
+        ...given("anchor", url.hash.slice(1)),
+        ...(third === BESIDE ? { beside: true } : {}),
+      };
     case "needs":
       return { view: "needs" };
     case "new": {

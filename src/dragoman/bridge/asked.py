@@ -182,6 +182,13 @@ class QueueMove(Control, tag="queue.move", frozen=True, kw_only=True):
     to: int
 
 
+class QueueSend(Control, tag="queue.send", frozen=True, kw_only=True):
+    """Send it now, before the others. What runs is cancelled first, as `how` says. Result: `Prompted`."""
+
+    session_id: str
+    queued_id: str
+
+
 class QueueRemove(Control, tag="queue.remove", frozen=True, kw_only=True):
     session_id: str
     queued_id: str
@@ -421,6 +428,7 @@ AnyControl: TypeAlias = (
     | QueueAdd
     | QueueEdit
     | QueueMove
+    | QueueSend
     | QueueRemove
     | WorkspaceRecent
     | WorkspaceTrust
@@ -475,6 +483,7 @@ RESULTS: dict[type[Control], type[Out]] = {
     QueueAdd: answers.Prompted,
     QueueEdit: answers.Done,
     QueueMove: answers.Done,
+    QueueSend: answers.Prompted,
     QueueRemove: answers.Done,
     WorkspaceRecent: answers.Workspaces,
     WorkspaceTrust: answers.Trusted,

@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 # the journal.
 REMEMBERED: Final = 4096
 
+# Characters of a command's id. It is kept for as long as the journal.
+COMMAND_ID: Final = 200
+
 
 class _Known(NamedTuple):
     """A command that was given: by whom, what it said, and the doing of it."""
@@ -105,6 +108,8 @@ class Bridge:
         caller.require(scope, _name(asked))
         if asked.command_id is None or scope == "view":  # what changes nothing may be done as often as one likes
             return await asyncio.shield(self._begin(asked, caller))
+        if len(asked.command_id) > COMMAND_ID:
+            raise Refusal("invalid", f"a command id may have {COMMAND_ID} characters", field="command_id")
         said = _digest(asked)
         known = self._done.get(asked.command_id)
         if known is None:

@@ -277,6 +277,21 @@ class Question(Out, tag_field="table", tag="questions", frozen=True, kw_only=Tru
     decided: Decision
 
 
+class Notice(Out, tag_field="table", tag="notices", frozen=True, kw_only=True):
+    """Something that the agent tells of itself: a notice, or that it compacts what it remembers."""
+
+    id: str
+    place: int
+    run_id: str | None
+    time: float
+    kind: Literal["notice", "compaction"]
+    severity: str
+    title: str
+    text: str | None
+    status: str | None
+    ended_time: float | None
+
+
 class Choice(Out, frozen=True, kw_only=True):
     value: str
     name: str
@@ -319,9 +334,9 @@ class State(Out, frozen=True, kw_only=True):
 
 
 Table: TypeAlias = Literal[
-    "runs", "messages", "tool_calls", "plans", "permissions", "file_calls", "terminals", "questions"
+    "runs", "messages", "tool_calls", "plans", "permissions", "file_calls", "terminals", "questions", "notices"
 ]
-Row: TypeAlias = Run | Message | ToolCall | Plan | Permission | FileCall | Terminal | Question
+Row: TypeAlias = Run | Message | ToolCall | Plan | Permission | FileCall | Terminal | Question | Notice
 
 
 class Rows(Out, frozen=True, kw_only=True):
@@ -335,6 +350,7 @@ class Rows(Out, frozen=True, kw_only=True):
     file_calls: tuple[FileCall, ...] = ()
     terminals: tuple[Terminal, ...] = ()
     questions: tuple[Question, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 # -- sessions

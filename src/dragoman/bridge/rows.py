@@ -176,6 +176,8 @@ def row_of(row: stored.Row, *, whole: bool = False) -> payload.Row | None:
             return _terminal(row)
         case rows.Question():
             return _question(row)
+        case rows.Notice():
+            return _notice(row)
         case _:
             return None
 
@@ -334,6 +336,21 @@ def _question(row: rows.Question) -> payload.Question:
     )
 
 
+def _notice(row: rows.Notice) -> payload.Notice:
+    return payload.Notice(
+        id=row.id,
+        place=place_of(row.id),
+        run_id=row.run_id,
+        time=row.time,
+        kind=row.kind,
+        severity=row.severity,
+        title=row.title,
+        text=row.text,
+        status=row.status,
+        ended_time=row.ended_time,
+    )
+
+
 def state_of(row: stored.State | None) -> payload.State:
     if row is None:
         return payload.State()
@@ -376,6 +393,7 @@ def newest(found: stored.SessionRows, limit: int, before: int | None = None) -> 
         found.file_calls,
         found.terminals,
         found.questions,
+        found.notices,
     ):
         placed.extend((place_of(row.id), row) for row in table)
     if before is not None:
@@ -401,6 +419,7 @@ def newest(found: stored.SessionRows, limit: int, before: int | None = None) -> 
         file_calls=tuple(kept.get(payload.FileCall, ())),
         terminals=tuple(kept.get(payload.Terminal, ())),
         questions=tuple(kept.get(payload.Question, ())),
+        notices=tuple(kept.get(payload.Notice, ())),
     )
     return made_rows, len(chosen) < len(placed), chosen[0][0] if chosen else 0
 

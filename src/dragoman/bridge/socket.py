@@ -39,6 +39,9 @@ BURST: Final = 200
 
 SUBSCRIPTIONS: Final = 64
 
+# Characters of what is subscribed to. Ids of sessions and terminals are far shorter, and each is kept while it is.
+STREAM_ID: Final = 500
+
 # Controls of one client that are carried out at the same time; more are read when one of them is done.
 AT_ONCE: Final = 16
 
@@ -201,6 +204,10 @@ class Socket:
 
     async def _subscribe(self, said: asked.Subscribe) -> None:
         """Subscribing again to the same begins it anew."""
+        if len(said.id) > STREAM_ID:
+            error = ErrorBody(kind="invalid", message=f"an id may have {STREAM_ID} characters", field="id")
+            await self._send(Failure(id=None, error=error))
+            return
         key = (said.stream, said.id)
         await self._unsubscribe(*key)
         if len(self._streams) >= SUBSCRIPTIONS:

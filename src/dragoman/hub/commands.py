@@ -72,6 +72,12 @@ class MoveQueued(_Given, frozen=True, kw_only=True, tag="move_queued"):
     to: int
 
 
+class SendQueued(_Given, frozen=True, kw_only=True, tag="send_queued"):
+    """Now, before the others: what runs is cancelled first."""
+
+    queued_id: str
+
+
 class RemoveQueued(_Given, frozen=True, kw_only=True, tag="remove_queued"):
     queued_id: str
 
@@ -113,6 +119,7 @@ Command: TypeAlias = (
     | Cancel
     | EditQueued
     | MoveQueued
+    | SendQueued
     | RemoveQueued
     | AnswerPermission
     | AnswerQuestion

@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 Connection: TypeAlias = Literal["starting", "connected", "disconnected", "error"]
 
+# Prompts that may wait for one session. All who follow it are shown all of them, whenever one changes.
+QUEUED: Final = 100
+
 # Seconds of a wait that is begun again when they are over.
 LONG: Final = 3600.0
 
@@ -212,6 +215,15 @@ class Held:
             case commands.MoveQueued(queued_id=queued_id, to=to):
                 queued = self.queue.pop(self._index(queued_id))
                 self.queue.insert(min(max(0, to), len(self.queue)), queued)
+            case commands.SendQueued(queued_id=queued_id):
+                how: Literal["started", "cancelled_first"] = "cancelled_first" if session.active else "started"
+                queued = msgspec.structs.replace(self.queue.pop(self._index(queued_id)), how=how)
+                self.queue.insert(0, queued)
+                self.paused = False
+                if session.active is not None:
+                    await session.cancel()
+                self._do(self._next())
+                return Outcome(queued_id=queued_id, how=how)
             case commands.RemoveQueued(queued_id=queued_id):
                 queued = self.queue.pop(self._index(queued_id))
                 await self._receipt(queued.id, "refused", InputError("it was taken out of the queue"))
@@ -241,6 +253,10 @@ class Held:
         async with self._beginning:
             if session.active is None and (self.paused or not self.queue):
                 return await self._begin(queued)
+        if len(self.queue) >= QUEUED:
+            raise SessionBusy(
+                f"{len(self.queue)} prompts wait for session {self.id} already", guidance="Take some of them out."
+            )
         if prompt.when == "refuse":
             raise SessionBusy(
                 f"session {self.id} is busy with a run", guidance="Wait for it, queue this, or cancel it."

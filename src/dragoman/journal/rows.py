@@ -123,6 +123,7 @@ Row: TypeAlias = (
     | rows.FileCall
     | rows.Terminal
     | rows.Question
+    | rows.Notice
     | Usage
     | State
     | Receipt
@@ -141,6 +142,7 @@ TABLES: Final[dict[str, type[Any]]] = {
     "file_calls": rows.FileCall,
     "terminals": rows.Terminal,
     "questions": rows.Question,
+    "notices": rows.Notice,
     "usage": Usage,
     "session_state": State,
     "receipts": Receipt,
@@ -166,6 +168,7 @@ class SessionRows(msgspec.Struct, frozen=True, kw_only=True):
     file_calls: Sequence[rows.FileCall] = ()
     terminals: Sequence[rows.Terminal] = ()
     questions: Sequence[rows.Question] = ()
+    notices: Sequence[rows.Notice] = ()
     usage: Sequence[Usage] = ()
     session_state: Sequence[State] = ()
     receipts: Sequence[Receipt] = ()

@@ -115,6 +115,13 @@ class QuestionCompleted(msgspec.Struct, frozen=True, gc=False):
     question: rows.Question
 
 
+class NoticeChanged(msgspec.Struct, frozen=True, gc=False):
+    """A notice came, or a compaction began or ended. `kind` is the update that said so."""
+
+    notice: rows.Notice
+    kind: str
+
+
 class SettingsChanged(msgspec.Struct, frozen=True, gc=False):
     """Commands, modes, options, the title or sub-agents are now others. `kind` is the update that said so."""
 
@@ -158,6 +165,7 @@ Fact: TypeAlias = (
     | QuestionAsked
     | QuestionAnswered
     | QuestionCompleted
+    | NoticeChanged
     | SettingsChanged
     | HistoryDiffers
     | OtherUpdate

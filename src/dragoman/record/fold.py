@@ -26,6 +26,7 @@ from dragoman.record.facts import (
     UsageChanged,
 )
 from dragoman.record.messages import Messages
+from dragoman.record.notices import Notices
 from dragoman.record.requests import Requests
 from dragoman.record.runs import Runs
 from dragoman.record.tool_calls import ToolCalls
@@ -53,6 +54,7 @@ class SessionFold:
         self.differs: notes.HistoryDiffers | None = None  # how the agent told it when it last told it otherwise
         self.runs = Runs()
         self.sub_agents: dict[str, rows.SubAgent] = {}
+        self.notices = Notices()
         self._requests = Requests()
         self.permissions = self._requests.permissions
         self.files = self._requests.files
@@ -75,6 +77,9 @@ class SessionFold:
             acp.SessionInfoUpdate: self._info,
             acp.UsageUpdate: self._usage,
             acp.SubagentUpdate: self._sub_agent,
+            acp.Notice: self._notice,
+            acp.CompactionUpdate: self._compaction,
+            acp.CompactionSummaryChunk: self._compaction_summary,
         }
 
     @property
@@ -244,6 +249,16 @@ class SessionFold:
             changes["state"] = None if update.state is None else _state_of(update.state)
         self.sub_agents[update.session_id] = msgspec.structs.replace(known, **changes)
         return (SettingsChanged("subagent_update"),)
+
+    def _notice(self, position: int, time: float, update: acp.Notice) -> Sequence[Fact]:
+        return (self.notices.told(self._where(position, time), update),)
+
+    def _compaction(self, position: int, time: float, update: acp.CompactionUpdate) -> Sequence[Fact]:
+        return (self.notices.compaction(self._where(position, time), update),)
+
+    def _compaction_summary(self, position: int, time: float, update: acp.CompactionSummaryChunk) -> Sequence[Fact]:
+        self.notices.summary(update)
+        return (OtherUpdate("compaction_summary_chunk"),)
 
     # -- what we asked, and what came back
 

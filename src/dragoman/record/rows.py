@@ -201,6 +201,20 @@ class Question(Decided, frozen=True, kw_only=True):
     completed_time: float | None = None  # when the agent said that what happens at the address is done
 
 
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that the agent tells of itself: a notice, or that it compacts what it remembers of the conversation."""
+
+    id: str
+    run_id: str | None
+    time: float
+    kind: Literal["notice", "compaction"]
+    title: str
+    severity: str = "info"  # info, warning, error, or the agent's own word
+    text: str | None = None  # more of it; of a compaction its summary, or why it failed
+    status: str | None = None  # of a compaction: in_progress, completed, failed, cancelled
+    ended_time: float | None = None
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     time: float

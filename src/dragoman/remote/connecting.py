@@ -63,14 +63,9 @@ class Connecting:
 
     async def connect(self) -> ClientConnection:
         """A connection on which the server has greeted. `ServerUnreachable` where trying again may help."""
-        try:
-            from websockets.asyncio.client import connect
-            from websockets.exceptions import InvalidStatus, WebSocketException
-        except ImportError as missing:
-            raise InputError(
-                "to reach a server the package `websockets` is needed, and it is not installed",
-                guidance="Install it: pip install 'dragoman[websocket]'",
-            ) from missing
+        # Loaded here: a program that names `Client` and never uses it pays nothing.
+        from websockets.asyncio.client import connect
+        from websockets.exceptions import InvalidStatus, WebSocketException
 
         class Connect(connect):
             def process_redirect(self, exc: Exception) -> Exception:

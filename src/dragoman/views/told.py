@@ -56,7 +56,7 @@ def event_of(
             return _question_event(fact, head)
         case facts.FileCallChanged() | facts.TerminalChanged():
             return None  # what becomes of it is told at its end
-        case facts.SettingsChanged(kind=kind) | facts.OtherUpdate(kind=kind):
+        case facts.SettingsChanged(kind=kind) | facts.NoticeChanged(kind=kind) | facts.OtherUpdate(kind=kind):
             return events.ProviderEvent(*head, kind)
         case facts.HistoryDiffers(differs=differs):
             return events.HistoryDiffers(time, session_id, run_id, None, differs.differences, differs.count)

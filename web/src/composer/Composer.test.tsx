@@ -114,23 +114,26 @@ test("the arrow goes back through what was sent, and only from an untouched fiel
   expect(area.value).toBe("mine");
 });
 
-test("prompts that wait can be moved, changed and taken out", async () => {
+test("prompts that wait can be moved, changed, sent at once and taken out", async () => {
   const queue = [
     { id: "1", text: "one", attachments: [], time: 0 },
     { id: "2", text: "two", attachments: ["a.md"], time: 0 },
   ];
-  const bridge = new MadeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {} });
+  const bridge = new MadeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {}, "queue.send": {} });
   await composer({ ...LIVE, queue }, bridge);
   const buttons = [...drawn.place.querySelectorAll<HTMLButtonElement>(".queue li:last-child button")];
   expect(buttons.map((button) => button.getAttribute("aria-label") ?? button.textContent)).toEqual([
     "Edit",
+    "Send now",
     "Move up",
     "Move down",
     "Remove from the queue",
   ]);
   buttons[1]?.click();
-  buttons[3]?.click();
+  buttons[2]?.click();
+  buttons[4]?.click();
   expect(bridge.asked).toEqual([
+    { type: "queue.send", fields: { session_id: "s1", queued_id: "2" } },
     { type: "queue.move", fields: { session_id: "s1", queued_id: "2", to: 0 } },
     { type: "queue.remove", fields: { session_id: "s1", queued_id: "2" } },
   ]);

@@ -16,11 +16,6 @@ export function QueueList({ bridge, sessionId, queue, onProblem }: Props) {
   if (queue.length === 0) return null;
   const did = (done: Promise<unknown>) => void done.catch(onProblem);
   const target = (queued: Queued) => ({ session_id: sessionId, queued_id: queued.id });
-  const sendNow = async (queued: Queued) => {
-    // Taken out first: what could be sent twice is worse than what must be typed again.
-    await bridge.control("queue.remove", target(queued));
-    await bridge.control("session.prompt", { session_id: sessionId, text: queued.text, when: "now" });
-  };
   return (
     <ol className="queue" aria-label="Waiting prompts">
       {queue.map((queued, at) => (
@@ -32,7 +27,7 @@ export function QueueList({ bridge, sessionId, queue, onProblem }: Props) {
           onEdit={(text) => did(bridge.control("queue.edit", { ...target(queued), text }))}
           onMove={(by) => did(bridge.control("queue.move", { ...target(queued), to: at + by }))}
           onRemove={() => did(bridge.control("queue.remove", target(queued)))}
-          onSendNow={() => did(sendNow(queued))}
+          onSendNow={() => did(bridge.control("queue.send", target(queued)))}
         />
       ))}
     </ol>
@@ -87,12 +82,9 @@ function QueuedView({ queued, first, last, onEdit, onMove, onRemove, onSendNow }
       <button type="button" className="small-button" onClick={() => setText(queued.text)}>
         Edit
       </button>
-      {/* What is attached is known to the server alone, so it cannot be sent anew from here. */}
-      {queued.attachments.length === 0 && (
-        <button type="button" className="small-button" onClick={onSendNow}>
-          Send now
-        </button>
-      )}
+      <button type="button" className="small-button" onClick={onSendNow}>
+        Send now
+      </button>
       <button type="button" className="small-button" aria-label="Move up" disabled={first} onClick={() => onMove(-1)}>
         ↑
       </button>

@@ -7,6 +7,7 @@ import { plural } from "../ui/words";
 import { Announcer } from "./Announcer";
 import type { Bridge } from "./bridge";
 import { EndView } from "./EndView";
+import { NoticeView } from "./NoticeView";
 import { Items, type Item, type Opened, type OpeningItem } from "./items";
 import { TextView, ThoughtView, UserView } from "./MessageViews";
 import { GroupView, StepView } from "./StepView";
@@ -109,7 +110,9 @@ function useItems(rows: Rows, opened: Opened, live: Live): readonly Item[] {
   const before = useRef<readonly Segment[]>([]);
   const [items] = useState(() => new Items());
   const segments = useMemo(() => (before.current = segmentsOf(rows, before.current)), [rows]);
-  return useMemo(() => items.of(segments, opened, live.problem), [items, segments, opened, live.problem]);
+  // That an agent could not be started is no matter of the last run's.
+  const problem = live.connection === "error" ? null : live.problem;
+  return useMemo(() => items.of(segments, opened, problem), [items, segments, opened, problem]);
 }
 
 /** Goes to the row that the address names. One that is older than what is here is looked for further back. */
@@ -170,6 +173,8 @@ function ItemView({ item, toggle }: { item: Item; toggle: (item: OpeningItem) =>
       );
     case "question":
       return <QuestionCard bridge={bridge} sessionId={sessionId} question={item.question} />;
+    case "notice":
+      return <NoticeView item={item} onToggle={onToggle} />;
     case "end":
       return <EndView item={item} />;
   }

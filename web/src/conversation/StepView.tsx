@@ -8,7 +8,7 @@ import { plural } from "../ui/words";
 import { BlockView } from "./BlockView";
 import { summary } from "./groups";
 import type { Item } from "./items";
-import { shownPath } from "./paths";
+import { shownPath, shownTitle } from "./paths";
 import { ShowWhole } from "./ShowWhole";
 import { KindIcon, StateIcon } from "./StepIcon";
 import type { Served, Step } from "./steps";
@@ -56,6 +56,7 @@ export const StepView = memo(function StepView({
   onToggle: () => void;
 }) {
   const { step, depth, open, cut } = item;
+  const { workspace } = useTalk();
   const state = cut ? "cancelled" : step.state;
   const current = step.children.findLast((child) => child.state === "running");
   return (
@@ -69,7 +70,7 @@ export const StepView = memo(function StepView({
       >
         <KindIcon kind={step.children.length > 0 ? "agent" : step.kind} />
         <span className="step-title" title={step.title}>
-          {step.title}
+          {shownTitle(step.title, step.kind, workspace)}
           {step.children.length > 0 && (
             <span className="soft">
               {" "}
@@ -124,12 +125,21 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
     : step.served.map((one) => decisionWords(one.decided)).find((words) => words !== "");
   const plain = call.kind !== "think" && call.kind !== "other" && call.kind !== "fetch";
   const terminals = step.served.filter((one): one is Terminal => one.table === "terminals");
+  // Some agents speak of terminals that are their own: there is nothing to follow.
+  const content = shown.content.filter(
+    (item) =>
+      item.type !== "terminal" ||
+      call.ended_time === null ||
+      terminals.some((one) => one.terminal_id === item.terminal_id),
+  );
+  // That it happened in the workspace says nothing; what else it touched does.
+  const locations = call.locations.filter((location) => location.path !== workspace);
   return (
     <>
       {decided && <p className="soft">{decided}</p>}
-      {call.locations.length > 0 && (
+      {locations.length > 0 && (
         <p className="locations">
-          {call.locations.map((location, at) => (
+          {locations.map((location, at) => (
             <button
               key={at}
               type="button"
@@ -143,7 +153,7 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
           ))}
         </p>
       )}
-      {shown.content.map((item, at) => {
+      {content.map((item, at) => {
         switch (item.type) {
           case "diff":
             return <DiffView key={at} item={item} layout={layout} limit={12} />;
@@ -163,8 +173,11 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
             return <BlockView key={at} block={item.content} plain={plain} />;
         }
       })}
-      <Raw name="Input" value={shown.raw_input} open={shown.content.length === 0} />
-      <Raw name="Output" value={shown.raw_output} open={shown.content.length === 0} />
+      <Raw name="Input" value={shown.raw_input} open={content.length === 0} />
+      <Raw name="Output" value={shown.raw_output} open={content.length === 0} />
+      {content.length < shown.content.length && isEmpty(shown.raw_output) && (
+        <p className="soft">The agent did not tell what it wrote.</p>
+      )}
       {call.cut && whole === null && <ShowWhole bridge={bridge} sessionId={sessionId} row={call} onWhole={setWhole} />}
     </>
   );

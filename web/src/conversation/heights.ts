@@ -11,6 +11,7 @@ export function guess(item: Item): number {
         : 20 + Math.ceil(item.text.length / 90) * 23 + paragraphsOf(item.text) * 12;
     case "thought":
     case "group":
+    case "notice":
       return 28;
     case "step":
       return item.open ? (item.step.diffs.length > 0 ? 300 : 120) : 28;

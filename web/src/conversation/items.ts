@@ -1,7 +1,7 @@
 // What the list draws: one item a line of it, flat, each with a key that stays. Pure but for what it remembers.
 
 import { cut, type Pieces } from "../markdown/pieces";
-import type { Message, Permission, Problem, Question, Run } from "../protocol";
+import type { Message, Notice, Permission, Problem, Question, Run } from "../protocol";
 import type { Step } from "./steps";
 import type { Entry, Segment } from "./timeline";
 
@@ -35,6 +35,7 @@ export type Item =
   | { readonly kind: "group"; readonly key: string; readonly steps: readonly Step[]; readonly open: boolean }
   | { readonly kind: "permission"; readonly key: string; readonly permission: Permission; readonly keys: boolean }
   | { readonly kind: "question"; readonly key: string; readonly question: Question }
+  | { readonly kind: "notice"; readonly key: string; readonly notice: Notice; readonly open: boolean }
   /** `problem`: what is wrong now, told by the last run alone. */
   | {
       readonly kind: "end";
@@ -91,6 +92,10 @@ export class Items {
         return [{ kind: "permission", key: entry.permission.id, permission: entry.permission, keys: false }];
       case "question":
         return [{ kind: "question", key: entry.question.id, question: entry.question }];
+      case "notice": {
+        const key = entry.notice.id;
+        return [{ kind: "notice", key, notice: entry.notice, open: opened.get(key) ?? false }];
+      }
     }
   }
 

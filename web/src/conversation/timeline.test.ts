@@ -22,6 +22,8 @@ function told(item: Item): string {
       return `asks ${item.permission.title}`;
     case "question":
       return `asks ${item.question.message}`;
+    case "notice":
+      return `notice ${item.notice.title}`;
     case "end":
       return `end ${item.run.status}`;
   }
@@ -209,4 +211,13 @@ test("what a reader opened stays open when it is done, and what they closed stay
   expect(isOpen(none)).toEqual([true]);
   expect(isOpen(open(call.id))).toEqual([true]);
   expect(isOpen(new Map([[call.id, false]]))).toEqual([false]);
+});
+
+test("what the agent tells of itself stands where it was told", () => {
+  const made = new Made();
+  made.run();
+  made.message("user", "go on");
+  made.notice("Nearly full", { severity: "warning" });
+  made.message("assistant", "Done.");
+  expect(shown(made)).toContain("notice Nearly full");
 });

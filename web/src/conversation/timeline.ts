@@ -1,7 +1,7 @@
 // The rows of a session in the order they happened, run by run. Pure; what did not change since the last time is the
 // same object, so that only what changed is drawn anew.
 
-import type { Message, Permission, Question, Row, Rows, Run } from "../protocol";
+import type { Message, Notice, Permission, Question, Row, Rows, Run } from "../protocol";
 import { grouped } from "./groups";
 import { flat, stepsOf, type Step, type StepRow } from "./steps";
 
@@ -10,7 +10,8 @@ export type Entry =
   | { readonly kind: "step"; readonly step: Step }
   | { readonly kind: "group"; readonly steps: readonly Step[] }
   | { readonly kind: "permission"; readonly permission: Permission }
-  | { readonly kind: "question"; readonly question: Question };
+  | { readonly kind: "question"; readonly question: Question }
+  | { readonly kind: "notice"; readonly notice: Notice };
 
 /** A run and what happened in it; what happened before the first run has none. */
 export interface Segment {
@@ -32,6 +33,7 @@ export function segmentsOf(rows: Rows, before: readonly Segment[] = []): readonl
     ...rows.file_calls,
     ...rows.terminals,
     ...rows.questions,
+    ...rows.notices,
   ].sort((a, b) => a.place - b.place);
   const known = new Map(before.map((segment) => [segment.run?.id ?? "", segment]));
   const segments: Segment[] = [];
@@ -96,7 +98,7 @@ function segmentOf(
 }
 
 function isStepRow(row: Placed): row is StepRow {
-  return row.table !== "messages" && row.table !== "questions";
+  return row.table !== "messages" && row.table !== "questions" && row.table !== "notices";
 }
 
 function entryOf(row: Placed, next: Placed | undefined, taken: ReadonlySet<Permission>, going: boolean): Entry | null {
@@ -108,6 +110,8 @@ function entryOf(row: Placed, next: Placed | undefined, taken: ReadonlySet<Permi
       return taken.has(row) ? null : { kind: "permission", permission: row };
     case "questions":
       return { kind: "question", question: row };
+    case "notices":
+      return { kind: "notice", notice: row };
     default:
       return null;
   }

@@ -5,6 +5,7 @@ import type {
   FileCall,
   Live,
   Message,
+  Notice,
   Permission,
   Plan,
   Question,
@@ -98,6 +99,7 @@ export class Made {
     file_calls: [],
     terminals: [],
     questions: [],
+    notices: [],
   };
   private place = 0;
   private run_id: string | null = null;
@@ -242,6 +244,20 @@ export class Made {
       answered_time: null,
       completed_time: null,
       decided: DECIDED,
+      ...given,
+    });
+  }
+
+  notice(title: string, given: Partial<Notice> = {}): Notice {
+    return this.put({
+      table: "notices",
+      ...this.base("n"),
+      kind: "notice",
+      severity: "info",
+      title,
+      text: null,
+      status: null,
+      ended_time: null,
       ...given,
     });
   }

@@ -27,7 +27,7 @@ const BESIDE_THE_TITLE = 2; // settings that leave a title its room
 
 /** Above the conversation: what it is called, who is talking, how it stands, and what can be done. */
 export function Header({ session, live, state, actions, beside, narrow, editable }: Props) {
-  const shown = stateOf({ ...live, waiting: session.waiting });
+  const shown = stateOf({ ...live, waiting: session.waiting, run_status: session.run_status });
   const able = editable && live.connection === "connected";
   return (
     <header className={narrow || state.settings.length > BESIDE_THE_TITLE ? "header tall" : "header"}>
@@ -46,7 +46,9 @@ export function Header({ session, live, state, actions, beside, narrow, editable
         <StateDot state={shown} />
         <span aria-hidden="true">{STATE_WORDS[shown]}</span>
       </p>
-      {beside !== null && <IconButton icon="panel" label="Changes, plan and details" aria-pressed={beside.open} onClick={beside.toggle} />}
+      {beside !== null && (
+        <IconButton icon="panel" label="Changes, plan and details" aria-pressed={beside.open} onClick={beside.toggle} />
+      )}
       {editable && (
         <Menu label="What can be done with this session" items={actions.items}>
           <Icon name="more" />

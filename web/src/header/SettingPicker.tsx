@@ -3,7 +3,15 @@ import { Menu } from "../ui/Menu";
 import { useSetting } from "./useSetting";
 
 /** Model, mode, effort, or whatever else the agent lets one choose. */
-export function SettingPicker({ sessionId, setting, disabled }: { sessionId: string; setting: Setting; disabled: boolean }) {
+export function SettingPicker({
+  sessionId,
+  setting,
+  disabled,
+}: {
+  sessionId: string;
+  setting: Setting;
+  disabled: boolean;
+}) {
   const [current, choose] = useSetting(sessionId, setting);
   if (setting.choices.length === 0) {
     if (typeof current !== "boolean") return null;

@@ -106,8 +106,8 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
     dialog: deleting && (
       <Dialog title="Delete this session?" onClose={() => setDeleting(false)}>
         <p>
-          “{titleOf(session)}” and all that was said in it will be gone from Dragoman for good. Files that the agent changed stay as
-          they are.
+          “{titleOf(session)}” and all that was said in it will be gone from Dragoman for good. Files that the agent
+          changed stay as they are.
         </p>
         <div className="buttons">
           <Button look="danger" onClick={() => void forget()}>

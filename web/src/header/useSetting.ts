@@ -5,7 +5,10 @@ import { useAttempt } from "../notice/notices";
 import { useAsk } from "../store/client";
 
 /** A setting of a session as the person wants it: shown at once, and taken back when the agent refuses it. */
-export function useSetting(sessionId: string, setting: Setting): [string | boolean | null, (value: string | boolean) => void] {
+export function useSetting(
+  sessionId: string,
+  setting: Setting,
+): [string | boolean | null, (value: string | boolean) => void] {
   const ask = useAsk();
   const attempt = useAttempt();
   const [wanted, setWanted] = useState<string | boolean | null>(null);

@@ -60,7 +60,9 @@ function Said({ text, now }: { text: string; now: number }) {
                   <span className="list-time">{ago(hit.at, now)}</span>
                   <span className="list-where">{folderOf(hit.session.cwd)}</span>
                   <span className="list-snippet">
-                    {marked(hit.snippet, hit.marks).map((piece, at) => (piece.hit ? <mark key={at}>{piece.text}</mark> : piece.text))}
+                    {marked(hit.snippet, hit.marks).map((piece, at) =>
+                      piece.hit ? <mark key={at}>{piece.text}</mark> : piece.text,
+                    )}
                   </span>
                 </Link>
               </li>

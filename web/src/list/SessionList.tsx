@@ -53,14 +53,26 @@ export function SessionList({ chosen, searchField }: Props) {
   );
 }
 
-function Groups({ sessions, more, chosen }: { sessions: readonly SessionItem[]; more: boolean; chosen: string | null }) {
+function Groups({
+  sessions,
+  more,
+  chosen,
+}: {
+  sessions: readonly SessionItem[];
+  more: boolean;
+  chosen: string | null;
+}) {
   const now = useMinute();
   return (
     <>
       {grouped(sessions, now).map((group) => (
         <section key={group.title} aria-label={group.title}>
           <h2 className={group.title === NEEDS_YOU ? "list-title needs" : "list-title"}>
-            {group.title === NEEDS_YOU ? <Link to={{ view: "needs" }}>{`${NEEDS_YOU} (${group.sessions.length})`}</Link> : group.title}
+            {group.title === NEEDS_YOU ? (
+              <Link to={{ view: "needs" }}>{`${NEEDS_YOU} (${group.sessions.length})`}</Link>
+            ) : (
+              group.title
+            )}
           </h2>
           <ul>
             {group.sessions.map((session) => (

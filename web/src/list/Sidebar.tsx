@@ -21,7 +21,13 @@ export function Sidebar({ route, searchField, onPalette }: Props) {
         <Link to={{ view: "home" }} className="sidebar-name">
           dragoman
         </Link>
-        <Button look="quiet" className="sidebar-keys" onClick={onPalette} aria-label={`Commands, ${COMMAND_KEY}K`} title="Commands">
+        <Button
+          look="quiet"
+          className="sidebar-keys"
+          onClick={onPalette}
+          aria-label={`Commands, ${COMMAND_KEY}K`}
+          title="Commands"
+        >
           <kbd>{COMMAND_KEY}K</kbd>
         </Button>
         <Link to={{ view: "new" }} className="button quiet icon-only" aria-label="New session" title="New session">
@@ -30,7 +36,11 @@ export function Sidebar({ route, searchField, onPalette }: Props) {
       </div>
       <SessionList chosen={route.view === "session" ? route.id : null} searchField={searchField} />
       <div className="sidebar-foot">
-        <Link to={{ view: "settings", tab: "agents" }} className="button quiet" aria-current={route.view === "settings" ? "page" : undefined}>
+        <Link
+          to={{ view: "settings", tab: "agents" }}
+          className="button quiet"
+          aria-current={route.view === "settings" ? "page" : undefined}
+        >
           <Icon name="gear" /> Settings
         </Link>
       </div>

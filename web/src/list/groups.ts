@@ -22,7 +22,9 @@ export function grouped(sessions: readonly SessionItem[], now: number): readonly
     if (group === undefined) groups.set(title, [session]);
     else group.push(session);
   }
-  return [...groups].filter(([, members]) => members.length > 0).map(([title, members]) => ({ title, sessions: members }));
+  return [...groups]
+    .filter(([, members]) => members.length > 0)
+    .map(([title, members]) => ({ title, sessions: members }));
 }
 
 function groupOf(session: SessionItem, now: number): string {
@@ -40,7 +42,11 @@ export function dayOf(time: number, now: number): string {
   const date = new Date(day);
   if (days < 7) return date.toLocaleDateString(undefined, { weekday: "long" });
   const sameYear = date.getFullYear() === new Date(now * 1000).getFullYear();
-  return date.toLocaleDateString(undefined, { day: "numeric", month: "long", ...(sameYear ? {} : { year: "numeric" }) });
+  return date.toLocaleDateString(undefined, {
+    day: "numeric",
+    month: "long",
+    ...(sameYear ? {} : { year: "numeric" }),
+  });
 }
 
 function midnight(time: number): number {

@@ -12,7 +12,18 @@ test("what matched is marked within the words around it", () => {
 
 test("marks that make no sense lose no text", () => {
   const text = "abc";
-  for (const marks of [[[2, 1]], [[0, 9]], [[1, 2], [0, 1]]] as [number, number][][]) {
-    expect(marked(text, marks).map((piece) => piece.text).join("")).toBe(text);
+  for (const marks of [
+    [[2, 1]],
+    [[0, 9]],
+    [
+      [1, 2],
+      [0, 1],
+    ],
+  ] as [number, number][][]) {
+    expect(
+      marked(text, marks)
+        .map((piece) => piece.text)
+        .join(""),
+    ).toBe(text);
   }
 });

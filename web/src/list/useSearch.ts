@@ -5,7 +5,8 @@ import { useAsk } from "../store/client";
 
 const PAUSE = 180; // ms after the last key
 
-export type Searched = { kind: "none" } | { kind: "searching" } | { kind: "found"; hits: readonly Hit[] } | { kind: "failed"; why: string };
+export type Searched =
+  { kind: "none" } | { kind: "searching" } | { kind: "found"; hits: readonly Hit[] } | { kind: "failed"; why: string };
 
 /** What the words are found in, a moment after the last of them was typed. */
 export function useSearch(text: string): Searched {

@@ -39,7 +39,9 @@ export function LoginDialog({ agent, onClose, onDone }: Props) {
   return (
     <Dialog title={`Log in to ${agent}`} onClose={onClose}>
       {loaded.kind !== "there" && <Pending loaded={loaded} />}
-      {loaded.kind === "there" && loaded.value.methods.length === 0 && <p>It names no way to log in. A key can be kept for it in the settings.</p>}
+      {loaded.kind === "there" && loaded.value.methods.length === 0 && (
+        <p>It names no way to log in. A key can be kept for it in the settings.</p>
+      )}
       {loaded.kind === "there" &&
         loaded.value.methods.map((method) => (
           <section key={method.id} className="login-method">

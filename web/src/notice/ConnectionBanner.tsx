@@ -34,7 +34,8 @@ export function ConnectionBanner() {
       return (
         <div className="banner" role="alert">
           <p>
-            <strong>This browser is not signed in.</strong> Open the link that `dragoman serve` printed, or make a new one:
+            <strong>This browser is not signed in.</strong> Open the link that `dragoman serve` printed, or make a new
+            one:
           </p>
           <CopyLine text="dragoman token link" />
           <Button onClick={socket.connect}>Try again</Button>

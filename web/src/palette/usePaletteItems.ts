@@ -16,10 +16,20 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
     { id: "keys", label: "Keys", detail: "?", act: keys },
   ];
   for (const tab of SETTINGS_TABS) {
-    commands.push({ id: `settings ${tab}`, label: `Settings: ${tab}`, detail: "", act: () => navigate({ view: "settings", tab }) });
+    commands.push({
+      id: `settings ${tab}`,
+      label: `Settings: ${tab}`,
+      detail: "",
+      act: () => navigate({ view: "settings", tab }),
+    });
   }
   for (const agent of byReadiness(agents ?? []).filter(({ state }) => state !== "missing")) {
-    commands.push({ id: `agent ${agent.id}`, label: `New session with ${agent.name}`, detail: agent.version ?? "", act: () => navigate({ view: "new", agent: agent.id }) });
+    commands.push({
+      id: `agent ${agent.id}`,
+      label: `New session with ${agent.name}`,
+      detail: agent.version ?? "",
+      act: () => navigate({ view: "new", agent: agent.id }),
+    });
   }
   const sessions = (list?.sessions ?? []).map((session) => ({
     id: `session ${session.id}`,

@@ -1,7 +1,7 @@
 import { contextUsed } from "../composer/status";
 import { figure, money } from "../conversation/words";
 import { CopyButton } from "../markdown";
-import type { Live, SessionItem, State } from "../protocol";
+import type { Live, SessionItem, Setting, State } from "../protocol";
 import { dateTime } from "../ui/words";
 
 /** The session, its agent, and what was used so far. */
@@ -19,7 +19,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         <Fact name="Workspace">{session.cwd}</Fact>
         <Fact name="Connection">
           {live.connection}
-          {live.reason && `: ${live.reason}`}
+          {live.connection !== "connected" && live.reason && `: ${live.reason}`}
         </Fact>
         <Fact name="Began">{dateTime(session.created)}</Fact>
         <Fact name="Runs">{session.runs}</Fact>
@@ -37,8 +37,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
           <dl>
             {state.settings.map((setting) => (
               <Fact key={setting.id} name={setting.name}>
-                {setting.choices.find((choice) => choice.value === setting.current)?.name ??
-                  String(setting.current ?? "not set")}
+                {chosenName(setting)}
               </Fact>
             ))}
           </dl>
@@ -74,8 +73,13 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
   );
 }
 
+function chosenName({ choices, current }: Setting): string {
+  if (typeof current === "boolean") return current ? "on" : "off";
+  return choices.find((choice) => choice.value === current)?.name ?? current ?? "not set";
+}
+
 function tokens(count: number | null): string | null {
-  return count === null ? null : `${figure(count)} tokens`;
+  return count === null ? null : `${figure(count)} ${count === 1 ? "token" : "tokens"}`;
 }
 
 function Fact({ name, children }: { name: string; children: React.ReactNode }) {

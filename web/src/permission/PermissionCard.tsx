@@ -1,6 +1,7 @@
 import { useEffect, useId, useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
+import { shownTitle } from "../conversation/paths";
 import { ShowWhole } from "../conversation/ShowWhole";
 import type { Option, Permission, Preview } from "../protocol";
 import { permissionWords } from "./decided";
@@ -54,7 +55,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
   });
   return (
     <section className={pending ? "card waiting" : "card"} aria-labelledby={heading} data-permission={permission.id}>
-      <h2 id={heading}>{visible(permission.title) || "The agent asks for permission"}</h2>
+      <h2 id={heading}>{visible(shownTitle(permission.title, permission.kind, workspace)) || "The agent asks for permission"}</h2>
       <p className="soft where">in {workspace}</p>
       <RequestView asked={whole ?? permission} workspace={workspace} onOpenFile={onOpenFile} />
       {permission.cut && whole === null && (

@@ -19,8 +19,18 @@ export function PhoneTabs({ route }: { route: Route }) {
       <Tab to={{ view: "home" }} icon="list" name="Sessions" here={route.view === "home"} />
       {last !== null && (
         <>
-          <Tab to={{ view: "session", id: last }} icon="talk" name="Talk" here={route.view === "session" && !route.beside} />
-          <Tab to={{ view: "session", id: last, beside: true }} icon="panel" name="Changes" here={route.view === "session" && route.beside === true} />
+          <Tab
+            to={{ view: "session", id: last }}
+            icon="talk"
+            name="Talk"
+            here={route.view === "session" && !route.beside}
+          />
+          <Tab
+            to={{ view: "session", id: last, beside: true }}
+            icon="panel"
+            name="Changes"
+            here={route.view === "session" && route.beside === true}
+          />
         </>
       )}
       <Tab to={{ view: "settings", tab: "agents" }} icon="gear" name="Settings" here={route.view === "settings"} />

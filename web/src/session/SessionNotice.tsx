@@ -15,7 +15,11 @@ interface Props {
   onHelp: (action: Action) => void;
 }
 
-const LABELS: Partial<Record<Doable, string>> = { continue: "Continue", restart: "Restart", reload: "Restart and reload" };
+const LABELS: Partial<Record<Doable, string>> = {
+  continue: "Continue",
+  restart: "Restart",
+  reload: "Restart and reload",
+};
 
 /** Between the header and the conversation: that the agent is gone, why, and what helps. */
 export function SessionNotice({ session, live, actions, editable, onHelp }: Props) {
@@ -38,12 +42,16 @@ export function SessionNotice({ session, live, actions, editable, onHelp }: Prop
                   </Button>
                 ))}
               {live.problem?.actions.includes("login") && <Button onClick={() => onHelp("login")}>Log in</Button>}
-              {live.problem?.actions.includes("settings") && <Button onClick={() => onHelp("settings")}>Settings</Button>}
+              {live.problem?.actions.includes("settings") && (
+                <Button onClick={() => onHelp("settings")}>Settings</Button>
+              )}
             </div>
           )}
         </div>
       )}
-      {live.policy_notice !== null && <WorkspaceRules cwd={session.cwd} notice={live.policy_notice} editable={editable} />}
+      {live.policy_notice !== null && (
+        <WorkspaceRules cwd={session.cwd} notice={live.policy_notice} editable={editable} />
+      )}
     </>
   );
 }
@@ -70,7 +78,11 @@ function WorkspaceRules({ cwd, notice, editable }: { cwd: string; notice: string
     <div className="session-notice plain" role="status">
       <p>{notice}</p>
       {editable && (
-        <Button onClick={() => void attempt(ask("workspace.trust", { cwd, trust: true }), "The workspace's rules still do not count")}>
+        <Button
+          onClick={() =>
+            void attempt(ask("workspace.trust", { cwd, trust: true }), "The workspace's rules still do not count")
+          }
+        >
           Trust these rules
         </Button>
       )}

@@ -97,8 +97,20 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
         <PlanStrip plans={rows.plans} />
         <Composer bridge={socket} session={session} live={live} state={state} rows={rows} allowed={editable} />
       </div>
-      {loggingIn && <LoginDialog agent={session.agent} onClose={() => setLoggingIn(false)} onDone={() => actions.run("reload")} />}
-      {(!phone || beside) && <SidePanel bridge={socket} session={session} rows={rows} live={live} state={state} panel={panel} whole={phone} />}
+      {loggingIn && (
+        <LoginDialog agent={session.agent} onClose={() => setLoggingIn(false)} onDone={() => actions.run("reload")} />
+      )}
+      {(!phone || beside) && (
+        <SidePanel
+          bridge={socket}
+          session={session}
+          rows={rows}
+          live={live}
+          state={state}
+          panel={panel}
+          whole={phone}
+        />
+      )}
     </div>
   );
 }
@@ -109,7 +121,10 @@ function useOlder({ session, before }: Known): () => Promise<void> {
   const ask = useAsk();
   const attempt = useAttempt();
   return useLatest(async () => {
-    const history = await attempt(ask("session.history", { session_id: session.id, before }), "What came before was not loaded");
+    const history = await attempt(
+      ask("session.history", { session_id: session.id, before }),
+      "What came before was not loaded",
+    );
     if (history !== null) store.addOlder(session.id, history);
   });
 }

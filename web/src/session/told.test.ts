@@ -5,14 +5,39 @@ import type { Connection, Live } from "../protocol";
 import { told } from "./told";
 
 const ABLE = {
-  load: true, resume: true, fork: true, close: true, image: false, audio: false, embedded_context: false, steering: false,
-  list: false, delete: false, additional_directories: false, system_prompt: false, mcp_http: false, mcp_sse: false, logout: false,
-  protocol_version: 1, agent_name: null, agent_version: null,
+  load: true,
+  resume: true,
+  fork: true,
+  close: true,
+  image: false,
+  audio: false,
+  embedded_context: false,
+  steering: false,
+  list: false,
+  delete: false,
+  additional_directories: false,
+  system_prompt: false,
+  mcp_http: false,
+  mcp_sse: false,
+  logout: false,
+  protocol_version: 1,
+  agent_name: null,
+  agent_version: null,
 };
 const UNABLE = { ...ABLE, load: false, resume: false, fork: false };
 
 function live(connection: Connection, given: Partial<Live> = {}): Live {
-  return { connection, status: "idle", reason: "", problem: null, abilities: ABLE, queue: [], continuable: true, policy_notice: null, ...given };
+  return {
+    connection,
+    status: "idle",
+    reason: "",
+    problem: null,
+    abilities: ABLE,
+    queue: [],
+    continuable: true,
+    policy_notice: null,
+    ...given,
+  };
 }
 
 test("nothing is said while the agent is there and well", () => {

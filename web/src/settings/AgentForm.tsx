@@ -28,45 +28,93 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
       return;
     }
     const key = text("key") === "" ? {} : { key_name: text("key_name"), key: text("key") };
-    const common = { name: text("name") || null, command: text("command"), args: argumentsOf(String(form.get("args") ?? "")), ...key };
+    const common = {
+      name: text("name") || null,
+      command: text("command"),
+      args: argumentsOf(String(form.get("args") ?? "")),
+      ...key,
+    };
     setBusy(true);
     try {
       if (agent === null) await ask("agent.add", { ...common, agent: text("id"), env: variables.env });
       else await ask("agent.edit", { ...common, agent: agent.id, ...(form.get("env") ? { env: variables.env } : {}) });
-      notify({ tone: "good", text: `${text("name") || agent?.name || text("id")} was saved. It counts from the next start of the agent on.` });
+      notify({
+        tone: "good",
+        text: `${text("name") || agent?.name || text("id")} was saved. It counts from the next start of the agent on.`,
+      });
       onClose();
     } catch (refused) {
       setBusy(false);
       const body = refused instanceof Refused ? refused.body : null;
-      setProblem({ field: body?.field ?? null, text: [body?.message ?? String(refused), body?.guidance].filter(Boolean).join(" ") });
+      setProblem({
+        field: body?.field ?? null,
+        text: [body?.message ?? String(refused), body?.guidance].filter(Boolean).join(" "),
+      });
     }
   };
   return (
     <Dialog title={agent === null ? "Add an agent" : `Edit ${agent.name}`} onClose={onClose}>
       <form className="settings-form" onSubmit={(event) => void save(event)} autoComplete="off">
         {agent === null && (
-          <Field name="id" label="Id" required pattern="[a-z0-9][a-z0-9._\-]*" hint="Small letters, digits, dots and dashes." error={errorAt("agent")} />
+          <Field
+            name="id"
+            label="Id"
+            required
+            pattern="[a-z0-9][a-z0-9._\-]*"
+            hint="Small letters, digits, dots and dashes."
+            error={errorAt("agent")}
+          />
         )}
         <Field name="name" label="Name" defaultValue={agent?.name ?? ""} error={errorAt("name")} />
-        <Field name="command" label="Command" required defaultValue={agent?.command ?? ""} spellCheck={false} hint="A program that speaks ACP." error={errorAt("command")} />
-        <AreaField name="args" label="Arguments" rows={3} defaultValue={agent?.args.join("\n") ?? ""} spellCheck={false} hint="One a line." error={errorAt("args")} />
+        <Field
+          name="command"
+          label="Command"
+          required
+          defaultValue={agent?.command ?? ""}
+          spellCheck={false}
+          hint="A program that speaks ACP."
+          error={errorAt("command")}
+        />
+        <AreaField
+          name="args"
+          label="Arguments"
+          rows={3}
+          defaultValue={agent?.args.join("\n") ?? ""}
+          spellCheck={false}
+          hint="One a line."
+          error={errorAt("args")}
+        />
         <AreaField
           name="env"
           label="Environment"
           rows={2}
           spellCheck={false}
           placeholder="NAME=value"
-          hint={agent !== null && agent.env.length > 0 ? `Set now: ${agent.env.join(", ")}. What you write here takes their place.` : "One a line. Keys belong below."}
+          hint={
+            agent !== null && agent.env.length > 0
+              ? `Set now: ${agent.env.join(", ")}. What you write here takes their place.`
+              : "One a line. Keys belong below."
+          }
           error={errorAt("env")}
         />
         <div className="settings-pair">
-          <Field name="key_name" label="Name of the key" placeholder="ANTHROPIC_API_KEY" spellCheck={false} error={errorAt("key_name")} />
+          <Field
+            name="key_name"
+            label="Name of the key"
+            placeholder="ANTHROPIC_API_KEY"
+            spellCheck={false}
+            error={errorAt("key_name")}
+          />
           <Field
             name="key"
             label="Key"
             type="password"
             autoComplete="new-password"
-            hint={agent?.has_key ? "There is one. It is never shown; a new one takes its place." : "It is kept apart, and never shown again."}
+            hint={
+              agent?.has_key
+                ? "There is one. It is never shown; a new one takes its place."
+                : "It is kept apart, and never shown again."
+            }
             error={errorAt("key")}
           />
         </div>

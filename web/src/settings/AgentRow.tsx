@@ -21,7 +21,10 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
     setTested(await attempt(ask("agent.test", { agent: agent.id }), `${agent.name} was not tested`));
   };
   const makeDefault = async () => {
-    const done = await attempt(ask("agent.edit", { agent: agent.id, default: true }), "The default agent stays as it was");
+    const done = await attempt(
+      ask("agent.edit", { agent: agent.id, default: true }),
+      "The default agent stays as it was",
+    );
     if (done !== null) notify({ tone: "good", text: `New sessions start with ${agent.name}.` });
   };
   const remove = async () => {
@@ -32,7 +35,8 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
     <li className="settings-item">
       <div>
         <h2>
-          {agent.name} {agent.default && <span className="tag">default</span>} {agent.own && <span className="tag">yours</span>}
+          {agent.name} {agent.default && <span className="tag">default</span>}{" "}
+          {agent.own && <span className="tag">yours</span>}
         </h2>
         <p className="hint">{stateWords(agent)}</p>
         <p>
@@ -43,7 +47,11 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
         {tested !== null && tested !== "testing" && <TestResult tested={tested} onLogin={() => setLoggingIn(true)} />}
       </div>
       <div className="buttons">
-        <Button disabled={tested === "testing" || agent.state === "missing"} onClick={() => void test()} aria-label={`Test ${agent.name}`}>
+        <Button
+          disabled={tested === "testing" || agent.state === "missing"}
+          onClick={() => void test()}
+          aria-label={`Test ${agent.name}`}
+        >
           {tested === "testing" ? "Testing…" : "Test"}
         </Button>
         <Button onClick={onEdit} aria-label={`Edit ${agent.name}`}>

@@ -24,7 +24,9 @@ export function AgentSettings() {
           <AgentRow key={agent.id} agent={agent} onEdit={() => setEditing({ agent })} />
         ))}
       </ul>
-      {editing !== null && <AgentForm agent={editing === "new" ? null : editing.agent} onClose={() => setEditing(null)} />}
+      {editing !== null && (
+        <AgentForm agent={editing === "new" ? null : editing.agent} onClose={() => setEditing(null)} />
+      )}
     </section>
   );
 }

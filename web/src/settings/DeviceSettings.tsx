@@ -31,7 +31,10 @@ export function DeviceSettings() {
     const form = event.currentTarget;
     const fields = new FormData(form);
     const name = String(fields.get("name")).trim();
-    const answer = await attempt(ask("token.create", { name, scope: fields.get("scope") as Scope }), "The token was not made");
+    const answer = await attempt(
+      ask("token.create", { name, scope: fields.get("scope") as Scope }),
+      "The token was not made",
+    );
     if (answer === null) return;
     form.reset();
     setMade(answer.token);
@@ -58,7 +61,11 @@ export function DeviceSettings() {
                 {token.used === null ? "never used" : `used ${dateTime(token.used)}`}
               </p>
             </div>
-            <Button look={token.current ? "quiet" : "plain"} onClick={() => void revoke(token)} aria-label={`${ending(token)} ${token.name}`}>
+            <Button
+              look={token.current ? "quiet" : "plain"}
+              onClick={() => void revoke(token)}
+              aria-label={`${ending(token)} ${token.name}`}
+            >
               {ending(token)}
             </Button>
           </li>

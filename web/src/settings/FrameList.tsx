@@ -25,7 +25,12 @@ export function FrameList({ frames }: { frames: readonly Frame[] }) {
           if (frame === undefined) return null;
           const shown = open === frame.cursor;
           return (
-            <li key={row.key} ref={rows.measureElement} data-index={row.index} style={{ transform: `translateY(${row.start}px)` }}>
+            <li
+              key={row.key}
+              ref={rows.measureElement}
+              data-index={row.index}
+              style={{ transform: `translateY(${row.start}px)` }}
+            >
               <button type="button" aria-expanded={shown} onClick={() => setOpen(shown ? null : frame.cursor)}>
                 {frameLine(frame)}
               </button>

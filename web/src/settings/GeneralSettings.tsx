@@ -28,7 +28,11 @@ export function GeneralSettings() {
           <li key={setting.name} className="settings-item">
             <Setting key={String(setting.value)} setting={setting} onSet={(value) => void set(setting.name, value)} />
             {setting.editable && setting.where !== null && (
-              <Button look="quiet" onClick={() => void set(setting.name, null)} aria-label={`Default: put ${setting.name} back to it`}>
+              <Button
+                look="quiet"
+                onClick={() => void set(setting.name, null)}
+                aria-label={`Default: put ${setting.name} back to it`}
+              >
                 Default
               </Button>
             )}
@@ -65,7 +69,12 @@ function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Valu
   }
   if (setting.choices.length > 0) {
     return (
-      <SelectField label={setting.name} hint={hint} value={String(setting.value ?? "")} onChange={(event) => onSet(event.target.value)}>
+      <SelectField
+        label={setting.name}
+        hint={hint}
+        value={String(setting.value ?? "")}
+        onChange={(event) => onSet(event.target.value)}
+      >
         {setting.value === null && <option value="">not set</option>}
         {setting.choices.map((choice) => (
           <option key={choice}>{choice}</option>

@@ -24,7 +24,8 @@ export function RuleSettings() {
   return (
     <section aria-label="Rules">
       <p>
-        Sessions start with the access <strong>{preset?.name ?? access}</strong>. <span className="hint">{preset?.means}</span>
+        Sessions start with the access <strong>{preset?.name ?? access}</strong>.{" "}
+        <span className="hint">{preset?.means}</span>
       </p>
       {notice !== null && <p className="hint">{notice}</p>}
       <h2>Remembered from your answers</h2>

@@ -4,7 +4,8 @@ import { useLink } from "../store/client";
 
 export type Loaded<T> = { kind: "loading" } | { kind: "there"; value: T } | { kind: "failed"; why: string };
 
-/** What the server answers, asked once when the view opens and again when the link comes back; `set` puts what a later answer said. */
+/** What the server answers: asked when the view opens, and again when the link comes back. The function puts what a
+ * later answer said. */
 export function useLoaded<T>(load: () => Promise<T>): [Loaded<T>, (value: T) => void] {
   const [loaded, setLoaded] = useState<Loaded<T>>({ kind: "loading" });
   const open = useLink().kind === "open";

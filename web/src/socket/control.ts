@@ -17,7 +17,7 @@ export class Refused extends Error {
   }
 }
 
-/** Those that only ask. The others get a `command_id`, so that one that is sent again after a reconnect is done once. */
+/** Those that only ask. The others get a `command_id`: one that is sent again after a reconnect is done once. */
 const ASKING: ReadonlySet<ControlType> = new Set<ControlType>([
   "session.list",
   "session.history",

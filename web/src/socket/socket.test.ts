@@ -27,7 +27,17 @@ class Line {
 
   greet(journal = "one", protocol = PROTOCOL): void {
     const limits = { message_bytes: 1, messages_per_second: 1, subscriptions: 1 };
-    const hello: Hello = { type: "hello", version: "1", protocol, journal, cursor: "0", scope: "admin", capabilities: [], limits, time: 0 };
+    const hello: Hello = {
+      type: "hello",
+      version: "1",
+      protocol,
+      journal,
+      cursor: "0",
+      scope: "admin",
+      capabilities: [],
+      limits,
+      time: 0,
+    };
     this.say(hello);
   }
 
@@ -42,7 +52,13 @@ let known: boolean;
 
 const line = () => lines.at(-1) as Line;
 const update = (cursor: string) => ({ type: "update", stream: "session", id: "s1", cursor, changes: [] });
-const snapshot = (cursor: string, resumed = false) => ({ type: "snapshot", stream: "session", id: "s1", cursor, resumed });
+const snapshot = (cursor: string, resumed = false) => ({
+  type: "snapshot",
+  stream: "session",
+  id: "s1",
+  cursor,
+  resumed,
+});
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -128,7 +144,11 @@ test("an error is given to who asked, and to nobody else", async () => {
   const bad = socket.control("session.close", { session_id: "s1" });
   const good = socket.control("session.close", { session_id: "s2" });
   const [first, second] = line().of("session.close");
-  line().say({ type: "error", id: first?.id, error: { kind: "conflict", message: "busy", guidance: "", field: null, retry_after: null } });
+  line().say({
+    type: "error",
+    id: first?.id,
+    error: { kind: "conflict", message: "busy", guidance: "", field: null, retry_after: null },
+  });
   line().say({ type: "result", id: second?.id, result: {} });
   await expect(bad).rejects.toBeInstanceOf(Refused);
   await expect(good).resolves.toEqual({});
@@ -171,7 +191,10 @@ test("where two subscriptions to one stream crossed, nothing is told twice", () 
   line().greet();
   const leave = socket.subscribe("session", "s1", { after: "7", onMessage: () => undefined });
   leave();
-  socket.subscribe("session", "s1", { after: "7", onMessage: (message) => "cursor" in message && cursors.push(message.cursor) });
+  socket.subscribe("session", "s1", {
+    after: "7",
+    onMessage: (message) => "cursor" in message && cursors.push(message.cursor),
+  });
   // The first subscription was answered before the server heard of the second.
   line().say(snapshot("7", true));
   line().say(update("8"));
@@ -186,7 +209,13 @@ test("where two subscriptions to one stream crossed, nothing is told twice", () 
 test("whose token was revoked is told so", async () => {
   line().greet();
   const done = socket.control("session.close", { session_id: "s1" });
-  const error = { kind: "unauthorized", message: "the token was revoked", guidance: "", field: null, retry_after: null };
+  const error = {
+    kind: "unauthorized",
+    message: "the token was revoked",
+    guidance: "",
+    field: null,
+    retry_after: null,
+  };
   line().say({ type: "error", id: line().of("session.close")[0]?.id, error });
   await expect(done).rejects.toThrow("revoked");
   expect(socket.current().kind).toBe("signed_out");

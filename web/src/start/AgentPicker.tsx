@@ -36,7 +36,9 @@ export function AgentPicker({ agents, chosen, onChoose }: Props) {
                 <p>
                   <strong>{agent.name}</strong> <span className="hint">{agent.description}</span>
                 </p>
-                {agent.install !== null && <CopyLine text={agent.install} what={`Copy the line that installs ${agent.name}`} />}
+                {agent.install !== null && (
+                  <CopyLine text={agent.install} what={`Copy the line that installs ${agent.name}`} />
+                )}
                 {(agent.problem ?? agent.hint) !== null && <p className="hint">{agent.problem ?? agent.hint}</p>}
               </li>
             ))}

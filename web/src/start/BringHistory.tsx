@@ -20,7 +20,8 @@ export function BringHistory() {
     if (told !== null) put(told);
     setAsking(null);
   };
-  const found = loaded.kind === "there" ? loaded.value.providers.filter(({ files, mode }) => files > 0 && mode !== "off") : [];
+  const found =
+    loaded.kind === "there" ? loaded.value.providers.filter(({ files, mode }) => files > 0 && mode !== "off") : [];
   return (
     <section>
       <h2>Bring your history</h2>
@@ -34,9 +35,15 @@ export function BringHistory() {
             {provider.name}: {plural(provider.files, "session")}
           </p>
           {provider.mode === "on" ? (
-            <p className="hint">{provider.problem ?? (provider.waiting > 0 ? `reading, ${provider.waiting} left` : "read")}</p>
+            <p className="hint">
+              {provider.problem ?? (provider.waiting > 0 ? `reading, ${provider.waiting} left` : "read")}
+            </p>
           ) : (
-            <Button disabled={asking !== null} onClick={() => void allow(provider)} aria-label={`Read them: ${provider.name}`}>
+            <Button
+              disabled={asking !== null}
+              onClick={() => void allow(provider)}
+              aria-label={`Read them: ${provider.name}`}
+            >
               {asking === provider.provider ? "Reading…" : "Read them"}
             </Button>
           )}

@@ -53,14 +53,17 @@ function TryDemo() {
   const start = async () => {
     setBusy(true);
     const there = await attempt(ask("workspace.recent", {}), "The demo did not start");
-    const opened = there && (await attempt(ask("session.open", { agent: "demo", cwd: there.home }), "The demo did not start"));
+    const opened =
+      there && (await attempt(ask("session.open", { agent: "demo", cwd: there.home }), "The demo did not start"));
     setBusy(false);
     if (opened !== null) navigate({ view: "session", id: opened.session_id });
   };
   return (
     <section>
       <h2>Try the demo</h2>
-      <p>A small agent that comes with Dragoman. It needs no account and no network, and asks before it changes anything.</p>
+      <p>
+        A small agent that comes with Dragoman. It needs no account and no network, and asks before it changes anything.
+      </p>
       <Button look="primary" disabled={busy} onClick={() => void start()}>
         {busy ? "Starting…" : "Talk to the demo agent"}
       </Button>

@@ -48,7 +48,11 @@ export function NewSession({ agent: wanted, cwd: given }: { agent?: string; cwd?
       <h1>New session</h1>
       <fieldset>
         <legend>Agent</legend>
-        {agents === null ? <p className="hint">Looking which agents there are…</p> : <AgentPicker agents={agents} chosen={chosenAgent} onChoose={setAgent} />}
+        {agents === null ? (
+          <p className="hint">Looking which agents there are…</p>
+        ) : (
+          <AgentPicker agents={agents} chosen={chosenAgent} onChoose={setAgent} />
+        )}
       </fieldset>
       <fieldset>
         <legend>Workspace</legend>

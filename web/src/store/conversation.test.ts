@@ -46,7 +46,13 @@ test("a change of a row that was never loaded leaves no gap behind it", () => {
   const known = snapshot(null, newest);
   const row = whole.rows.messages.find(({ place }) => place < newest.before);
   if (row === undefined) throw new Error("the vectors have no older message");
-  const after = update(known, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [{ op: "put", row }] });
+  const after = update(known, {
+    type: "update",
+    stream: "session",
+    id: "s1",
+    cursor: "x",
+    changes: [{ op: "put", row }],
+  });
   expect(after.rows).toEqual(known.rows);
 });
 

@@ -1,16 +1,7 @@
 // One session as the page knows it, and what each message makes of it. Pure: the same messages in the same order give
 // the same state, whatever else happened in between. `tables.ts` has the rows.
 
-import type {
-  Change,
-  History,
-  Live,
-  Rows,
-  SessionItem,
-  SessionSnapshot,
-  SessionUpdate,
-  State,
-} from "../protocol";
+import type { Change, History, Live, Rows, SessionItem, SessionSnapshot, SessionUpdate, State } from "../protocol";
 import { appended, put, putOlder, removed } from "./tables";
 
 export interface Conversation {

@@ -20,12 +20,22 @@ export function listUpdate(known: List, message: SessionsUpdate): List {
 /** Older ones, which were asked for. */
 export function listOlder(known: List, older: readonly SessionItem[], more: boolean): List {
   const ids = new Set(known.sessions.map((session) => session.id));
-  return { sessions: merged(known.sessions, older.filter((session) => !ids.has(session.id)), []), more };
+  return {
+    sessions: merged(
+      known.sessions,
+      older.filter((session) => !ids.has(session.id)),
+      [],
+    ),
+    more,
+  };
 }
 
 function merged(known: readonly SessionItem[], changed: readonly SessionItem[], removed: readonly string[]) {
   const gone = new Set([...removed, ...changed.map((session) => session.id)]);
-  return sorted([...changed.filter((session) => !removed.includes(session.id)), ...known.filter((session) => !gone.has(session.id))]);
+  return sorted([
+    ...changed.filter((session) => !removed.includes(session.id)),
+    ...known.filter((session) => !gone.has(session.id)),
+  ]);
 }
 
 function sorted(sessions: readonly SessionItem[]): readonly SessionItem[] {

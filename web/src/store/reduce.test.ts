@@ -23,22 +23,44 @@ function session(id: string, updated: number, title = id): SessionItem {
   };
 }
 
-const listed = reduce(NOTHING, { type: "snapshot", stream: "sessions", cursor: "1", sessions: [session("a", 1), session("b", 2)], more: true });
+const listed = reduce(NOTHING, {
+  type: "snapshot",
+  stream: "sessions",
+  cursor: "1",
+  sessions: [session("a", 1), session("b", 2)],
+  more: true,
+});
 const ids = (known: typeof listed) => known.list?.sessions.map(({ id }) => id);
 
 test("the session that changed last is the first in the list", () => {
   expect(ids(listed)).toEqual(["b", "a"]);
-  const later = reduce(listed, { type: "update", stream: "sessions", cursor: "2", changed: [session("a", 3)], removed: [] });
+  const later = reduce(listed, {
+    type: "update",
+    stream: "sessions",
+    cursor: "2",
+    changed: [session("a", 3)],
+    removed: [],
+  });
   expect(ids(later)).toEqual(["a", "b"]);
 });
 
 test("a session that was deleted is gone, even where the same message tells of a change to it", () => {
-  const later = reduce(listed, { type: "update", stream: "sessions", cursor: "2", changed: [session("a", 3)], removed: ["a"] });
+  const later = reduce(listed, {
+    type: "update",
+    stream: "sessions",
+    cursor: "2",
+    changed: [session("a", 3)],
+    removed: ["a"],
+  });
   expect(ids(later)).toEqual(["b"]);
 });
 
 test("older sessions that were asked for do not bring back an old state of a newer one", () => {
-  const list = listOlder(listed.list ?? { sessions: [], more: false }, [session("c", 0), session("a", 1, "stale")], false);
+  const list = listOlder(
+    listed.list ?? { sessions: [], more: false },
+    [session("c", 0), session("a", 1, "stale")],
+    false,
+  );
   expect(list.sessions.map(({ id, title }) => [id, title])).toEqual([
     ["b", "b"],
     ["a", "a"],

@@ -14,6 +14,7 @@ export const TABLES: readonly Table[] = [
   "file_calls",
   "terminals",
   "questions",
+  "notices",
 ];
 
 export const NO_ROWS: Rows = {
@@ -25,6 +26,7 @@ export const NO_ROWS: Rows = {
   file_calls: [],
   terminals: [],
   questions: [],
+  notices: [],
 };
 
 export function put(rows: Rows, row: Row): Rows {

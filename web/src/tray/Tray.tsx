@@ -38,7 +38,14 @@ function Item({ item, first }: { item: Waiting; first: boolean }) {
         </span>
       </div>
       {permission !== null && (
-        <PermissionCard bridge={socket} sessionId={session.id} workspace={session.cwd} permission={permission} keys={first} onOpenFile={open} />
+        <PermissionCard
+          bridge={socket}
+          sessionId={session.id}
+          workspace={session.cwd}
+          permission={permission}
+          keys={first}
+          onOpenFile={open}
+        />
       )}
       {question !== null && <QuestionCard bridge={socket} sessionId={session.id} question={question} />}
     </section>

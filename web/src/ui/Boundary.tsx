@@ -32,7 +32,9 @@ export class Boundary extends Component<Props, State> {
     return (
       <div className="broken" role="alert">
         <h1>This part of the page is broken</h1>
-        <p>Your sessions are not: they run in the server. Loading the page again often helps; if not, please report this:</p>
+        <p>
+          Your sessions are not: they run in the server. Loading the page again often helps; if not, please report this:
+        </p>
         <pre>{problem.stack ?? String(problem)}</pre>
         <Button look="primary" onClick={() => location.reload()}>
           Load the page again

@@ -14,7 +14,12 @@ export function Button({ look = "plain", className = "", ...rest }: ComponentPro
 }
 
 /** A button that shows only an icon; `label` is what it is called and what its tip says. */
-export function IconButton({ icon, label, className = "", ...rest }: ComponentProps<"button"> & { icon: IconName; label: string }) {
+export function IconButton({
+  icon,
+  label,
+  className = "",
+  ...rest
+}: ComponentProps<"button"> & { icon: IconName; label: string }) {
   return (
     <button type="button" className={`button quiet icon-only ${className}`} aria-label={label} title={label} {...rest}>
       <Icon name={icon} />

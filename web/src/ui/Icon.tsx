@@ -7,7 +7,9 @@ const PATHS = {
   close: "m4 4 8 8m0-8-8 8",
   copy: "M6 6h7v7H6zM10 6V3H3v7h3",
   down: "m4 6 4 4 4-4",
-  gear: "M8 5.8a2.2 2.2 0 1 0 0 4.4 2.2 2.2 0 0 0 0-4.4M8 2v1.6M8 12.4V14M2 8h1.6M12.4 8H14M3.8 3.8l1.1 1.1M11.1 11.1l1.1 1.1M3.8 12.2l1.1-1.1M11.1 4.9l1.1-1.1",
+  gear:
+    "M8 5.8a2.2 2.2 0 1 0 0 4.4 2.2 2.2 0 0 0 0-4.4M8 2v1.6M8 12.4V14M2 8h1.6M12.4 8H14" +
+    "M3.8 3.8l1.1 1.1M11.1 11.1l1.1 1.1M3.8 12.2l1.1-1.1M11.1 4.9l1.1-1.1",
   list: "M3 4h10M3 8h10M3 12h10",
   more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
   needs: "M8 2.5 13.5 8 8 13.5 2.5 8z",
@@ -22,7 +24,14 @@ export type IconName = keyof typeof PATHS;
 export function Icon({ name }: { name: IconName }) {
   return (
     <svg className="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">
-      <path d={PATHS[name]} fill="none" stroke="currentColor" strokeWidth="1.5" strokeLinecap="round" strokeLinejoin="round" />
+      <path
+        d={PATHS[name]}
+        fill="none"
+        stroke="currentColor"
+        strokeWidth="1.5"
+        strokeLinecap="round"
+        strokeLinejoin="round"
+      />
     </svg>
   );
 }

@@ -73,7 +73,17 @@ export function Menu({ label, hint, items, children, className = "", disabled = 
   );
 }
 
-function Choices({ id, label, items, onClose }: { id: string; label: string; items: readonly MenuItem[]; onClose: () => void }) {
+function Choices({
+  id,
+  label,
+  items,
+  onClose,
+}: {
+  id: string;
+  label: string;
+  items: readonly MenuItem[];
+  onClose: () => void;
+}) {
   const [filter, setFilter] = useState("");
   const list = useRef<HTMLDivElement>(null);
   const long = items.length > FILTERED;

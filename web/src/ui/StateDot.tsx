@@ -19,6 +19,11 @@ const SHAPES = {
   idle: <circle cx="6" cy="6" r="3.5" fill="none" stroke="currentColor" strokeWidth="1.5" />,
   error: <path d="m2.5 2.5 7 7m0-7-7 7" stroke="currentColor" strokeWidth="2" strokeLinecap="round" />,
   disconnected: (
-    <path d="M6 1.8a4.2 4.2 0 1 0 0 8.4 4.2 4.2 0 0 0 0-8.4M3 9l6-6" fill="none" stroke="currentColor" strokeWidth="1.5" />
+    <path
+      d="M6 1.8a4.2 4.2 0 1 0 0 8.4 4.2 4.2 0 0 0 0-8.4M3 9l6-6"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth="1.5"
+    />
   ),
 };

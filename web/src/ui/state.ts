@@ -25,6 +25,7 @@ export function stateOf({ connection, status, waiting = 0, run_status = null }: 
   if (status === "running") return "running";
   if (connection === "starting") return "starting";
   if (connection === "error" || status === "error" || run_status === "error") return "error";
-  if (connection === "disconnected" || run_status === "interrupted") return "disconnected";
+  if (connection === "disconnected" || (run_status === "interrupted" && connection !== "connected"))
+    return "disconnected";
   return "idle";
 }

@@ -157,6 +157,12 @@ async def queue_move(bridge: Bridge, said: asked.QueueMove, caller: Caller) -> a
     return answers.Done()
 
 
+async def queue_send(bridge: Bridge, said: asked.QueueSend, caller: Caller) -> answers.Prompted:
+    return _prompted(
+        await _command(bridge, said.session_id, commands.SendQueued(queued_id=said.queued_id), said.command_id)
+    )
+
+
 async def queue_remove(bridge: Bridge, said: asked.QueueRemove, caller: Caller) -> answers.Done:
     await _command(bridge, said.session_id, commands.RemoveQueued(queued_id=said.queued_id), said.command_id)
     return answers.Done()

@@ -32,6 +32,7 @@ CONTROLS: Final[dict[type[asked.Control], tuple[Scope, Handler]]] = {
     asked.QueueAdd: ("prompt", sessions.queue_add),
     asked.QueueEdit: ("prompt", sessions.queue_edit),
     asked.QueueMove: ("prompt", sessions.queue_move),
+    asked.QueueSend: ("prompt", sessions.queue_send),
     asked.QueueRemove: ("prompt", sessions.queue_remove),
     asked.WorkspaceRecent: ("view", policy.recent),
     asked.WorkspaceTrust: ("admin", policy.trust_workspace),

@@ -1,0 +1,62 @@
+"""The list of sessions, as those who follow it are told of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from dragoman.bridge import listing as listing_module
+from dragoman.bridge.listing import Listing
+from dragoman.bridge.live import item_of
+from dragoman.journal.rows import Session
+
+ROW = Session(id="s1", agent="demo", cwd="/", title="one")
+
+
+@pytest.fixture
+def listing(monkeypatch: pytest.MonkeyPatch) -> Listing:
+    monkeypatch.setattr(listing_module, "SOMETIMES", 3600.0)  # until a test wants it
+    made = Listing(lambda row: item_of(row, None, waiting=0))
+    made.begin([ROW])
+    return made
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_that_a_session_goes_on_is_told_once_in_a_while_also_to_who_is_quick(listing: Listing) -> None:
+    number = listing.number
+    for frames in range(1, 4):
+        listing.put(msgspec.structs.replace(ROW, frames=frames))
+        waiting = asyncio.create_task(listing.wait(number))  # who has just been told, and asks again
+        await turns()
+        assert not waiting.done()
+        waiting.cancel()
+    listing._wake()  # the while is over
+    await listing.wait(number)
+    changed, removed = listing.since(number)
+    assert ([item.frames for item in changed], removed) == ([3], [])
+
+
+async def test_what_matters_is_told_at_once(listing: Listing) -> None:
+    number = listing.number
+    listing.put(msgspec.structs.replace(ROW, frames=1))
+    listing.put(msgspec.structs.replace(ROW, frames=2, title="two"))
+    await listing.wait(number)
+    assert [item.title for item in listing.since(number)[0]] == ["two"]
+
+
+async def test_a_session_that_is_gone_is_told_of_once(listing: Listing) -> None:
+    first = listing.number
+    listing.put(msgspec.structs.replace(ROW, id="s2", title="two"))
+    listing.gone("s2")
+    second = listing.number
+    listing.gone("s1")
+    await listing.wait(second)
+    assert listing.since(first) == ([], ["s1", "s2"])
+    assert listing.since(second) == ([], ["s1"])
+    assert listing.since(listing.number) == ([], [])

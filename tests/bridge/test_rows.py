@@ -1,0 +1,44 @@
+"""Rows in the words of the socket."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.bridge import payload
+from dragoman.bridge.rows import MOST, row_of
+from dragoman.record import rows
+
+
+def called(raw_input: Any) -> rows.ToolCall:
+    return rows.ToolCall(
+        id="tool-1", tool_call_id="t", run_id=None, time=0.0, replayed=False, raw_input=raw_input, raw_output={"aB": 1}
+    )
+
+
+def told(raw_input: Any, *, whole: bool = False) -> payload.ToolCall:
+    made = row_of(called(raw_input), whole=whole)
+    assert made is not None
+    return msgspec.json.decode(msgspec.json.encode(made), type=payload.ToolCall)
+
+
+def test_what_the_agent_wrote_is_told_as_it_wrote_it() -> None:
+    row = told({"someKey": [1, {"x": None}]})
+    assert (row.raw_input, row.raw_output, row.cut) == ({"someKey": [1, {"x": None}]}, {"aB": 1}, False)
+
+
+def test_what_is_too_long_is_told_on_request() -> None:
+    row = told({"text": "x" * MOST})
+    assert (row.raw_input, row.cut) == (None, True)
+    assert told({"text": "x" * MOST}, whole=True).raw_input == {"text": "x" * MOST}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_too_deep_to_be_written_is_left_out(whole: bool) -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    row = told(deep, whole=whole)
+    assert (row.raw_input, row.cut) == (None, True)

@@ -1,0 +1,62 @@
+"""Notices and compactions: what an agent tells of itself."""
+
+from __future__ import annotations
+
+from dragoman.record.facts import Fact, NoticeChanged, OtherUpdate
+from dragoman.record.fold import SessionFold
+from dragoman.wire import vocabulary as acp
+
+
+def told(fold: SessionFold, *updates: acp.SessionUpdate) -> list[Fact]:
+    return [fact for at, update in enumerate(updates, start=1) for fact in fold.update(at, float(at), update)]
+
+
+def chunk(text: str) -> acp.CompactionSummaryChunk:
+    return acp.CompactionSummaryChunk(compaction_id="c", content=acp.TextContent(text=text))
+
+
+def test_a_notice_is_a_row() -> None:
+    fold = SessionFold()
+    (fact,) = told(fold, acp.Notice(severity="warning", title="Nearly full", description="Ten percent are left."))
+    (row,) = fold.notices.values()
+    assert fact == NoticeChanged(row, "notice")
+    assert (row.id, row.severity, row.title, row.text) == (
+        "notice-1",
+        "warning",
+        "Nearly full",
+        "Ten percent are left.",
+    )
+
+
+def test_a_compaction_is_one_row_from_its_beginning_to_its_end() -> None:
+    fold = SessionFold()
+    facts = told(
+        fold,
+        acp.CompactionUpdate(compaction_id="c", status="in_progress"),
+        chunk("What "),
+        chunk("was said."),
+        acp.CompactionUpdate(compaction_id="c", status="completed"),
+    )
+    (row,) = fold.notices.values()
+    assert (row.kind, row.status, row.text, row.time, row.ended_time) == (
+        "compaction",
+        "completed",
+        "What was said.",
+        1.0,
+        4.0,
+    )
+    assert [type(fact) for fact in facts] == [NoticeChanged, OtherUpdate, OtherUpdate, NoticeChanged]
+
+
+def test_a_compaction_that_failed_says_why() -> None:
+    fold = SessionFold()
+    told(fold, acp.CompactionUpdate(compaction_id="c", status="failed", error="There was no room."))
+    (row,) = fold.notices.values()
+    assert (row.severity, row.text) == ("error", "There was no room.")
+
+
+def test_the_whole_summary_takes_the_place_of_its_pieces() -> None:
+    fold = SessionFold()
+    whole = (acp.TextContent(text="All of it."),)
+    told(fold, chunk("Some"), acp.CompactionUpdate(compaction_id="c", status="completed", summary=whole))
+    assert [row.text for row in fold.notices.values()] == ["All of it."]

@@ -1,0 +1,44 @@
+import { memo } from "react";
+
+import { Markdown } from "../markdown";
+import type { Notice } from "../protocol";
+import type { Item } from "./items";
+
+interface Props {
+  item: Extract<Item, { kind: "notice" }>;
+  onToggle: () => void;
+}
+
+/** What the agent tells of itself: a line, that opens where there is more of it. */
+export const NoticeView = memo(function NoticeView({ item, onToggle }: Props) {
+  const { notice, open } = item;
+  const bad = notice.severity === "error" || notice.severity === "warning";
+  const words = noticeWords(notice);
+  if (!notice.text) return <p className={bad ? "notice-line bad" : "notice-line"}>{words}</p>;
+  return (
+    <div className="thought">
+      <button type="button" className={bad ? "fold bad" : "fold"} aria-expanded={open} onClick={onToggle}>
+        {words}
+      </button>
+      {open && (
+        <div className="thought-text">
+          <Markdown text={notice.text} />
+        </div>
+      )}
+    </div>
+  );
+});
+
+export function noticeWords(notice: Notice): string {
+  if (notice.kind === "notice") return notice.title;
+  switch (notice.status) {
+    case "in_progress":
+      return "Compacting what was said so far…";
+    case "failed":
+      return "What was said so far could not be compacted";
+    case "cancelled":
+      return "Compacting was cancelled";
+    default:
+      return "What was said so far was compacted";
+  }
+}
