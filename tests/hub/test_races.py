@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from dragoman.errors import SessionBusy, SessionClosed
+from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.hub import commands
 from dragoman.hub.hub import Hub
 from dragoman.journal import notes
@@ -166,6 +168,29 @@ async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
         assert state is not None
         assert (state.outcome, state.detail) == ("refused", "something went wrong inside Dragoman")
         await hub.command(held.id, commands.Prompt(text="hello"))
+
+
+async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
+    new_hub: NewHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept = Question.accept
+    both = threading.Barrier(2, timeout=LIMIT)  # on the loop, nobody would come to it twice
+
+    def slowly(question: Question, content: Mapping[str, object] | None = None) -> QuestionAnswer:
+        both.wait()
+        return accept(question, content)
+
+    monkeypatch.setattr(Question, "accept", slowly)
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.command(held.id, commands.Prompt(text="ask me"))
+        await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.questions))
+        assert held.session is not None
+        (question,) = held.session.fold.questions.values()
+        accepted = commands.AnswerQuestion(question_id=question.id, action="accept", content={"colour": "red"})
+        outcomes = await asyncio.gather(hub.command(held.id, accepted, "one"), hub.command(held.id, accepted, "two"))
+        assert sorted(outcome.accepted for outcome in outcomes) == [False, True]
+        await until(hub, held, idle)
 
 
 async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class Person:
         person = cls(context, served, touch=touch)
         person.page.goto(served.link())
         person.page.wait_for_url(lambda url: urlsplit(url).path != "/pair")
+        person.is_in()
         return person
 
     def leave(self) -> None:
@@ -55,8 +56,7 @@ class Person:
 
     def go(self, path: str) -> None:
         self.page.goto(self.served.url + path)
-        # From then on keys are heard.
-        expect(self.page.locator("main h1").first).to_be_attached()
+        self.is_in()
 
     def start_session(self, agent: str = "Demo", access: str = "Ask") -> str:
         """A new session in the workspace; its id."""
@@ -122,6 +122,10 @@ class Person:
     def done(self, runs: int = 1) -> None:
         """Waits until as many runs of the session have ended."""
         expect(self.conversation.locator(".end")).to_have_count(runs)
+
+    def is_in(self) -> None:
+        """Waits until there is something to see; from then on keys are heard."""
+        expect(self.page.locator("main h1").first).to_be_attached()
 
     def is_ready(self) -> None:
         """Waits until the agent is there and has nothing to do."""

@@ -81,10 +81,10 @@ def test_a_token_is_shown_once_and_revoked(browser: Browser, person: Person) -> 
 
 def test_a_setting_is_changed_and_put_back(person: Person) -> None:
     person.go("/settings/general")
-    person.page.get_by_label("access").select_option("read-only")
+    person.page.get_by_label("access", exact=True).select_option("read-only")
     back = person.page.get_by_role("button", name="Default: put access back to it")
     back.click()
-    expect(person.page.get_by_label("access")).to_have_value("ask")
+    expect(person.page.get_by_label("access", exact=True)).to_have_value("ask")
     expect(back).to_have_count(0)
 
 

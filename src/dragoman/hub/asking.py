@@ -59,7 +59,7 @@ class QuestionDesk:
         finally:
             self._open.pop(question.request_id, None)
 
-    def answer(self, session: Session, said: commands.AnswerQuestion) -> bool:
+    async def answer(self, session: Session, said: commands.AnswerQuestion) -> bool:
         """False where it has been answered, or withdrawn. `InputError` says what does not fit, and it stays open."""
         row = session.fold.questions.get(said.question_id)
         if row is None:
@@ -69,9 +69,13 @@ class QuestionDesk:
             return False
         match said.action:
             case "accept":
-                answered.set_result(question.accept(said.content))
+                # In a thread: trying a pattern of the agent's may take its time.
+                reply = await asyncio.to_thread(question.accept, said.content)
             case "decline":
-                answered.set_result(question.decline())
+                reply = question.decline()
             case "cancel":
-                answered.set_result(question.cancel())
+                reply = question.cancel()
+        if answered.done():
+            return False  # another answer was quicker
+        answered.set_result(reply)
         return True

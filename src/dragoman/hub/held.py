@@ -203,7 +203,7 @@ class Held:
             case commands.AnswerPermission(permission_id=permission_id, by=by):
                 return Outcome(accepted=session.answer_permission(permission_id, reply_to(session, command), by=by))
             case commands.AnswerQuestion():
-                return Outcome(accepted=self.questions.answer(session, command))
+                return Outcome(accepted=await self.questions.answer(session, command))
             case commands.SetOption(option_id=option_id, value=value):
                 await session.set_option(option_id, value)
             case commands.SetMode(mode=mode):

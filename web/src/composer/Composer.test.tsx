@@ -119,7 +119,7 @@ test("prompts that wait can be moved, changed, sent at once and taken out", asyn
     { id: "1", text: "one", attachments: [], time: 0 },
     { id: "2", text: "two", attachments: ["a.md"], time: 0 },
   ];
-  const bridge = new MadeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {}, "queue.send": {} });
+  const bridge = new MadeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {} });
   await composer({ ...LIVE, queue }, bridge);
   const buttons = [...drawn.place.querySelectorAll<HTMLButtonElement>(".queue li:last-child button")];
   expect(buttons.map((button) => button.getAttribute("aria-label") ?? button.textContent)).toEqual([

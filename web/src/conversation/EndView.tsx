@@ -38,7 +38,8 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
           </button>
         )}
         <span>{tokens}</span>
-        <span>{cost}</span>
+        {/* Agents tell what the session cost, not the run. */}
+        <span>{run.usage?.cost ? `${cost} so far` : cost}</span>
       </p>
     </div>
   );

@@ -50,12 +50,15 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
             ? null
             : `${figure(usage.context_used ?? 0)} of ${figure(usage.context_size ?? 0)} tokens, ${Math.round(used * 100)} %`}
         </Fact>
+        <Fact name="Cost">{usage.cost && money(usage.cost.amount, usage.cost.currency)}</Fact>
+      </dl>
+      <h3>Tokens of the last run</h3>
+      <dl>
         <Fact name="Input">{tokens(usage.input_tokens)}</Fact>
         <Fact name="Of it cached">{tokens(usage.cached_tokens)}</Fact>
         <Fact name="Output">{tokens(usage.output_tokens)}</Fact>
         <Fact name="Thoughts">{tokens(usage.thought_tokens)}</Fact>
         <Fact name="Total">{tokens(usage.total_tokens)}</Fact>
-        <Fact name="Cost">{usage.cost && money(usage.cost.amount, usage.cost.currency)}</Fact>
       </dl>
       {state.sub_agents.length > 0 && (
         <>
