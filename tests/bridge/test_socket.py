@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -152,6 +153,21 @@ async def test_a_permission_is_seen_by_all_and_answered_by_the_first(server: Ser
         (row,) = view.rows("permissions")
         assert (row["outcome"], row["decided"]["decided_by"]) == ("selected", "person")
         assert (tmp_path / "README").read_text() != "old\n"
+
+
+async def test_what_is_said_just_before_the_socket_closes_is_done(server: Served, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+    async with server.client() as leaving:
+        await leaving.say(type="session.rename", id="x", session_id=session_id, title="Said in passing")
+    async with server.client() as talk:
+        await talk.say(type="subscribe", stream="sessions")
+
+        def renamed(said: dict[str, Any]) -> bool:
+            items = (*said.get("sessions", ()), *said.get("changed", ()))
+            return any(item["title"] == "Said in passing" for item in items)
+
+        await talk.until(renamed)
 
 
 async def test_always_is_remembered_and_can_be_revoked(server: Served, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -175,9 +176,11 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
 ) -> None:
     accept = Question.accept
     both = threading.Barrier(2, timeout=LIMIT)  # on the loop, nobody would come to it twice
+    calls = itertools.count()
 
     def slowly(question: Question, content: Mapping[str, object] | None = None) -> QuestionAnswer:
-        both.wait()
+        if next(calls) < 2:
+            both.wait()
         return accept(question, content)
 
     monkeypatch.setattr(Question, "accept", slowly)

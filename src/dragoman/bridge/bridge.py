@@ -104,10 +104,14 @@ class Bridge:
 
         Who goes away while waiting does not stop it: they may come back, and ask for the same by its `command_id`.
         """
+        return await asyncio.shield(self.begin(asked, caller))
+
+    def begin(self, asked: Control, caller: Caller) -> asyncio.Task[Out]:
+        """The same, begun by the time this returns, whoever then waits for it or not."""
         scope, _ = CONTROLS[type(asked)]
         caller.require(scope, _name(asked))
         if asked.command_id is None or scope == "view":  # what changes nothing may be done as often as one likes
-            return await asyncio.shield(self._begin(asked, caller))
+            return self._begin(asked, caller)
         if len(asked.command_id) > COMMAND_ID:
             raise Refusal("invalid", f"a command id may have {COMMAND_ID} characters", field="command_id")
         said = _digest(asked)
@@ -123,7 +127,7 @@ class Bridge:
                 guidance="Choose a new one for each.",
                 field="command_id",
             )
-        return await asyncio.shield(known.task)
+        return known.task
 
     def _begin(self, asked: Control, caller: Caller) -> asyncio.Task[Out]:
         task = asyncio.get_running_loop().create_task(self._carry_out(asked, caller), name=f"dragoman {_name(asked)}")
@@ -154,7 +158,8 @@ class Bridge:
     async def opened(self, session_id: str) -> answers.Opened:
         """That a session is open, and how it stands with it."""
         row = await self.hub.journal.session(session_id)
-        assert row is not None  # whoever opened it has it in the journal
+        if row is None:
+            raise Refusal("not_found", f"session {session_id} was deleted meanwhile", field="session_id")
         live = live_of(row, self.hub.held.get(session_id), elsewhere=False, waiting=0)
         return answers.Opened(session_id=session_id, live=live)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from dragoman.bridge.payload import Abilities, Connection, Live, Problem, Queued, SessionItem, Status
 from dragoman.errors import AgentCrashed, AuthenticationRequired, CommandNotFound, DragomanError, StartError
 from dragoman.hub.held import Held
 from dragoman.hub.prompting import describe
 from dragoman.journal.rows import Session as SessionRow
-
-ELSEWHERE: Final = "another process has it open"
 
 
 def live_of(row: SessionRow, held: Held | None, *, elsewhere: bool, waiting: int) -> Live:
@@ -20,7 +16,7 @@ def live_of(row: SessionRow, held: Held | None, *, elsewhere: bool, waiting: int
         return Live(
             connection=connection,
             status=_of_run(row, waiting),
-            reason=ELSEWHERE if elsewhere else _last(row),
+            reason="" if elsewhere else _last(row),
             continuable=continuable and not elsewhere,
         )
     session = held.session
@@ -63,11 +59,11 @@ def _of_run(row: SessionRow, waiting: int) -> Status:
 def _reason(held: Held, row: SessionRow) -> str:
     match held.connection:
         case "starting":
-            return "starting the agent"
+            return ""
         case "disconnected":
-            return f"disconnected: {held.problem}" if held.problem is not None else "closed"
+            return str(held.problem) if held.problem is not None else "it was closed"
         case "error":
-            return f"the agent could not be started: {held.problem}" if held.problem is not None else "error"
+            return str(held.problem) if held.problem is not None else ""
         case "connected":
             waits = f"{len(held.queue)} queued, waiting for you to go on" if held.paused and held.queue else ""
             return waits or (str(held.problem) if held.problem is not None else "")

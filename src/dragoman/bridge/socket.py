@@ -155,7 +155,13 @@ class Socket:
                 await self._unsubscribe(said.stream, said.id)
             case _:
                 await self._room.acquire()
-                self._begin(self._control(said))
+                try:
+                    doing = self._bridge.begin(said, self._caller)  # now: the client may close right after it
+                except Refusal as refusal:
+                    self._room.release()
+                    await self._send(Failure(id=said.id, error=refusal.body))
+                else:
+                    self._begin(self._answer(said, doing))
 
     def _check(self, text: bytes) -> None:
         now = time.monotonic()
@@ -182,10 +188,10 @@ class Socket:
         if not good:
             raise Refusal("unauthorized", "the token of this socket was revoked", guidance="Pair this device anew.")
 
-    async def _control(self, said: asked.Control) -> None:
+    async def _answer(self, said: asked.Control, doing: asyncio.Task[Out]) -> None:
         try:
             try:
-                result = await self._bridge.do(said, self._caller)
+                result = await asyncio.shield(doing)
             except Refusal as refusal:
                 await self._send(Failure(id=said.id, error=refusal.body))
             else:

@@ -67,14 +67,11 @@ class QuestionDesk:
         question, answered = self._open.get(row.request_id, (None, None))
         if question is None or answered is None or answered.done() or row.action != "pending":
             return False
-        match said.action:
-            case "accept":
-                # In a thread: trying a pattern of the agent's may take its time.
-                reply = await asyncio.to_thread(question.accept, said.content)
-            case "decline":
-                reply = question.decline()
-            case "cancel":
-                reply = question.cancel()
+        if said.action == "accept":
+            # In a thread: trying a pattern of the agent's may take its time.
+            reply = await asyncio.to_thread(question.accept, said.content)
+        else:
+            reply = question.decline() if said.action == "decline" else question.cancel()
         if answered.done():
             return False  # another answer was quicker
         answered.set_result(reply)

@@ -172,7 +172,9 @@ class Hub:
                 return held
             if held is not None:
                 await held.close()
-            row = await self.find(session_id)  # as it is now
+            row = await self.journal.session(session_id)  # as it is now
+            if row is None:
+                raise InputError(f"session {session_id} was deleted")
             if row.handle is None:
                 raise _not_continuable(row)
             handle = read_handle(row.handle)

@@ -1,8 +1,9 @@
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useEffect, useState } from "react";
 
 import { Composer } from "../composer";
 import { Conversation } from "../conversation";
 import type { Action } from "../conversation";
+import { useSame } from "../conversation/useSame";
 import { Header } from "../header/Header";
 import { useSessionActions } from "../header/useSessionActions";
 import { LoginDialog } from "../login/LoginDialog";
@@ -53,18 +54,18 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
   const loadOlder = useOlder(known);
   const open = isPanelOpen(rows, panel);
   const [loggingIn, setLoggingIn] = useState(false);
-  const help = useLatest((action: Action) => {
+  const help = useSame((action: Action) => {
     if (action === "restart") actions.run("restart");
     else if (action === "restart_and_reload") actions.run("reload");
     else if (action === "login") setLoggingIn(true);
     else navigate({ view: "settings", tab: "agents" });
   });
   // On a phone what was opened is in another place, so that one has to go there.
-  const openFile = useLatest((path: string, line: number | null) => {
+  const openFile = useSame((path: string, line: number | null) => {
     panel.openFile(path, line);
     if (phone) navigate({ view: "session", id: session.id, beside: true });
   });
-  const showChanges = useLatest((runId: string) => {
+  const showChanges = useSame((runId: string) => {
     panel.showChanges(runId);
     if (phone) navigate({ view: "session", id: session.id, beside: true });
   });
@@ -94,7 +95,7 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
           onShowChanges={showChanges}
           onAction={help}
         />
-        <PlanStrip plans={rows.plans} />
+        <PlanStrip plans={rows.plans} working={live.status !== "idle"} />
         <Composer bridge={socket} session={session} live={live} state={state} rows={rows} allowed={editable} />
       </div>
       {loggingIn && (
@@ -120,20 +121,11 @@ function useOlder({ session, before }: Known): () => Promise<void> {
   const { store } = useClient();
   const ask = useAsk();
   const attempt = useAttempt();
-  return useLatest(async () => {
+  return useSame(async () => {
     const history = await attempt(
       ask("session.history", { session_id: session.id, before }),
       "What came before was not loaded",
     );
     if (history !== null) store.addOlder(session.id, history);
   });
-}
-
-/** The same function for as long as the view is there, so that a list of thousands is not drawn anew for it. */
-function useLatest<A extends readonly unknown[], R>(act: (...given: A) => R): (...given: A) => R {
-  const latest = useRef(act);
-  useEffect(() => {
-    latest.current = act;
-  });
-  return useCallback((...given: A) => latest.current(...given), []);
 }
