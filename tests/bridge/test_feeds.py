@@ -107,7 +107,6 @@ class Writing:
         self._journal = journal
         self._name = name
         self._times = 0
-        self._runs: dict[str, int] = {}
 
     async def write(self, session_id: str, chance: random.Random) -> None:
         self._times += 1

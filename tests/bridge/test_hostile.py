@@ -255,7 +255,6 @@ async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: Served, tmp
 
 async def test_a_session_is_closed_while_it_is_being_opened(server: Served, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), server.client() as talk, server.client() as other:
-        await talk.done("agent.add", agent="silent", command="sleep", args=["1000"])
         session_id = await opened(talk, tmp_path)
         await talk.done("session.close", session_id=session_id)
         await talk.done("agent.edit", agent="demo", command="sleep", args=["1000"])

@@ -144,7 +144,7 @@ class Person:
     @property
     def permission(self) -> Locator:
         """What waits for an answer in the conversation."""
-        return self.conversation.locator("[data-permission]")
+        return self.conversation.locator("[data-permission].waiting")
 
     @property
     def sessions(self) -> Locator:

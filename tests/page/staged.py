@@ -18,7 +18,7 @@ import pytest
 
 from agents.catalog import RealAgent
 from agents.conftest import Stage, staged
-from dragoman.agents.preset import load_preset
+from dragoman.agents.preset import Preset, load_preset
 from dragoman.config import load
 from page.served import Served
 
@@ -36,7 +36,11 @@ class Staged:
     @property
     def name(self) -> str:
         """As the page has it."""
-        return {"opencode": "OpenCode", "claude": "Claude Code", "codex": "Codex"}[self.agent.id]
+        return self._preset.name
+
+    @property
+    def _preset(self) -> Preset:
+        return load_preset(self.agent.id, load())
 
     @property
     def written(self) -> Path:
@@ -50,8 +54,7 @@ class Staged:
     def wrapper(self) -> Path:
         """A program that starts the agent, and leaves `wrapped` in its HOME."""
         program = self.home / "wrapper"
-        command = load_preset(self.agent.id, load()).command
-        program.write_text(f'#!/bin/sh\ntouch "$HOME/wrapped"\nexec {command} "$@"\n')
+        program.write_text(f'#!/bin/sh\ntouch "$HOME/wrapped"\nexec {self._preset.command} "$@"\n')
         program.chmod(0o755)
         return program
 

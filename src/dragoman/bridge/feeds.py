@@ -92,7 +92,11 @@ class Feeds:
         head = b'{"type":"update","stream":"session","id":' + _encode(session_id) + b',"cursor":'
         try:
             while True:
-                number, position, snapshot = await self._begin(feed, after, limit)
+                feed.beginning += 1
+                try:
+                    number, position, snapshot = await self._begin(feed, after, limit)
+                finally:
+                    feed.beginning -= 1
                 after = None
                 yield _encode(snapshot)
                 while (found := feed.since(number, position)) is not None:
@@ -118,11 +122,7 @@ class Feeds:
 
     async def _begin(self, feed: Feed, after: str | None, limit: int) -> tuple[int, int, SessionSnapshot]:
         """Where to go on in the feed, the position that this is, and what to begin with."""
-        feed.beginning += 1
-        try:
-            row, found, resumed, elsewhere = await self._base(feed, after)
-        finally:
-            feed.beginning -= 1
+        row, found, resumed, elsewhere = await self._base(feed, after)
         # From here on nothing is awaited: the snapshot and the number belong together.
         position = resumed if resumed is not None else row.frames
         feed.begin(position)

@@ -67,6 +67,10 @@ class Page(msgspec.Struct, frozen=True):
         return write_cursor(self.journal, self.places[index])
 
 
+# Of a place in a journal: more frames than there will ever be, and a number that every store has room for.
+_DIGITS: Final = 18
+
+
 def write_cursor(journal: str, place: int) -> Cursor:
     return f"{journal}.{place}"
 
@@ -76,7 +80,7 @@ def read_cursor(journal: str, cursor: Cursor | None) -> int:
     if cursor is None:
         return 0
     name, _, place = cursor.partition(".")
-    if name != journal or not place.isdecimal() or not place.isascii():
+    if name != journal or not place.isdecimal() or not place.isascii() or len(place) > _DIGITS:
         raise InputError(
             f"{cursor!r} is no cursor of this journal",
             guidance="Begin anew without a cursor; the journal was replaced, or the cursor belongs to another one.",

@@ -9,6 +9,7 @@ written.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 import time
@@ -19,6 +20,8 @@ from typing import Any, Final, Generic, TypeVar
 from dragoman.journal.errors import JournalClosed, of_sqlite
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 # Errors of SQLite that are the job's own: what it gave cannot be stored. All others are the file's.
 _THE_JOBS_OWN: Final = (
@@ -43,7 +46,11 @@ class _Job(Generic[T]):
     def tell(self) -> None:
         """In the job's own loop."""
         if self.problem is None and self.then is not None:
-            self.then(self.result)  # type: ignore[arg-type]  # T may be None itself
+            try:
+                self.then(self.result)  # type: ignore[arg-type]  # T may be None itself
+            except Exception:
+                # It is committed, and whoever waits for that must learn of it.
+                logger.exception("what was committed could not be told")
         if self.future.done():
             return  # whoever waited has gone; what was written stays
         if self.problem is not None:
