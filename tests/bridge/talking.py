@@ -28,7 +28,7 @@ from dragoman.config import load, make_home
 Said = dict[str, Any]
 
 # Seconds for anything that a test waits for.
-LIMIT = 60.0
+LIMIT = 40.0
 
 
 class Served:

@@ -159,6 +159,7 @@ async def test_what_is_said_just_before_the_socket_closes_is_done(server: Served
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
     async with server.client() as leaving:
+        await leaving.hear()
         await leaving.say(type="session.rename", id="x", session_id=session_id, title="Said in passing")
     async with server.client() as talk:
         await talk.say(type="subscribe", stream="sessions")

@@ -123,7 +123,7 @@ def test_a_failing_run_keeps_the_words_that_came_before(cli: Cli) -> None:
         (["--agent-command", "'open", "x"], "--agent-command"),
         (["-a", "demo", "--agent-command", "demo", "x"], "give one of them"),
         (["--file", "missing.txt", "x"], "missing.txt"),
-        (["--resume", "missing.json", "x"], "--resume: missing.json: there is no session"),
+        (["--resume", "missing.json", "x"], "--resume: missing.json: there are no sessions"),
         (["--save", "no/such/folder", "x"], "no/such does not exist"),
         (["--no-such-option"], "--no-such-option"),
         ([], "the prompt is empty"),

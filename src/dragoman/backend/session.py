@@ -48,6 +48,7 @@ UNSENT = "interrupted before it was sent to the agent"
 class _LinkedSession(Session):
     """A session that tells what was done for its agent, and when that is gone."""
 
+    _wants_events = True
     on_lost: Callable[[DragomanError], None] | None = None
     on_told: Callable[[Event], None] | None = None
 

@@ -15,7 +15,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, overload
 
 from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
@@ -57,6 +57,8 @@ _RUN_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 class Session:
     """Made by `AgentRuntime.open_session` and `resume_session`."""
+
+    _wants_events: ClassVar[bool] = False  # `emit` is to be told of all, whoever iterates
 
     def __init__(
         self, runtime: AgentRuntime, session_id: str, config: SessionConfig, fold: SessionFold | None = None
@@ -472,7 +474,8 @@ class Session:
         self._tell(changed, at, getattr(message, "line", None), run)
 
     def _tell(self, changed: Sequence[facts.Fact], at: float, line: bytes | None, run: Run | None) -> None:
-        wanted = self._on_event is not None or (run is not None and run.wants_events)
+        # An event that nobody looks at is not made: most sessions of a server have none who would.
+        wanted = self._wants_events or self._on_event is not None or (run is not None and run.wants_events)
         for fact in changed:
             if isinstance(fact, facts.RunEnded):
                 self._run_ended(fact.run)
