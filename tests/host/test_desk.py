@@ -309,6 +309,23 @@ async def test_a_file_that_changed_while_it_was_asked_about_is_not_overwritten(
     assert (workspace.cwd / "a.txt").read_text() == "mine\n"
 
 
+async def test_a_file_that_has_the_text_already_is_not_asked_about(agent_with: Build, workspace: Workspace) -> None:
+    (workspace.cwd / "a.txt").write_text("new\n")
+    agent = agent_with(on_permission=Waits())
+    async with asyncio.timeout(LIMIT):
+        await write(agent)
+    assert (last(agent).decision, last(agent).reason) == ("allow", "the file has this text already")
+
+
+async def test_a_rule_against_it_holds_for_a_file_that_has_the_text_already(
+    agent_with: Build, workspace: Workspace
+) -> None:
+    (workspace.cwd / "a.txt").write_text("new\n")
+    agent = agent_with(on_permission=Waits(), session=(Rule("deny", path="a.txt"),))
+    await agent.refused("fs/write_text_file", path=str(workspace.cwd / "a.txt"), content="new\n")
+    assert last(agent).decision == "deny"
+
+
 async def test_the_text_of_a_file_that_may_not_be_touched_is_not_copied(
     agent_with: Build, workspace: Workspace
 ) -> None:

@@ -172,6 +172,7 @@ def read_preset(id: str, table: Table, place: Place, base: Preset | None = None)
         return msgspec.structs.replace(Preset(id=id, name=id, command=""), **fields)
     if "command" in fields:
         fields.setdefault("alternatives", ())
+        fields.setdefault("install", "")  # it installs another program
     if isinstance(env := fields.get("env"), dict):
         fields["env"] = {**base.env, **env}
     if "fs" in table:

@@ -175,6 +175,9 @@ class Desk:
             return by_rule(asked, allowed)
         if asked.origin != "agent" and self._approvals.take(asked):
             return Decision(asked.allow(), "callback", "it was allowed when the agent asked for it")
+        if asked.origin == "files" and asked.diffs and all(diff.old_text == diff.new_text for diff in asked.diffs):
+            # OpenCode writes a file itself, and then has us write it: there is nothing left to decide.
+            return by_rule(asked, Verdict("allow", "the file has this text already", verdict.rule, verdict.layer))
         return None
 
 

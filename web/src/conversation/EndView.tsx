@@ -48,7 +48,8 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
 function changesOfSegment({ rows }: Segment): readonly FileChanges[] {
   const tool_calls = rows.filter((row) => row.table === "tool_calls");
   const file_calls = rows.filter((row) => row.table === "file_calls");
-  return changesOf({ tool_calls, file_calls });
+  const permissions = rows.filter((row) => row.table === "permissions");
+  return changesOf({ tool_calls, file_calls, permissions });
 }
 
 const LABELS: Readonly<Record<Action, string>> = {

@@ -112,8 +112,12 @@ function made(parts: Parts, before: ReadonlyMap<string, Step>): Step {
   }
   const told =
     row.table === "tool_calls" ? ofCall(row, permission) : row.table === "file_calls" ? ofFile(row) : ofTerminal(row);
-  const served_diffs = served.flatMap((one) => (one.table === "file_calls" && one.diff ? [one.diff] : []));
-  const diffs = told.diffs.length > 0 ? told.diffs : served_diffs;
+  const written = served.flatMap((one) =>
+    one.table === "file_calls" && one.diff && one.status === "done" ? [one.diff] : [],
+  );
+  // Some agents show a diff when they ask, and tell none of what they did then.
+  const asked = told.state === "done" ? (permission?.content.filter((item) => item.type === "diff") ?? []) : [];
+  const diffs = [told.diffs, written, asked].find((some) => some.length > 0) ?? [];
   return { key: row.id, row, started: row.time, ended: row.ended_time, permission, served, children, ...told, diffs };
 }
 

@@ -51,3 +51,15 @@ test("changes can be those of one run, the last changed file first", () => {
   expect(changesOf(made.rows, first.id).map((file) => file.path)).toEqual(["b.py", "a.py"]);
   expect(changesOf(made.rows).map((file) => file.path)).toEqual(["a.py", "b.py"]);
 });
+
+test("what was shown when the agent asked counts where it tells no diff of what it did", () => {
+  const made = new Made();
+  const call = made.call("edit", "one", { content: [] });
+  const asked = { tool_call_row: call.id, content: [diff("a.py", "", "x\n")] };
+  made.permission("one", { ...asked, outcome: "selected", option_id: "no" });
+  expect(changesOf(made.rows)).toEqual([]);
+  made.permission("one", { ...asked, outcome: "selected", option_id: "once" });
+  expect(changesOf(made.rows)).toMatchObject([{ path: "a.py", added: 1 }]);
+  made.file("write", "a.py", { diff: diff("a.py", null, "x\ny\n") });
+  expect(changesOf(made.rows)).toMatchObject([{ path: "a.py", added: 2 }]);
+});

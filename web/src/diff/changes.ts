@@ -1,5 +1,6 @@
 // Which files were changed, from the diffs of tool calls and from what was written through us. Pure.
 
+import { answerOf } from "../permission/decided";
 import type { DiffItem, FileCall, Rows, ToolCall } from "../protocol";
 import { diffOf, type Counts } from "./lines";
 
@@ -11,7 +12,10 @@ export interface FileChanges extends Counts {
 }
 
 /** The changes of a session, or of one run. The file that was changed last comes first. */
-export function changesOf(rows: Pick<Rows, "tool_calls" | "file_calls">, runId?: string): readonly FileChanges[] {
+export function changesOf(
+  rows: Pick<Rows, "tool_calls" | "file_calls" | "permissions">,
+  runId?: string,
+): readonly FileChanges[] {
   const made: { place: number; diff: DiffItem }[] = [];
   const mine = (row: ToolCall | FileCall) => runId === undefined || row.run_id === runId;
   for (const call of rows.tool_calls) {
@@ -24,6 +28,10 @@ export function changesOf(rows: Pick<Rows, "tool_calls" | "file_calls">, runId?:
       made.push({ place: call.place, diff: call.diff });
     }
   }
+  for (const { call, diff } of approvedOf(rows)) {
+    const told = made.some((one) => one.place >= call.place && one.diff.path === diff.path);
+    if (!told && mine(call)) made.push({ place: call.place, diff });
+  }
   made.sort((a, b) => a.place - b.place);
   const files = new Map<string, DiffItem[]>();
   for (const { diff } of made) {
@@ -33,6 +41,18 @@ export function changesOf(rows: Pick<Rows, "tool_calls" | "file_calls">, runId?:
     files.set(diff.path, known ? joined(known, diff) : [diff]);
   }
   return [...files].map(([path, diffs]) => summed(path, diffs)).reverse();
+}
+
+/** What was shown and allowed, and then done: some agents show a diff when they ask, and tell none afterwards. */
+export function approvedOf(
+  rows: Pick<Rows, "tool_calls" | "permissions">,
+): readonly { readonly call: ToolCall; readonly diff: DiffItem }[] {
+  return rows.permissions.flatMap((permission) => {
+    const diffs = permission.content.filter((item) => item.type === "diff");
+    if (diffs.length === 0 || answerOf(permission) !== "allowed") return [];
+    const call = rows.tool_calls.find((one) => one.id === permission.tool_call_row);
+    return call?.status === "completed" ? diffs.map((diff) => ({ call, diff })) : [];
+  });
 }
 
 function joined(known: DiffItem[], next: DiffItem): DiffItem[] {

@@ -15,10 +15,10 @@ interface Props {
 
 /** Files that were changed, in the session or in one run, and the diff of the chosen one or of all. */
 export function ChangesTab({ rows, workspace, runId, onAll, onOpenFile }: Props) {
-  const { tool_calls, file_calls } = rows;
+  const { tool_calls, file_calls, permissions } = rows;
   const files = useMemo(
-    () => changesOf({ tool_calls, file_calls }, runId ?? undefined),
-    [tool_calls, file_calls, runId],
+    () => changesOf({ tool_calls, file_calls, permissions }, runId ?? undefined),
+    [tool_calls, file_calls, permissions, runId],
   );
   const [chosen, setChosen] = useState<string | null>(null);
   const shown = files.find((file) => file.path === chosen) ?? null;

@@ -1,5 +1,6 @@
 // Which tabs have something in them, and which one is shown. Pure.
 
+import { approvedOf } from "../diff/changes";
 import type { Rows } from "../protocol";
 import type { Panel, Tab } from "./usePanel";
 
@@ -13,6 +14,7 @@ export function tabsOf(rows: Rows, panel: Pick<Panel, "file">): readonly Tab[] {
   );
   if (
     changed ||
+    approvedOf(rows).length > 0 ||
     rows.file_calls.some((call) => call.diff !== null && call.operation === "write" && call.status === "done")
   )
     tabs.push("changes");
