@@ -53,6 +53,7 @@ async def test_the_write_that_was_shown_is_asked_once(agent: Agent, workspace: W
 async def test_an_approval_is_used_up(agent: Agent, workspace: Workspace, person: Person) -> None:
     await agent.permission(**edit(workspace))
     await write(agent)
+    (workspace.cwd / "a.txt").write_text("")  # as it was
     await write(agent)
     assert person.asked == ["agent", "files"]
 
@@ -109,6 +110,7 @@ async def test_an_id_that_also_refuses_approves_nothing(agent_with: Build, works
 
 async def test_an_approval_ends_with_its_run(agent: Agent, workspace: Workspace, person: Person) -> None:
     for end in (agent.host.run_ended, agent.host.cancel_pending):
+        (workspace.cwd / "a.txt").write_text("")
         await agent.permission(**edit(workspace))
         end()
         await write(agent)
