@@ -45,10 +45,12 @@ format: install
 test: install  ## under five minutes
 	$(BIN)/pytest -n 3 -m "not slow" || $(AGAIN) -m "not slow"
 
+# The page by itself: the browser's driver keeps a loop running, beside which no other test could have one.
 test-all: install built browser  ## what `make test` leaves out: tests that take long by their nature, or install something
 	$(if $(shell command -v npm),cd web && npm test)
 	PYTHONPATH=tests $(BIN)/python -m agents.install
-	$(BIN)/pytest -n 2 -m slow || $(AGAIN) -m slow
+	$(BIN)/pytest -n 3 -m slow --ignore tests/page || $(AGAIN) -m slow --ignore tests/page
+	$(BIN)/pytest -n 2 -m slow tests/page || $(AGAIN) -m slow tests/page
 
 torture: install  ## hundreds of kills, cut sockets and restarts, where `make test-all` has a few
 	DRAGOMAN_KILLS=200 $(BIN)/pytest -m slow tests/faults/test_kills.py
@@ -92,7 +94,7 @@ types: install  ## write the page's types anew from the bridge's, and what its s
 
 test-page: install page browser  ## the page by itself, then in a browser (Chromium) against a real server
 	cd web && npm test
-	$(BIN)/pytest -m slow tests/page || $(AGAIN) -m slow tests/page
+	$(BIN)/pytest -n 2 -m slow tests/page || $(AGAIN) -m slow tests/page
 
 bench-page: install page  ## what the page costs: size, time to open, frames while it streams
 	PYTHONPATH=tests $(BIN)/python -m page.cost

@@ -20,10 +20,10 @@ from dragoman.bridge.rows import newest
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 # `make torture` has more of each.
-DROPS = int(os.environ.get("DRAGOMAN_DROPS", "60"))
+DROPS = int(os.environ.get("DRAGOMAN_DROPS", "40"))
 RESTARTS = int(os.environ.get("DRAGOMAN_RESTARTS", "3"))
-SESSIONS = int(os.environ.get("DRAGOMAN_SESSIONS", "20"))
-SOCKETS = int(os.environ.get("DRAGOMAN_SOCKETS", "50"))
+SESSIONS = int(os.environ.get("DRAGOMAN_SESSIONS", "10"))
+SOCKETS = int(os.environ.get("DRAGOMAN_SOCKETS", "40"))
 
 STREAMING = 10
 CHUNKS = 3000

@@ -158,6 +158,7 @@ def test_a_closed_session_is_found_again_loaded_and_continued(stage: Staged, per
     later.leave()
 
 
+@only("opencode")
 def test_two_browsers_share_a_session_and_either_answers(stage: Staged, person: Person, browser: Browser) -> None:
     session = person.start_session(stage.name)
     other = Person.at(browser, person.served, width=390, height=844, touch=True)
@@ -177,6 +178,7 @@ def test_two_browsers_share_a_session_and_either_answers(stage: Staged, person: 
     other.leave()
 
 
+@only("opencode")
 def test_a_network_that_is_cut_in_mid_stream_costs_nothing(stage: Staged, person: Person, browser: Browser) -> None:
     session = person.start_session(stage.name)
     person.say("[[slow:160:0.05]]")
@@ -193,6 +195,7 @@ def test_a_network_that_is_cut_in_mid_stream_costs_nothing(stage: Staged, person
     other.leave()
 
 
+@only("opencode")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
 def test_a_server_that_restarts_in_mid_stream_keeps_what_was_said(
     stage: Staged, person: Person, how: signal.Signals

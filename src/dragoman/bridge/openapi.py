@@ -51,7 +51,15 @@ _FRAMES: Final = {
     "schema": {"type": "string", "enum": ["0", "1"]},
 }
 _SESSION_ID: Final = {"name": "session_id", "in": "path", "required": True, "schema": {"type": "string"}}
-_EVENTS: Final = {"schema": {"type": "string", "description": "Server-sent events; each id is a cursor."}}
+# Of each event: 3.1 has no word for a stream of them, and tools read it so.
+_EVENTS: Final = {
+    "schema": {
+        "type": "object",
+        "description": "A server-sent event. `id` is a cursor, `data` a message as JSON.",
+        "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+    }
+}
+_TEXT: Final = {"schema": {"type": "string"}}
 
 
 @cache
@@ -145,7 +153,7 @@ class _Described:
         }
         snapshot = self._answers(self._ref(messages.SessionSnapshot))
         events = {**self._answers({}), "200": {"description": "Events", "content": {"text/event-stream": _EVENTS}}}
-        metrics = {**self._answers({}), "200": {"description": "Figures", "content": {"text/plain": _EVENTS}}}
+        metrics = {**self._answers({}), "200": {"description": "Figures", "content": {"text/plain": _TEXT}}}
         pair_body = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
         return {
             ("post", http.RUN.path): run,
