@@ -35,9 +35,13 @@ class Served:
     def __init__(self, bridge: Bridge, port: int) -> None:
         self.bridge = bridge
         self.port = port
+        self._tokens: dict[Scope, str] = {}
 
     def token(self, scope: Scope = "admin") -> str:
-        return self.bridge.tokens.create(f"a {scope}", scope)[0]
+        """One for each scope: there is an end to how many a home may have."""
+        if scope not in self._tokens:
+            self._tokens[scope] = self.bridge.tokens.create(f"a {scope}", scope)[0]
+        return self._tokens[scope]
 
     @asynccontextmanager
     async def client(self, scope: Scope = "admin", token: str | None = None) -> AsyncIterator[Talk]:
