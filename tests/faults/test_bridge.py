@@ -152,7 +152,7 @@ def memory(server: Server) -> int:
 
 
 async def test_sockets_that_nobody_reads_harm_nobody(tmp_path: Path) -> None:
-    never_reading = max(2, SOCKETS // 20)
+    never_reading = max(10, SOCKETS // 20)
     async with started(tmp_path / "home") as server:
         url = await server.url()
         token = (await dragoman(server.home, "token", "create", "a test", "--scope", "admin"))[1].strip()
@@ -176,8 +176,9 @@ async def test_sockets_that_nobody_reads_harm_nobody(tmp_path: Path) -> None:
         grown = memory(server) - before
         texts = {len("".join(view.texts())) for view in views}
         assert len(texts) == 1  # each saw all of what its session said
-        # What was said to those who did not read is many times this.
-        assert grown < 200 * 1024 * 1024
+        # A session keeps what was said in it, and its last changes for those who follow: a few megabytes. What was said
+        # to those who did not read is several times all of this.
+        assert grown < (100 + 5 * SESSIONS) * 1024 * 1024
         for talk in (*lazy, *readers, steering):
             try:
                 await talk.connection.close()
