@@ -39,7 +39,8 @@ async def opened(talk: Talk, folder: Path, **fields: object) -> str:
 
 
 async def test_a_command_id_tells_nobody_else_what_came_of_it(server: Served) -> None:
-    async with server.client("admin") as one, server.client("admin") as other:
+    another = server.bridge.tokens.create("another", "admin")[0]
+    async with server.client("admin") as one, server.client(token=another) as other:
         fields = {"name": "mine", "scope": "admin", "command_id": "c1"}
         made = await one.done("token.create", **fields)
         assert (await one.done("token.create", **fields)) == made
