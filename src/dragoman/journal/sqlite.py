@@ -479,11 +479,12 @@ class SqliteJournal:
 
 
 def _stale(connection: sqlite3.Connection, session_id: str | None = None) -> list[str]:
-    found = connection.execute(
-        "SELECT id FROM session_ids WHERE (folded <> frames OR version <> ?) AND (? IS NULL OR id = ?) ORDER BY key",
-        (schema.ROWS_VERSION, session_id, session_id),
-    )
-    return [stale for (stale,) in found]
+    stale = "SELECT id FROM session_ids WHERE (folded <> frames OR version <> ?)"
+    if session_id is None:
+        found = connection.execute(f"{stale} ORDER BY key", (schema.ROWS_VERSION,))
+    else:
+        found = connection.execute(f"{stale} AND id = ?", (schema.ROWS_VERSION, session_id))
+    return [one for (one,) in found]
 
 
 def _end(connection: sqlite3.Connection) -> int:
