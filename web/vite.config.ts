@@ -1,10 +1,13 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 
 import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
+
+// Where the server looks for the page. It is built beside, so that at no time there is half of one.
+const PAGE = resolve("../src/dragoman/bridge/page");
 
 // Where `dragoman serve` listens, for `npm run dev` beside it.
 const BRIDGE = process.env["DRAGOMAN_BRIDGE"] ?? "http://127.0.0.1:8421";
@@ -36,10 +39,29 @@ function oneFormat(): Plugin {
   };
 }
 
+/** Puts the page in its place, once all of it is there. */
+function inPlace(): Plugin {
+  return {
+    name: "in-place",
+    apply: "build",
+    writeBundle: {
+      order: "post",
+      sequential: true,
+      handler({ dir = "" }) {
+        const old = `${dir}-old`;
+        rmSync(old, { recursive: true, force: true });
+        if (existsSync(PAGE)) renameSync(PAGE, old);
+        renameSync(dir, PAGE);
+        rmSync(old, { recursive: true, force: true });
+      },
+    },
+  };
+}
+
 export default defineConfig({
-  plugins: [react(), oneFormat(), compressed()],
+  plugins: [react(), oneFormat(), compressed(), inPlace()],
   build: {
-    outDir: "../src/dragoman/bridge/page",
+    outDir: "node_modules/.page",
     emptyOutDir: true,
     // The server allows data: for images alone, and nothing of ours is one that small.
     assetsInlineLimit: 0,

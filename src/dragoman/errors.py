@@ -104,7 +104,23 @@ class StartError(DragomanError):
 
 
 class CommandNotFound(StartError):
+    """`install` is the line that installs what is missing, where one is known."""
+
     default_guidance = "Install the agent, or name its full path in the preset or with --agent-command."
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        install: str | None = None,
+        guidance: str | None = None,
+        stderr: str = "",
+        exit_code: int | None = None,
+    ) -> None:
+        if guidance is None and install:
+            guidance = f"Install it: {install}"
+        super().__init__(message, guidance=guidance, stderr=stderr, exit_code=exit_code)
+        self.install = install
 
 
 class CommandNotExecutable(StartError):

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.websockets import WebSocket
@@ -92,10 +93,15 @@ class Talk:
         self._ids = itertools.count(1)
 
     @classmethod
-    async def connected(cls, url: str, token: str) -> Talk:
+    async def connected(cls, url: str, token: str, **options: Any) -> Talk:
+        """`options`: of the WebSocket. A `sock` is connected here."""
         headers = {"Authorization": f"Bearer {token}"}
+        if (port := options.get("sock")) is not None:
+            address = urlsplit(url)
+            port.connect((address.hostname, address.port))
+            port.setblocking(False)
         socket = f"{url.replace('http', 'ws', 1)}/v1/socket"
-        return cls(await connect(socket, additional_headers=headers, max_size=None, proxy=None))
+        return cls(await connect(socket, additional_headers=headers, max_size=None, proxy=None, **options))
 
     async def say(self, **message: Any) -> None:
         await self.connection.send(msgspec.json.encode(message).decode())

@@ -218,6 +218,7 @@ def held(view: View) -> dict[str, dict[str, Said]]:
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little is kept, and others are looked at after a pause that is now too long, now too short."""
     monkeypatch.setattr(feed_module, "KEPT", 3000)
+    monkeypatch.setattr(feeds_module, "KEPT", 2500)
     monkeypatch.setattr(feed_module, "TOGETHER", 800)
     monkeypatch.setattr(feeds_module, "LOOK_AGAIN", 0.003)
 
@@ -323,6 +324,66 @@ async def test_a_commit_that_is_read_before_it_is_told_is_told_once(tmp_path: Pa
         assert following.view.texts() == ["Said once, and more"]
         await following.leave()
         hub.held.clear()
+        await feeds.close()
+
+
+async def test_what_is_kept_of_all_sessions_together_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds_module, "KEPT", 20_000)
+    async with (
+        asyncio.timeout(LIMIT),
+        await SqliteJournal.open(tmp_path / "journal.db") as journal,
+        Hub(config=Config(home=tmp_path), journal=journal) as hub,
+    ):
+        talks = [await Talk.begin(journal, f"s{number}") for number in range(8)]
+        for talk in talks:
+            await talk.commit()
+        feeds = Feeds(hub, Metrics())
+        await feeds.start()
+        following = [Following(feeds, talk.session) for talk in talks]
+        for each in following:
+            await each.come()
+            await each.hear_more()
+        kept = []
+        for number in range(40):
+            for talk in talks:
+                talk.say("x" * 100 * (number % 9))
+                await talk.commit()
+            kept.append(sum(feed.size for feed in feeds._feeds.values()))
+        assert 10_000 < max(kept) < 20_000
+        for each in following:  # none of whom has read anything meanwhile
+            await compared(journal, [each], each.view.session_id)
+            assert each.view.snapshots == 2
+            await each.leave()
+        await feeds.close()
+
+
+async def test_streams_that_share_a_turn_make_one_message_at_a_time(tmp_path: Path) -> None:
+    async with (
+        asyncio.timeout(LIMIT),
+        await SqliteJournal.open(tmp_path / "journal.db") as journal,
+        Hub(config=Config(home=tmp_path), journal=journal) as hub,
+    ):
+        talks = [await Talk.begin(journal, f"s{number}") for number in range(2)]
+        for talk in talks:
+            await talk.commit()
+        feeds = Feeds(hub, Metrics())
+        await feeds.start()
+        turn = asyncio.Lock()
+        one, other = (feeds.follow(talk.session, turn=turn) for talk in talks)
+        assert b"snapshot" in await anext(one)
+        waiting = asyncio.create_task(anext(other))
+        talks[0].say("hello")
+        await talks[0].commit()
+        assert not waiting.done()  # who has the first message has not asked for more
+        more = asyncio.create_task(anext(one))
+        assert b"snapshot" in await waiting
+        assert not more.done()
+        await other.aclose()  # who goes gives the turn to others
+        assert b"hello" in await more
+        await one.aclose()
+        assert not turn.locked()
         await feeds.close()
 
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from dragoman.bridge import payload
-from dragoman.bridge.rows import MOST, row_of
+from dragoman.bridge.rows import MOST, newest, row_of
+from dragoman.journal.rows import SessionRows
 from dragoman.record import rows
 
 
@@ -42,3 +43,19 @@ def test_what_is_too_deep_to_be_written_is_left_out(whole: bool) -> None:
         deep = [deep]
     row = told(deep, whole=whole)
     assert (row.raw_input, row.cut) == (None, True)
+
+
+def test_the_newest_rows_come_with_the_run_that_they_begin_in() -> None:
+    """Who opens a session in the middle of a long run learns that it goes on, and later how it ended."""
+    found = SessionRows(
+        runs=[rows.Run(id="run-1", time=0.0, position=1), rows.Run(id="run-5", time=0.0, position=5)],
+        tool_calls=[msgspec.structs.replace(called(None), id=f"tool-{place}") for place in (2, 6, 7, 8)],
+    )
+    told, more, before = newest(found, 2)
+    assert [row.id for row in told.runs] == ["run-5"]
+    assert [row.id for row in told.tool_calls] == ["tool-7", "tool-8"]
+    assert (more, before) == (True, 7)
+    told, more, before = newest(found, 2, before)
+    assert ([row.id for row in told.runs], [row.id for row in told.tool_calls]) == (["run-5"], ["tool-6"])
+    assert (more, before) == (True, 5)
+    assert newest(found, 100)[1:] == (False, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import msgspec
 import pytest
 
 from bridge.talking import LIMIT, Served, Talk, View, served
+from dragoman.bridge.feed import Feed
+from dragoman.bridge.feeds import Feeds
 from dragoman.bridge.rows import newest
 from dragoman.bridge.socket import BURST
+from journal import talk as journal_talk
 
 
 @pytest.fixture
@@ -185,6 +189,68 @@ async def test_always_is_remembered_and_can_be_revoked(server: Served, tmp_path:
         assert len(remembered) == 1
         left = await talk.done("policy.revoke", ids=[remembered[0]["id"]])
         assert not [rule for rule in left["rules"] if rule["layer"] == "remembered"]
+
+
+async def test_an_answer_for_good_needs_the_scope_of_who_makes_rules(server: Served, tmp_path: Path) -> None:
+    async with server.client("prompt") as talk:
+        session_id = await opened(talk, tmp_path)
+        view = await talk.follow(session_id)
+        await talk.done("session.prompt", session_id=session_id, text="edit a.txt")
+        await talk.see(view, lambda view: bool(view.rows("permissions")))
+        (permission,) = view.rows("permissions")
+        fields = {"session_id": session_id, "permission_id": permission["id"]}
+        refused = await talk.refused("permission.answer", **fields, answer="allow", always=True)
+        assert refused["kind"] == "forbidden"
+        (option,) = [option for option in permission["options"] if option["kind"] == "allow_always"]
+        await talk.done("permission.answer", **fields, option_id=option["option_id"])
+        await talk.see(view, lambda view: view.settled)
+        (row,) = view.rows("permissions")
+        assert (row["option_id"], row["decided"]["remembered"]) == (option["option_id"], [])
+        rules = (await talk.done("policy.list", cwd=str(tmp_path)))["rules"]
+        assert not [rule for rule in rules if rule["layer"] == "remembered"]
+
+
+async def test_who_unsubscribes_is_told_nothing_more(server: Served, tmp_path: Path) -> None:
+    async with server.client() as talk:
+        session_id = await opened(talk, tmp_path)
+        await talk.follow(session_id)
+        await talk.say(type="unsubscribe", stream="session", id=session_id)
+        await talk.done("session.prompt", session_id=session_id, text="hello")
+        talk.heard.clear()
+        await talk.done("session.rename", session_id=session_id, title="Another")
+        assert [said["type"] for said in talk.heard] == ["result"]
+
+
+async def test_a_client_that_reads_nothing_has_one_message_made_for_it(
+    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, made = "x" * 2**20, set()
+    begin = Feeds._begin
+
+    async def counted(self: Feeds, feed: Feed, after: str | None, limit: int) -> tuple[int, int, bytes]:
+        if limit == 7:
+            made.add(feed.session_id)
+        return await begin(self, feed, after, limit)
+
+    monkeypatch.setattr(Feeds, "_begin", counted)
+    sessions = [f"s{number}" for number in range(30)]
+    for session_id in sessions:
+        told = await journal_talk.Talk.begin(server.bridge.hub.journal, session_id)
+        told.say(said)
+        await told.commit()
+    port = socket.socket()
+    port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    url = f"http://127.0.0.1:{server.port}"
+    lazy = await Talk.connected(url, server.token(), sock=port, compression=None)
+    for session_id in sessions:
+        await lazy.say(type="subscribe", stream="session", id=session_id, limit=7)
+    lazy.connection.transport.pause_reading()
+    async with server.client() as talk:
+        for session_id in sessions:  # who comes later is served
+            assert (await talk.follow(session_id)).texts() == [said]
+    assert made
+    assert len(made) < len(sessions) // 2  # what the system's own buffers took, and one
+    lazy.connection.transport.abort()
 
 
 async def test_a_terminal_is_followed_while_it_runs(server: Served, tmp_path: Path) -> None:

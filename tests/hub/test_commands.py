@@ -175,6 +175,48 @@ async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: New
             assert (await hub.journal.command("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
 
 
+async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with new_hub() as hub:
+            held = await hub.open("demo", config(tmp_path))
+            await hub.command(held.id, commands.Prompt(text="slow 50"))
+            for name in ("one", "two", "three"):
+                await hub.command(held.id, commands.Prompt(text=name), name)
+            edited = commands.EditQueued(queued_id="two", text="stream 2")
+            assert await hub.command(held.id, edited, "edit") == commands.Outcome()
+            assert await hub.command(held.id, edited, "edit") == commands.Outcome()  # the same again
+            await hub.command(held.id, commands.MoveQueued(queued_id="two", to=0), "move")
+            await hub.command(held.id, commands.RemoveQueued(queued_id="one"))
+        async with new_hub() as hub:
+            held = await hub.reopen(held.id)
+            await until(hub, held, lambda held: len(held.queue) == 2)
+            assert [queued.prompt.text for queued in held.queue] == ["stream 2", "three"]
+            await hub.command(held.id, commands.RemoveQueued(queued_id="three"))
+            await hub.command(held.id, commands.SendQueued(queued_id="two"))
+            await until(hub, held, idle)
+            assert await texts(hub, held.id) == ["slow 50", "stream 2"]
+            for command_id in ("two", "edit", "move"):
+                state = await hub.journal.command(command_id)
+                assert state is not None
+                assert state.outcome == "done"
+            assert await hub.journal.unanswered(held.id) == []
+
+
+async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        for text in ("stream 3", "stream 4"):
+            await hub.command(held.id, commands.Prompt(text=text))
+            await until(hub, held, idle)
+        assert held.session is not None
+        await until(hub, held, lambda held: not any(message.text for message in held.session.fold.messages))  # type: ignore[union-attr]
+        assert len(held.session.fold.messages) == 4
+        said = ["".join(f"chunk {number}\n" for number in range(1, count + 1)) for count in (3, 4)]
+        assert await texts(hub, held.id, "assistant") == said
+        await hub.reopen(held.id, "load")  # and what the agent tells again is compared with all of it
+        assert await texts(hub, held.id, "assistant") == said
+
+
 async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         held = await hub.open("demo", config(tmp_path))

@@ -76,15 +76,49 @@ async def test_a_hub_that_ends_gives_up_what_it_is_opening(new_hub: NewHub, tmp_
             await opening
 
 
-async def test_what_is_wanted_of_a_session_that_is_being_opened_is_refused_for_good(
+async def test_a_prompt_waits_for_an_agent_that_is_being_started(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.reopen(held.id))
+        await being_opened(hub, held.id)
+        starting = hub.held[held.id]
+        for text in ("stream 1", "stream 2", "stream 3"):
+            outcome = await hub.command(held.id, commands.Prompt(text=text), text)
+            assert (outcome.how, outcome.queued_id) == ("queued", text)
+        assert [queued.id for queued in starting.queue] == ["stream 1", "stream 2", "stream 3"]
+        again = await opening
+        assert again is starting
+        await until(
+            hub, again, lambda held: idle(held) and held.session is not None and len(held.session.fold.runs) == 3
+        )
+        assert await texts(hub, held.id) == ["stream 1", "stream 2", "stream 3"]
+
+
+async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.reopen(held.id))
+        await being_opened(hub, held.id)
+        await hub.command(held.id, commands.Prompt(text="hello"), "early")
+        await hub.drop(held.id)
+        with pytest.raises(SessionClosed):
+            await opening
+        again = await hub.reopen(held.id)
+        await until(hub, again, lambda held: bool(held.queue))
+        assert [queued.id for queued in again.queue] == ["early"]
+        assert again.paused
+
+
+async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_for_good(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         held = await hub.open("demo", config(tmp_path))
         opening = asyncio.create_task(hub.reopen(held.id))
         await being_opened(hub, held.id)
-        with pytest.raises(SessionClosed):
-            await hub.command(held.id, commands.Prompt(text="hello"), "early")
+        for command in (commands.Prompt(text="hello", when="refuse"), commands.SetMode(mode="code")):
+            with pytest.raises(SessionClosed):
+                await hub.command(held.id, command, "early")
         again = await opening
         assert await hub.journal.command("early") is None  # told that it was not done, and not done later
         assert not again.queue
@@ -219,12 +253,28 @@ async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(ne
 async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         held = await hub.open("demo", config(tmp_path))
-        first, second = await asyncio.gather(
-            hub.command(held.id, commands.Prompt(text="stream 1"), "c1"),
-            hub.command(held.id, commands.Prompt(text="stream 2"), "c1"),
-            return_exceptions=True,
+        said = ["stream 1", "stream 2"]
+        came = await asyncio.gather(
+            *(hub.command(held.id, commands.Prompt(text=text), "c1") for text in said), return_exceptions=True
         )
-        assert isinstance(first, commands.Outcome)
-        assert isinstance(second, Exception)
+        (first,) = [text for text, one in zip(said, came, strict=True) if isinstance(one, commands.Outcome)]
+        (refused,) = [one for one in came if isinstance(one, Exception)]
+        assert "was used for something else" in str(refused)
         await until(hub, held, idle)
-        assert await texts(hub, held.id) == ["stream 1"]
+        assert await texts(hub, held.id) == [first]
+
+
+async def test_a_session_that_is_being_closed_here_is_not_said_to_be_open_elsewhere(
+    new_hub: NewHub, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(LIMIT), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        owned: list[bool] = []
+
+        async def close() -> None:
+            owned.append(await hub.owned_elsewhere(held.id))
+            await closed()
+
+        closed, held.close = held.close, close  # type: ignore[method-assign]  # looked at while it closes
+        await hub.drop(held.id)
+        assert owned == [False]

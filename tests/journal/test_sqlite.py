@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import shutil
@@ -11,12 +12,14 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from dragoman.journal import schema, upkeep
+from dragoman.journal import schema, sqlite, upkeep
 from dragoman.journal.entry import Entry
 from dragoman.journal.errors import JournalCorrupt, JournalError, JournalFull, JournalLocked, JournalReadOnly
 from dragoman.journal.sqlite import SqliteJournal
@@ -50,6 +53,55 @@ async def test_everything_is_there_when_the_file_is_opened_again(path: Path) -> 
         assert await journal.stored_rows("s1") == rows
         assert await journal.cursor() == cursor
         assert await upkeep.verify(journal) == []
+
+
+async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frames and rows of a bulk are made ready aside; those of a moment are not."""
+    stored: list[list[tuple[Any, ...]]] = []
+    for much in (0, 2**62):
+        monkeypatch.setattr(sqlite, "_MUCH", much)
+        async with await SqliteJournal.open(path.with_name(f"{much}.db")) as journal:
+            for name in ("s1", "s2"):
+                talk = await Talk.begin(journal, name)
+                await talk.commit()
+                talk.turn("hello", "a word " * 1000, "and more")
+                talk.tool("t1", status="completed", rawInput={"command": "cat " * 1000})
+                await talk.commit()
+            assert await upkeep.verify(journal) == []
+        with closing(sqlite3.connect(path.with_name(f"{much}.db"))) as connection:
+            frames = connection.execute("SELECT seq, n, kind, frame, packed FROM acp_events").fetchall()
+            stored.append([*frames, *connection.execute("SELECT * FROM tool_calls")])
+        assert any(packed is not None for *_, packed in frames), "none was stored smaller"
+    assert stored[0] == stored[1]
+
+
+@pytest.mark.parametrize("much", [0, 2**62])
+async def test_appends_that_are_asked_for_at_once_keep_their_order(
+    path: Path, monkeypatch: pytest.MonkeyPatch, much: int
+) -> None:
+    monkeypatch.setattr(sqlite, "_MUCH", much)
+    async with await SqliteJournal.open(path) as journal:
+        await known(journal)
+        texts = {n: "word " * (20_000 if n % 2 else 1) for n in range(1, 21)}
+        await asyncio.gather(*(journal.append([entry(n, text)]) for n, text in texts.items()))
+        assert [one.n for one in await all_entries(journal)] == list(range(1, 21))
+
+
+async def test_frames_of_which_one_cannot_be_stored_leave_nothing_and_harm_no_other(path: Path) -> None:
+    """Sixteen frames are one statement, and it fails at the tenth."""
+    async with await SqliteJournal.open(path) as journal:
+        await known(journal, "c1")
+        await known(journal, "c2")
+        frames = [entry(n) for n in range(1, 17)]
+        frames[9] = msgspec.structs.replace(frames[9], at=math.nan)
+        good = journal.append([entry(1, connection="c2")])
+        failed, _ = await asyncio.gather(journal.append(frames), good, return_exceptions=True)
+        assert isinstance(failed, JournalError)
+        assert [one.connection_id for one in await all_entries(journal)] == ["c2"]
+        await journal.append([entry(n) for n in range(1, 17)])
+        assert len(await all_entries(journal)) == 17
 
 
 async def test_the_file_is_for_its_owner_alone(path: Path) -> None:

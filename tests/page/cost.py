@@ -1,4 +1,5 @@
-"""What the page costs: its size, the time to open a long conversation, and how smooth it stays while one streams.
+"""What the page costs: its size, the time to open a long conversation, how smooth it stays while one streams, and what
+it holds when that has gone on for an hour.
 
 `make bench-page` prints it. The tests hold what does not depend on the machine: the size, and how much is in the page.
 """
@@ -6,17 +7,21 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from page import busy
 from page.person import Person
 from page.served import Served
 
 CHUNKS = 100_000
+MINUTES = 60
 
 # Counts frames of the screen and tasks that were longer than 50 ms, from now on.
 WATCH = """() => {
@@ -27,6 +32,7 @@ WATCH = """() => {
   new PerformanceObserver((list) => { for (const task of list.getEntries()) seen.long.push(task.duration); })
     .observe({ type: "longtask" });
 }"""
+SAID = "words => document.querySelector('[role=log]').textContent.includes(words)"
 LOADED = """() => performance.getEntriesByType("resource").concat(performance.getEntriesByType("navigation"))
   .reduce((sum, one) => sum + one.transferSize, 0)"""
 
@@ -40,6 +46,15 @@ class Streamed(msgspec.Struct, frozen=True):
     longest: float
     nodes: int
     heap: int
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What the page holds after so many minutes of an agent's work, and the seconds that these took here."""
+
+    minute: int
+    seconds: float
+    heap: int
+    nodes: int
 
 
 def first_load(person: Person) -> int:
@@ -66,6 +81,20 @@ def stream(person: Person, request: str, within: float = 240_000) -> Streamed:
         nodes=nodes(person),
         heap=heap(person),
     )
+
+
+def hour(person: Person, minutes: int = MINUTES) -> list[Held]:
+    """An agent that works for an hour, played at speed, with someone who follows it; looked at ten times."""
+    person.add_agent("busy", sys.executable, busy.__file__)
+    person.start_session(agent="busy")
+    started = time.monotonic()
+    held = []
+    for minute in range(1, minutes + 1):
+        person.say("Work on.")
+        person.page.wait_for_function(SAID, arg=busy.over(minute))
+        if minute % (minutes // 10) == 0:
+            held.append(Held(minute, time.monotonic() - started, heap(person), nodes(person)))
+    return held
 
 
 def nodes(person: Person) -> int:
@@ -106,6 +135,10 @@ def _measure(browser: Browser, folder: Path) -> None:
                 f"{cost.nodes} nodes, heap {before / 1e6:.0f} to {cost.heap / 1e6:.0f} MB"
             )
             print(f"  opened again            {opened(person, f'/s/{session}'):.2f} s, {nodes(person)} nodes")
+        print(f"{MINUTES} minutes of work, {MINUTES * len(list(busy.minute(1)))} updates")
+        for held in hour(person):
+            told = f"{held.seconds:.1f} s, heap {held.heap / 1e6:.1f} MB, {held.nodes} nodes"
+            print(f"  after minute {held.minute:<12} {told}")
         person.leave()
     finally:
         served.stop()

@@ -41,7 +41,11 @@ class Served:
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=self.workspace
         )
-        return self._link(self._process)
+        try:
+            return self._link(self._process)
+        except BaseException:
+            self.stop(signal.SIGKILL)
+            raise
 
     def _link(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None

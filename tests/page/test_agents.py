@@ -93,6 +93,22 @@ def test_what_is_refused_is_not_done_and_is_shown_as_refused(stage: Staged, pers
     expect(person.page.get_by_role("button", name=re.compile("file changed"))).to_have_count(0)
 
 
+@only("codex")
+def test_what_a_command_of_the_agents_own_wrote_is_read_in_its_row(stage: Staged, person: Person) -> None:
+    """Codex tells it beside the protocol, piece by piece."""
+    person.start_session(stage.name)
+    person.say(f"{stage.agent.run('echo seen by all; exit 3')}[[say:It ran.]]")
+    person.allow()
+    person.done()
+    person.conversation.locator(".step-row").first.click()
+    details = person.conversation.locator(".step-details")
+    expect(details.locator(".screen").first).to_contain_text("seen by all")
+    expect(details).to_contain_text("exit code 3")
+    person.page.reload()
+    person.conversation.locator(".step-row").first.click()
+    expect(details.locator(".screen").first).to_contain_text("seen by all")
+
+
 def test_a_run_is_stopped_and_the_session_goes_on(stage: Staged, person: Person) -> None:
     person.start_session(stage.name)
     person.say(ENDLESS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -61,6 +62,44 @@ def test_a_line_that_breaks_in_mid_stream_loses_and_doubles_nothing(browser: Bro
     other.done()
     assert _said(person) == _said(other)
     other.leave()
+
+
+def test_a_page_that_comes_back_goes_on_from_where_it_was(person: Person) -> None:
+    """It names its cursor and is told only what is new: whoever loads all anew each time would not be seen to."""
+    lines: list[WebSocketRoute] = []
+    asked: list[str | None] = []
+    resumed: list[bool] = []
+
+    def through(line: WebSocketRoute) -> None:
+        server = line.connect_to_server()
+        lines.append(line)
+
+        def from_page(text: str | bytes) -> None:
+            said = json.loads(text)
+            if said["type"] == "subscribe" and said["stream"] == "session":
+                asked.append(said["after"])
+            server.send(text)
+
+        def from_server(text: str | bytes) -> None:
+            said = json.loads(text)
+            if said["type"] == "snapshot" and said["stream"] == "session":
+                resumed.append(said["resumed"])
+            line.send(text)
+
+        line.on_message(from_page)
+        server.on_message(from_server)
+
+    person.page.route_web_socket("**/v1/socket", through)
+    person.start_session()
+    person.say("slow 16")
+    for number in (3, 6, 9):
+        expect(person.conversation).to_contain_text(f"word {number}")
+        lines[-1].close(code=1012)
+    person.done()
+    assert len(asked) == 4
+    assert asked[0] is None
+    assert len(set(asked)) == 4  # each further than the one before
+    assert resumed == [False, True, True, True]
 
 
 def _said(person: Person) -> list[str]:

@@ -34,7 +34,7 @@ def test_what_is_asked_is_shown_in_full_and_answered_by_a_number(person: Person)
 def test_always_shows_the_rule_first_and_is_not_asked_again(person: Person) -> None:
     person.start_session()
     person.say("run echo one")
-    person.permission.get_by_role("button", name="Always here…").click()
+    person.permission.get_by_role("button", name="Always in this workspace…").click()
     expect(person.permission.locator(".rule").first).to_contain_text("echo")
     person.permission.get_by_role("button", name="Save the rule and allow").click()
     person.done()
@@ -146,6 +146,20 @@ def test_the_end_is_followed_until_the_reader_goes_up(person: Person) -> None:
     assert person.conversation.evaluate(BELOW) == 0
 
 
+def test_no_way_to_the_end_lies_over_the_last_lines(person: Person) -> None:
+    person.start_session()
+    person.say("stream 3000")
+    person.done()
+    to_end = person.page.get_by_role("button", name=re.compile("To the end|new$"))
+    person.conversation.hover()
+    person.page.mouse.wheel(0, -600)
+    expect(to_end).to_be_visible()
+    # Near the end, but not so near that it is followed again.
+    person.conversation.evaluate("view => view.scrollTo(0, view.scrollHeight - view.clientHeight - 100)")
+    expect(to_end).to_have_count(0)
+    assert person.conversation.evaluate(BELOW) == 100
+
+
 def test_each_message_has_an_address_and_opens_there(person: Person) -> None:
     session = person.start_session()
     person.say("hello")
@@ -178,3 +192,22 @@ def test_on_a_phone_a_permission_is_read_and_answered(on_phone: Person) -> None:
     on_phone.permission.get_by_title("Allows this, once").tap()
     on_phone.done()
     assert "from the phone" in (on_phone.served.workspace / "README").read_text()
+
+
+def test_on_a_phone_changes_have_a_title_and_a_way_back(on_phone: Person) -> None:
+    on_phone.start_session(access="Full")
+    on_phone.say("edit README: from the phone")
+    on_phone.done()
+    on_phone.conversation.get_by_role("button", name=re.compile("1 file changed")).tap()
+    expect(on_phone.page.get_by_role("heading", level=1, name="Changes")).to_be_visible()
+    on_phone.page.get_by_role("link", name="Back to the conversation").tap()
+    expect(on_phone.conversation).to_be_visible()
+
+
+def test_on_a_phone_all_settings_are_behind_one_button(on_phone: Person) -> None:
+    on_phone.start_session()
+    on_phone.is_ready()
+    on_phone.page.get_by_role("button", name=re.compile("^Settings:")).tap()
+    on_phone.page.get_by_role("menuitem", name=re.compile("^Mode ")).tap()
+    on_phone.page.get_by_role("menuitemradio", name=re.compile("^Plan")).tap()
+    expect(on_phone.page.get_by_role("button", name=re.compile("^Settings:.*Plan"))).to_be_visible()

@@ -113,10 +113,26 @@ def test_a_session_is_closed_continued_and_deleted(person: Person) -> None:
 def test_an_agent_that_crashed_is_said_and_restarted(person: Person) -> None:
     person.start_session()
     person.say("crash")
+    expect(person.page.get_by_text(re.compile("its last lines were"))).to_have_count(1)
     person.page.get_by_role("button", name="Restart", exact=True).first.click()
     person.is_ready()
     person.say("hello")
     expect(person.conversation.get_by_text(re.compile("demo agent", re.IGNORECASE)).first).to_be_visible()
+
+
+def test_that_an_agent_did_not_start_is_told_once_with_what_helps(person: Person) -> None:
+    session = person.start_session()
+    person.is_ready()
+    person.edit_agent("Demo", command="no-such-program")
+    person.go(f"/s/{session}")
+    person.act("Restart and reload")
+    expect(person.page.get_by_text("not started", exact=True)).to_be_visible()
+    person.say("hello")
+    expect(person.page.get_by_text("Not sent: the agent did not start.")).to_be_visible()
+    expect(person.composer).to_have_value("hello")
+    expect(person.page.get_by_text("no-such-program")).to_have_count(1)
+    person.page.get_by_role("button", name="The agent's settings").click()
+    person.page.wait_for_url(re.compile("/settings/agents"))
 
 
 def test_a_session_is_exported(person: Person, tmp_path: Path) -> None:

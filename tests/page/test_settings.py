@@ -56,7 +56,7 @@ def test_a_form_says_which_field_is_wrong(person: Person) -> None:
 def test_a_rule_that_was_remembered_is_revoked(person: Person) -> None:
     person.start_session()
     person.say("run ls")
-    person.page.get_by_role("button", name=re.compile("Always here")).click()
+    person.page.get_by_role("button", name=re.compile("Always in this workspace")).click()
     person.page.get_by_role("button", name="Save the rule and allow").click()
     person.done()
     person.go("/settings/rules")
@@ -81,11 +81,38 @@ def test_a_token_is_shown_once_and_revoked(browser: Browser, person: Person) -> 
 
 def test_a_setting_is_changed_and_put_back(person: Person) -> None:
     person.go("/settings/general")
-    person.page.get_by_label("access", exact=True).select_option("read-only")
-    back = person.page.get_by_role("button", name="Default: put access back to it")
+    person.page.get_by_label("Access", exact=True).select_option("read-only")
+    back = person.page.get_by_role("button", name="Default: put Access back to it")
     back.click()
-    expect(person.page.get_by_label("access", exact=True)).to_have_value("ask")
+    expect(person.page.get_by_label("Access", exact=True)).to_have_value("ask")
     expect(back).to_have_count(0)
+
+
+def test_a_theme_is_chosen_for_this_device_and_is_there_before_anything_is_drawn(person: Person) -> None:
+    person.go("/settings/general")
+    person.page.get_by_label("Theme").select_option("Dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    expect(person.page.locator("html")).to_have_css("color-scheme", "dark")
+    dark = person.page.evaluate(ground)
+    # What the document has when its body begins, before the page's own script runs.
+    person.page.add_init_script("""
+        new MutationObserver((_, watching) => {
+            if (document.body === null) return;
+            window.themeAtFirst = document.documentElement.dataset.theme;
+            watching.disconnect();
+        }).observe(document, { childList: true, subtree: true });
+    """)
+    person.page.reload()
+    person.is_in()
+    assert person.page.evaluate("window.themeAtFirst") == "dark"
+    assert person.page.evaluate(ground) == dark
+    person.page.keyboard.press("Control+k")
+    person.page.keyboard.type("theme")
+    person.page.keyboard.press("Enter")
+    person.page.keyboard.type("light")
+    person.page.keyboard.press("Enter")
+    expect(person.page.get_by_label("Theme")).to_have_value("light")
+    assert person.page.evaluate(ground) != dark
 
 
 def test_diagnostics_show_the_frames_of_a_session(person: Person) -> None:

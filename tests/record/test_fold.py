@@ -13,6 +13,7 @@ import pytest
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import SessionFold
 from dragoman.record.text import GrowingText
+from dragoman.record.tool_calls import OUTPUT_TEXT
 from dragoman.testing.tape import Tape, rows_of
 from dragoman.wire.messages import Reply
 from dragoman.wire.vocabulary import AgentMessageChunk, ImageContent, TextContent
@@ -173,6 +174,48 @@ def test_an_update_replaces_content_and_leaves_what_it_does_not_name() -> None:
     [call] = tape.fold.tool_calls
     assert call.content == ()
     assert [location.path for location in call.locations] == ["/x"]
+
+
+def test_what_a_command_of_the_agents_own_wrote_is_gathered_with_how_it_ended() -> None:
+    """Codex and pi tell it beside the protocol, piece by piece, under two names."""
+    tape = Tape()
+    tape.tool("t", content=[{"type": "terminal", "terminalId": "t"}], _meta={"terminal_info": {"terminal_id": "t"}})
+    [call] = tape.fold.tool_calls
+    assert call.output is None
+    tape.tool_update("t", _meta={"terminal_output_delta": {"terminal_id": "t", "data": "one\n"}})
+    tape.tool_update("t", _meta={"terminal_output": {"terminal_id": "t", "data": "two\n"}})
+    tape.tool_update("t", status="failed", _meta={"terminal_exit": {"exit_code": 2, "signal": None}})
+    [call] = tape.fold.tool_calls
+    assert (call.output, call.truncated, call.exit_code, call.signal) == ("one\ntwo\n", False, 2, None)
+
+
+def test_of_a_command_that_writes_without_end_the_end_is_kept() -> None:
+    tape = Tape()
+    tape.tool("t")
+    for number in range(OUTPUT_TEXT // 4):
+        tape.tool_update("t", _meta={"terminal_output_delta": {"data": f"{number}\n"}})
+    tape.tool_update("t", _meta={"terminal_output_delta": {"data": "the end"}})
+    [call] = tape.fold.tool_calls
+    assert call.output is not None
+    assert call.output.endswith("\nthe end")
+    assert len(call.output) == OUTPUT_TEXT
+    assert call.truncated
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"terminal_output": "text"},
+        {"terminal_output_delta": {"data": 5}},
+        {"terminal_exit": {"exit_code": True, "signal": 9}},
+        {"terminal_exit": []},
+    ],
+)
+def test_what_an_agent_tells_of_a_command_in_other_shapes_is_no_output(meta: dict[str, Any]) -> None:
+    tape = Tape()
+    tape.tool("t", _meta=meta)
+    [call] = tape.fold.tool_calls
+    assert (call.output, call.exit_code, call.signal) == (None, None, None)
 
 
 def test_a_tool_ends_once() -> None:

@@ -46,9 +46,8 @@ NEW_EACH_TIME = {
 }  # fmt: skip
 
 
-# The server notes a program's answer to a question as a person's. The end of a command may be told by the agent's own
-# look at it, before its output is noted.
-OTHERWISE = {"question.answered": {"decided_by", "reason"}, "terminal.exited": {"output", "output_bytes", "truncated"}}
+# The end of a command may be told by the agent's own look at it, before its output is noted.
+OTHERWISE = {"terminal.exited": {"output", "output_bytes", "truncated"}}
 
 _TERMINAL = re.compile(r"term_[0-9a-f]+")
 

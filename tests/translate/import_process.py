@@ -32,6 +32,7 @@ async def main(path: str, folder: str, where: str = "here") -> None:
 
         journal.append = told  # type: ignore[method-assign]
         importer._WORTH_A_PROCESS = 0 if where == "apart" else 2**62  # type: ignore[misc]
+        importer._SMALL = 0  # type: ignore[misc]
         os.cpu_count = lambda: 2
         await importer.Importer(journal).take_all(given([Path(folder)]))
 

@@ -294,6 +294,7 @@ async def test_a_last_line_without_a_newline_counts_when_it_is_whole(journal: Jo
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are read here; as if they were large, in a process of its own."""
     monkeypatch.setattr(importer, "_WORTH_A_PROCESS", 0 if request.param == "apart" else 2**62)
+    monkeypatch.setattr(importer, "_SMALL", 0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
@@ -350,6 +351,34 @@ async def test_a_file_is_read_while_the_one_before_is_committed(tmp_path: Path) 
         assert [len(one.new) for one in taken] == [1, 1]
 
 
+async def test_no_file_is_read_while_too_much_waits_to_be_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importer, "_AHEAD_BYTES", 0)
+    names = [f"{SESSION[:-1]}{number}" for number in range(3)]
+    talk = _talk("Go").lines
+    paths = [
+        _claude(tmp_path, [line.replace(SESSION.encode(), name.encode()) for line in talk], f"{name}.jsonl")
+        for name in names
+    ]
+    async with MemoryJournal() as journal:
+        append, waiting, most = journal.append, 0, 0
+
+        async def slow(*entries: Any, **named: Any) -> str:
+            nonlocal waiting, most
+            waiting += 1
+            most = max(most, waiting)
+            for _ in range(200):  # turns, in which another file could be read
+                await asyncio.sleep(0)
+            waiting -= 1
+            return await append(*entries, **named)
+
+        journal.append = slow  # type: ignore[method-assign]
+        taken = await Importer(journal).take_all(given(paths, "claude"))
+        assert [len(one.new) for one in taken] == [1, 1, 1]
+        assert most == 1
+
+
 @pytest.mark.usefixtures("where")
 async def test_a_file_whose_session_is_open_elsewhere_keeps_no_other_out(journal: Journal, tmp_path: Path) -> None:
     path = _claude(tmp_path, _talk("Go").lines)
@@ -384,9 +413,11 @@ async def test_what_keeps_a_file_out_is_told(journal: Journal, tmp_path: Path) -
     assert [one.path for one in taken] == [str(path) for path in files]
 
 
+@pytest.mark.parametrize("small", [0, 2**62])
 async def test_files_come_in_though_the_process_that_reads_them_is_killed(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
+    """Whether it was asked for them, or they were read here while it was to begin."""
     begun = Apart.begun
 
     async def killed() -> Apart:
@@ -395,6 +426,7 @@ async def test_files_come_in_though_the_process_that_reads_them_is_killed(
         return apart
 
     monkeypatch.setattr(importer, "_WORTH_A_PROCESS", 0)
+    monkeypatch.setattr(importer, "_SMALL", small)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     monkeypatch.setattr(Apart, "begun", killed)
     path = _claude(tmp_path, _talk("Go").lines)
@@ -402,6 +434,12 @@ async def test_files_come_in_though_the_process_that_reads_them_is_killed(
         taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0)])
     assert [one.new for one in taken] == [[OURS]]
     assert not await upkeep.verify(journal)
+
+
+async def test_the_process_that_reads_files_ends_when_nobody_asks_any_more() -> None:
+    async with asyncio.timeout(LIMIT), await Apart.begun() as apart:
+        pass
+    assert apart._process.returncode == 0  # nobody had to kill it
 
 
 @pytest.mark.usefixtures("where")

@@ -4,29 +4,46 @@ import type { ReactNode } from "react";
 import { Sidebar } from "./list/Sidebar";
 import { ConnectionBanner } from "./notice/ConnectionBanner";
 import { Notices } from "./notice/Notices";
+import type { PaletteItem } from "./palette/commands";
+import { OfferedContext } from "./palette/offered";
 import { Palette } from "./palette/Palette";
 import { Shortcuts } from "./palette/Shortcuts";
 import { useKeys } from "./palette/useKeys";
+import { ScopeContext } from "./permission";
 import { PhoneTabs } from "./phone/PhoneTabs";
 import { usePhone } from "./phone/usePhone";
+import type { Scope } from "./protocol";
 import { formatRoute, navigate, useRoute } from "./route";
 import type { Route } from "./route";
 import { SessionView } from "./session/SessionView";
 import { Settings } from "./settings/Settings";
 import { FirstStart } from "./start/FirstStart";
 import { NewSession } from "./start/NewSession";
-import { useKnown } from "./store/client";
+import { useHello, useKnown } from "./store/client";
 import { Tray } from "./tray/Tray";
 import { Boundary } from "./ui/Boundary";
 import { useTitle } from "./useTitle";
 import "./styles/app.css";
 
 export function App() {
+  const offered = useRef<readonly PaletteItem[]>([]);
   return (
     <Notices>
-      <Shell />
+      <OfferedContext value={offered}>
+        <ScopeContext value={useScope()}>
+          <Shell />
+        </ScopeContext>
+      </OfferedContext>
     </Notices>
   );
+}
+
+/** What the token allows, as it was last told: it does not change while the server is away. */
+function useScope(): Scope {
+  const told = useHello()?.scope;
+  const [scope, setScope] = useState<Scope>("admin");
+  if (told !== undefined && told !== scope) setScope(told);
+  return told ?? scope;
 }
 
 function Shell() {

@@ -154,6 +154,12 @@ export interface ToolCall {
   /** the agent's id of the tool call whose sub-agent made this one */
   parent_id: string | null;
   ended_time: number | null;
+  /** the end of what a command of the agent's own wrote, where it tells that */
+  output: string | null;
+  /** it wrote more than that */
+  truncated: boolean;
+  exit_code: number | null;
+  signal: string | null;
   /** some of it was left out; `session.row` gives it whole */
   cut: boolean;
 }
@@ -644,7 +650,8 @@ export interface AgentsUpdate {
 }
 
 /**
- * A stream is over: the session was deleted, the terminal is gone, or the client unsubscribed.
+ * A stream is over, and not because the client wanted it: the session was deleted, or it could not be followed. Who
+ * unsubscribes is told nothing more of it, this neither.
  *
  * `kind`: of the error, where it is one (`ErrorBody`).
  */
@@ -728,6 +735,32 @@ export interface History {
 
 export interface WholeRow {
   row: Row;
+}
+
+/** `added` and `removed`: lines, over all its changes. `created`: it was not there before. */
+export interface ChangedFile {
+  path: string;
+  added: number;
+  removed: number;
+  created: boolean;
+  changes: number;
+}
+
+/**
+ * `files`: the one that was changed last comes first. `terminals`: in their order, and without their output, which
+ * `session.row` gives. `more_…`: how many came before these, and are not listed.
+ */
+export interface Contents {
+  files: readonly ChangedFile[];
+  more_files: number;
+  terminals: readonly Terminal[];
+  more_terminals: number;
+}
+
+/** In their order. `more`: how many came before these, and are too long to be told. */
+export interface FileDiffs {
+  diffs: readonly DiffItem[];
+  more: number;
 }
 
 export interface WorkspaceItem {
@@ -1097,6 +1130,26 @@ export interface SessionRow extends Control {
   row_id: string;
 }
 
+/**
+ * What was changed and run in the rows whose `place` is before this one; in one run alone, where it is named. Result:
+ * `Contents`.
+ */
+export interface SessionContents extends Control {
+  type: "session.contents";
+  session_id: string;
+  before: number;
+  run_id?: string | null;
+}
+
+/** The changes of one file, of the same rows. Result: `FileDiffs`. */
+export interface SessionDiffs extends Control {
+  type: "session.diffs";
+  session_id: string;
+  path: string;
+  before: number;
+  run_id?: string | null;
+}
+
 /** Result: `Prompted`. */
 export interface QueueAdd extends Control {
   type: "queue.add";
@@ -1149,7 +1202,9 @@ export interface WorkspaceTrust extends Control {
 /**
  * One of the agent's options by its id; or `answer`, which takes the option that means it.
  *
- * `always`: from now on, for this workspace. `by`: who decided, a person or a program. Result: `Answered`.
+ * `always`: from now on, for this workspace; that makes a rule, and needs the scope `admin`. With another one the
+ * agent's own option for it may be taken, and no rule is made of it. `by`: who decided, a person or a program. Result:
+ * `Answered`.
  */
 export interface PermissionAnswer extends Control {
   type: "permission.answer";
@@ -1161,13 +1216,14 @@ export interface PermissionAnswer extends Control {
   by?: "person" | "callback";
 }
 
-/** Result: `Answered`. */
+/** `by`: who answered, a person or a program. Result: `Answered`. */
 export interface QuestionAnswer extends Control {
   type: "question.answer";
   session_id: string;
   question_id: string;
   action: "accept" | "decline" | "cancel";
   content?: Readonly<Record<string, unknown>> | null;
+  by?: "person" | "callback";
 }
 
 /** The rules in force, of a workspace or everywhere. Result: `Policy`. */
@@ -1372,6 +1428,8 @@ export type AnyControl =
   | SessionList
   | SessionHistory
   | SessionRow
+  | SessionContents
+  | SessionDiffs
   | QueueAdd
   | QueueEdit
   | QueueMove
@@ -1448,6 +1506,8 @@ export interface ResultOf {
   "session.list": Listed;
   "session.history": History;
   "session.row": WholeRow;
+  "session.contents": Contents;
+  "session.diffs": FileDiffs;
   "queue.add": Prompted;
   "queue.edit": Done;
   "queue.move": Done;

@@ -21,6 +21,7 @@ said:
     website = "https://example.com"
     fs = { read = true, write = true }    # whether we offer it file access through us; default: both
     terminal = true                       # whether we offer it terminals; default: true
+    shared = false                        # whether one process serves all its sessions in a folder, on a server
     auth = [{ env = "MY_AGENT_KEY", method = "api-key" }]   # log in by this method first where the variable is set
     quirks = [{ id = "slow-exit", versions = ["1.2.0"], note = "Does not leave at the end of stdin." }]
 
@@ -93,6 +94,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     website: str = ""
     fs: Fs = Fs()
     terminal: bool = True
+    shared: bool = False
     auth: tuple[Auth, ...] = ()
     quirks: tuple[Quirk, ...] = ()
 
@@ -328,6 +330,7 @@ _FIELDS: Final[dict[str, Callable[[Place, object], object]]] = {
     "website": _text,
     "fs": _fs,
     "terminal": _flag,
+    "shared": _flag,
     "auth": lambda place, value: _each(place, value, _auth, "an array of tables with env and method"),
     "quirks": lambda place, value: _each(place, value, _quirk, "an array of tables with id, versions and note"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dragoman.bridge.messages import Scope
-from dragoman.bridge.payload import AgentItem, Live, Out, Row, Rows, SessionItem
+from dragoman.bridge.payload import AgentItem, DiffItem, Live, Out, Row, Rows, SessionItem, Terminal
 
 
 class Done(Out, frozen=True, kw_only=True):
@@ -47,6 +47,33 @@ class History(Out, frozen=True, kw_only=True):
 
 class WholeRow(Out, frozen=True, kw_only=True):
     row: Row
+
+
+class ChangedFile(Out, frozen=True, kw_only=True):
+    """`added` and `removed`: lines, over all its changes. `created`: it was not there before."""
+
+    path: str
+    added: int
+    removed: int
+    created: bool
+    changes: int
+
+
+class Contents(Out, frozen=True, kw_only=True):
+    """`files`: the one that was changed last comes first. `terminals`: in their order, and without their output, which
+    `session.row` gives. `more_…`: how many came before these, and are not listed."""
+
+    files: tuple[ChangedFile, ...]
+    more_files: int
+    terminals: tuple[Terminal, ...]
+    more_terminals: int
+
+
+class FileDiffs(Out, frozen=True, kw_only=True):
+    """In their order. `more`: how many came before these, and are too long to be told."""
+
+    diffs: tuple[DiffItem, ...]
+    more: int
 
 
 class WorkspaceItem(Out, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from dragoman.bridge.origin import Names
 from dragoman.bridge.refusal import Refusal, refusal_of
 from dragoman.bridge.reply import JSON, refused
 from dragoman.bridge.seam import Steered
-from dragoman.bridge.static import listed
+from dragoman.bridge.static import Page, listed
 from dragoman.bridge.tokens import Tokens
 
 HERE: Final = Path(__file__).parent
@@ -71,17 +71,16 @@ def application(
 def _files(page: Path, nothing: ASGIApp) -> ASGIApp:
     """What is at no other address. Those within the page (`/sessions/…`) are the page itself, which knows what they
     mean."""
-    files = {**listed(PAGES, "/docs/"), **listed(page)}
-    index = files.get("/index.html")
-    files |= {"/pair": files["/docs/pair.html"], "/docs": files["/docs/index.html"]}
-    if index is not None:
-        files["/"] = index
+    ours = listed(PAGES, "/docs/")
+    ours |= {"/pair": ours["/docs/pair.html"], "/docs": ours["/docs/index.html"]}
+    built = Page(page)
 
     def answer(request: Request) -> Response:
         path = request.url.path
-        if path == "/" and index is None:
+        index = "/index.html" if path == "/" or _is_page(request) else path
+        found = ours.get(path) or built.get(path) or built.get(index)
+        if path == "/" and found is None:
             return RedirectResponse("/docs", 302)
-        found = files.get(path) or (index if _is_page(request) else None)
         if found is None:
             raise HTTPException(404)
         if request.method not in ("GET", "HEAD"):

@@ -160,6 +160,24 @@ class SessionRow(Control, tag="session.row", frozen=True, kw_only=True):
     row_id: str
 
 
+class SessionContents(Control, tag="session.contents", frozen=True, kw_only=True):
+    """What was changed and run in the rows whose `place` is before this one; in one run alone, where it is named.
+    Result: `Contents`."""
+
+    session_id: str
+    before: int
+    run_id: str | None = None
+
+
+class SessionDiffs(Control, tag="session.diffs", frozen=True, kw_only=True):
+    """The changes of one file, of the same rows. Result: `FileDiffs`."""
+
+    session_id: str
+    path: str
+    before: int
+    run_id: str | None = None
+
+
 class QueueAdd(Control, tag="queue.add", frozen=True, kw_only=True):
     """Result: `Prompted`."""
 
@@ -210,7 +228,9 @@ class WorkspaceTrust(Control, tag="workspace.trust", frozen=True, kw_only=True):
 class PermissionAnswer(Control, tag="permission.answer", frozen=True, kw_only=True):
     """One of the agent's options by its id; or `answer`, which takes the option that means it.
 
-    `always`: from now on, for this workspace. `by`: who decided, a person or a program. Result: `Answered`.
+    `always`: from now on, for this workspace; that makes a rule, and needs the scope `admin`. With another one the
+    agent's own option for it may be taken, and no rule is made of it. `by`: who decided, a person or a program. Result:
+    `Answered`.
     """
 
     session_id: str
@@ -222,12 +242,13 @@ class PermissionAnswer(Control, tag="permission.answer", frozen=True, kw_only=Tr
 
 
 class QuestionAnswer(Control, tag="question.answer", frozen=True, kw_only=True):
-    """Result: `Answered`."""
+    """`by`: who answered, a person or a program. Result: `Answered`."""
 
     session_id: str
     question_id: str
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
+    by: Literal["person", "callback"] = "person"
 
 
 class PolicyList(Control, tag="policy.list", frozen=True, kw_only=True):
@@ -425,6 +446,8 @@ AnyControl: TypeAlias = (
     | SessionList
     | SessionHistory
     | SessionRow
+    | SessionContents
+    | SessionDiffs
     | QueueAdd
     | QueueEdit
     | QueueMove
@@ -480,6 +503,8 @@ RESULTS: dict[type[Control], type[Out]] = {
     SessionList: answers.Listed,
     SessionHistory: answers.History,
     SessionRow: answers.WholeRow,
+    SessionContents: answers.Contents,
+    SessionDiffs: answers.FileDiffs,
     QueueAdd: answers.Prompted,
     QueueEdit: answers.Done,
     QueueMove: answers.Done,

@@ -177,6 +177,7 @@ class Bridge:
         async with aclosing(found):
             async for data in found:
                 yield _read(data)
+                del data  # else it would be kept while the next is waited for
 
     async def waiting(self, caller: Caller) -> messages.PermissionsSnapshot:
         """All that waits for a person."""

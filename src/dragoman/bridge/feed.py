@@ -20,7 +20,8 @@ from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
 
 # Bytes of changes that are kept of each session that is followed: some seconds of a burst, minutes of ordinary talk.
-KEPT: Final = 2 * 1024 * 1024
+# Who is further behind is better served by a snapshot.
+KEPT: Final = 1024 * 1024
 
 # Bytes of changes that are sent as one message, unless a single commit is larger.
 TOGETHER: Final = 256 * 1024
@@ -83,12 +84,21 @@ class Feed:
             self._pieces.append(piece)
             self._size += len(piece.body)
             while self._size > KEPT and len(self._pieces) > 1 and not self.beginning:
-                dropped = self._pieces.popleft()
-                self._first += 1
-                self._size -= len(dropped.body)
-                if dropped.position is not None:
-                    self.floor = max(self.floor or 0, dropped.position)
+                self.drop()
         self.wake()
+
+    @property
+    def size(self) -> int:
+        """Bytes that could be dropped."""
+        return 0 if self.beginning else self._size
+
+    def drop(self) -> None:
+        """Forgets the oldest piece: who has not got it yet gets a snapshot next."""
+        dropped = self._pieces.popleft()
+        self._first += 1
+        self._size -= len(dropped.body)
+        if dropped.position is not None:
+            self.floor = max(self.floor or 0, dropped.position)
 
     def reset(self) -> None:
         """What was told is no base for what follows: all who follow get a snapshot next."""

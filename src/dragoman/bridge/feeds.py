@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Final
 
 import msgspec
@@ -24,11 +24,12 @@ from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.rows import changes_of, newest, state_of
 from dragoman.hub.held import Held
 from dragoman.hub.hub import Hub
-from dragoman.hub.identity import alive
+from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, Page, message_of
 from dragoman.journal.errors import JournalError
 from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
 from dragoman.journal.rows import Session as SessionRow
+from dragoman.journal.store import PAGE
 from dragoman.record.rows import Run
 
 logger = logging.getLogger(__name__)
@@ -39,11 +40,17 @@ LOOK_AGAIN: Final = 0.05
 # Seconds that changes of a session are gathered for a client that may come back.
 LINGER: Final = 30.0
 
+# Bytes of changes that are kept of all sessions together, however many are followed.
+KEPT: Final = 64 * 1024 * 1024
+
 # Of a position: more than any session will have, and few enough for a number.
 DIGITS: Final = 15
 
 # Kinds of frames that are for the journal alone: records of an agent's own files that nobody could translate.
 HIDDEN: Final = "_native/"
+
+# The turn of one who follows a single stream.
+ANY_TIME: Final = nullcontext()
 
 _encode = msgspec.json.Encoder().encode
 
@@ -56,7 +63,7 @@ class Feeds:
         self._feeds: dict[str, Feed] = {}
         self._told: dict[str, int] = {}  # the position of each session, as this process last committed it
         self._live: dict[str, Live] = {}  # as it was last told, of the sessions that are followed
-        self._watched: dict[str, set[asyncio.Event]] = {}  # of those who follow frames: set when it may stand otherwise
+        self._watched: dict[str, set[asyncio.Event]] = {}  # of those who follow frames: set when there may be more
         self._task: asyncio.Task[None] | None = None
         self._stop: Callable[[], None] | None = None
         self.listing = Listing(self._item)
@@ -83,8 +90,18 @@ class Feeds:
 
     # -- following one session
 
-    async def follow(self, session_id: str, after: str | None = None, limit: int = 400) -> AsyncGenerator[bytes, None]:
-        """The messages of the stream `session`, encoded: a snapshot, then what comes. Ends when it is deleted."""
+    async def follow(
+        self,
+        session_id: str,
+        after: str | None = None,
+        limit: int = 400,
+        turn: AbstractAsyncContextManager[object] = ANY_TIME,
+    ) -> AsyncGenerator[bytes, None]:
+        """The messages of the stream `session`, encoded: a snapshot, then what comes. Ends when it is deleted.
+
+        Each message is made when it is its `turn`, and that is over when the next one is asked for: who shares a turn
+        between streams has one message in hand, however many wait.
+        """
         feed = self._feeds.get(session_id)
         if feed is None:
             feed = self._feeds[session_id] = Feed(session_id)
@@ -92,22 +109,27 @@ class Feeds:
         head = b'{"type":"update","stream":"session","id":' + _encode(session_id) + b',"cursor":'
         try:
             while True:
-                feed.beginning += 1
-                try:
-                    number, position, snapshot = await self._begin(feed, after, limit)
-                finally:
-                    feed.beginning -= 1
-                after = None
-                yield _encode(snapshot)
-                while (found := feed.since(number, position)) is not None:
-                    body, number, position = found
-                    if body:
-                        yield b"".join((head, _encode(self._cursor(position)), b',"changes":[', body, b"]}"))
-                    elif feed.over:
-                        yield _encode(Ended(stream="session", id=session_id, reason="it was deleted"))
-                        return
-                    else:
-                        await feed.wait(number)
+                async with turn:
+                    feed.beginning += 1
+                    try:
+                        number, position, snapshot = await self._begin(feed, after, limit)
+                    finally:
+                        feed.beginning -= 1
+                    after = None
+                    yield snapshot
+                    del snapshot  # here and below: who waits for more keeps nothing of what was sent
+                while True:
+                    await feed.wait(number)
+                    async with turn:
+                        if (found := feed.since(number, position)) is None:
+                            break
+                        body, number, position = found
+                        if body:
+                            yield b"".join((head, _encode(self._cursor(position)), b',"changes":[', body, b"]}"))
+                        elif feed.over:
+                            yield _encode(Ended(stream="session", id=session_id, reason="it was deleted"))
+                            return
+                        del found, body
         finally:
             feed.followers -= 1
             if feed.floor is None:
@@ -120,8 +142,8 @@ class Feeds:
             del self._feeds[feed.session_id]
             self._live.pop(feed.session_id, None)
 
-    async def _begin(self, feed: Feed, after: str | None, limit: int) -> tuple[int, int, SessionSnapshot]:
-        """Where to go on in the feed, the position that this is, and what to begin with."""
+    async def _begin(self, feed: Feed, after: str | None, limit: int) -> tuple[int, int, bytes]:
+        """Where to go on in the feed, the position that this is, and what to begin with, encoded."""
         row, found, resumed, elsewhere = await self._base(feed, after)
         # From here on nothing is awaited: the snapshot and the number belong together.
         position = resumed if resumed is not None else row.frames
@@ -130,7 +152,7 @@ class Feeds:
         live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(feed.session_id))
         if self._live.get(feed.session_id) != live:
             self._live[feed.session_id] = live
-            feed.put([PutLive(live=live)])
+            self._put(feed, [PutLive(live=live)])
         rows, more, before = (Rows(), False, 0) if resumed is not None else newest(found, limit)
         snapshot = SessionSnapshot(
             id=feed.session_id,
@@ -143,7 +165,7 @@ class Feeds:
             more=more,
             before=before,
         )
-        return feed.number_after(position), position, snapshot
+        return feed.number_after(position), position, _encode(snapshot)
 
     async def _base(self, feed: Feed, after: str | None) -> tuple[SessionRow, SessionRows, int | None, bool]:
         """What a follower begins with: the session, its rows, and the position to go on from where they have these
@@ -154,7 +176,7 @@ class Feeds:
             row = await self._journal.session(session_id)
             if row is None:
                 raise Refusal("not_found", f"there is no session {session_id}", field="id")
-            elsewhere = await self._is_elsewhere(session_id)
+            elsewhere = await self._hub.owned_elsewhere(session_id)
             if (resumed := self._resumed(feed, after, row)) is not None:
                 found = SessionRows(sessions=(row,))
             elif feed.others is not None:
@@ -181,15 +203,11 @@ class Feeds:
     def _cursor(self, position: int) -> str:
         return f"r{self._journal.name}.{position}"
 
-    async def _is_elsewhere(self, session_id: str) -> bool:
-        if session_id in self._hub.held:
-            return False
-        owner = await self._journal.owner(session_id)
-        return owner is not None and owner.process is not None and alive(owner.process)
-
-    async def follow_frames(self, session_id: str, after: Cursor | None = None) -> AsyncGenerator[bytes, None]:
+    async def follow_frames(
+        self, session_id: str, after: Cursor | None = None, turn: AbstractAsyncContextManager[object] = ANY_TIME
+    ) -> AsyncGenerator[bytes, None]:
         """The frames of a session as they went over the wire, encoded: what is stored, then what comes; and with them
-        how it stands with the session, whenever that has changed."""
+        how it stands with the session, whenever that has changed. `turn`: see `follow`."""
         if await self._journal.session(session_id) is None:
             raise Refusal("not_found", f"there is no session {session_id}", field="id")
         if after is not None and len(after) > len(self._journal.name) + 1 + DIGITS:
@@ -197,33 +215,33 @@ class Feeds:
         changed = asyncio.Event()
         self._watched.setdefault(session_id, set()).add(changed)
         told: Live | None = None
+        more, over = True, False
         try:
-            page = await self._journal.read(session_id, after=after)
-            while True:
-                ahead = await self._journal.read(session_id, after=page.cursor) if page.entries else page
-                told, news = await self._news(session_id, told)
-                yield _encode(_frames(session_id, page, news, more=bool(ahead.entries)))
-                page = ahead
-                if not page.entries:
-                    break
-            async with aclosing(_both(self._journal.subscribe(session_id, after=page.cursor), changed)) as pages:
-                async for coming in pages:
-                    page = coming or Page((), page.cursor, page.journal, ())
+            while not over:
+                if not more:
+                    await changed.wait()
+                async with turn:
+                    changed.clear()
+                    page = await self._journal.read(session_id, after=after)
                     told, news = await self._news(session_id, told)
-                    if page.entries or news is not None:
-                        yield _encode(_frames(session_id, page, news))
+                    promised, more = more, len(page.entries) == PAGE
+                    over = bool(page.entries) and notes.is_tombstone(page.entries[-1])
+                    after = page.cursor
+                    if promised or page.entries or news is not None:
+                        yield _encode(_frames(session_id, page, news, more=more))
+                    del page  # who waits for more keeps nothing of what was sent
         finally:
             self._watched[session_id].discard(changed)
             if not self._watched[session_id]:
                 del self._watched[session_id]
-        yield _encode(Ended(stream="session", id=session_id, reason="it was deleted, or the server ends"))
+        yield _encode(Ended(stream="session", id=session_id, reason="it was deleted"))
 
     async def _news(self, session_id: str, told: Live | None) -> tuple[Live | None, Live | None]:
         """How it stands with the session, and the same where that is other than was told."""
         row = self.listing.row(session_id)
         if row is None:
             return told, None
-        elsewhere = await self._is_elsewhere(session_id)
+        elsewhere = await self._hub.owned_elsewhere(session_id)
         held = self._hub.held.get(session_id)
         live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(session_id))
         return live, live if live != told else None
@@ -232,6 +250,9 @@ class Feeds:
 
     def _heard(self, cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
         self._metrics.frames.add(len(entries))
+        if self._watched:
+            for session_id in self._watched.keys() & {entry.session_id for entry in entries}:
+                self._wake(session_id)
         for change in changes:
             try:
                 self._tell_of(entries, change)
@@ -257,9 +278,14 @@ class Feeds:
                 self._tell_item(feed, self._item(row), made)
         if (live := self._new_live(feed.session_id)) is not None:
             made.append(PutLive(live=live))
-        feed.put(made, change.position)
+        self._put(feed, made, change.position)
         if any(isinstance(row, Tombstone) for row in change.puts):
             feed.ended()
+
+    def _put(self, feed: Feed, changes: Sequence[Change], position: int | None = None) -> None:
+        feed.put(changes, position)
+        while sum([one.size for one in self._feeds.values()]) > KEPT:
+            max(self._feeds.values(), key=lambda one: one.size).drop()
 
     def _tell(self, change: RowChanges) -> None:
         """To those who follow the list, and what waits."""
@@ -271,14 +297,17 @@ class Feeds:
     def _changed(self, session_id: str) -> None:
         """It may stand otherwise with a session of ours, though nothing was committed."""
         self.listing.restate(session_id)
-        for event in self._watched.get(session_id, ()):
-            event.set()
+        self._wake(session_id)
         feed = self._feeds.get(session_id)
         if feed is not None and (live := self._new_live(session_id)) is not None:
             made: list[Change] = [PutLive(live=live)]
             if (item := self.listing.item(session_id)) is not None:
                 self._tell_item(feed, item, made)
-            feed.put(made)
+            self._put(feed, made)
+
+    def _wake(self, session_id: str) -> None:
+        for event in self._watched.get(session_id, ()):
+            event.set()
 
     def _tell_item(self, feed: Feed, item: SessionItem, made: list[Change]) -> None:
         """Only where more of it changed than how far it has come: that comes with every frame."""
@@ -314,6 +343,8 @@ class Feeds:
             try:
                 cursor, touched = await self._journal.touched(cursor)
                 waiting |= touched
+                for session_id in touched:
+                    self._wake(session_id)
                 while waiting:
                     session_id = min(waiting)
                     try:
@@ -365,34 +396,6 @@ class Feeds:
         if known is None and self._told.get(feed.session_id, 0) <= others.record.position:
             feed.others = others
             feed.reset()
-
-
-async def _both(pages: AsyncIterator[Page], changed: asyncio.Event) -> AsyncGenerator[Page | None, None]:
-    """The pages as they come, and None whenever the event was set; until there are no more pages."""
-    loop = asyncio.get_running_loop()
-    page: asyncio.Task[Page | None] = loop.create_task(_next(pages))
-    change = loop.create_task(changed.wait())
-    try:
-        while True:
-            await asyncio.wait({page, change}, return_when=asyncio.FIRST_COMPLETED)
-            if page.done():
-                found = page.result()
-                if found is None:
-                    return
-                page = loop.create_task(_next(pages))
-                yield found
-            if change.done():
-                changed.clear()
-                change = loop.create_task(changed.wait())
-                yield None
-    finally:
-        page.cancel()
-        change.cancel()
-        await asyncio.wait({page, change})
-
-
-async def _next(pages: AsyncIterator[Page]) -> Page | None:
-    return await anext(pages, None)
 
 
 def _frames(session_id: str, page: Page, live: Live | None, *, more: bool = False) -> FramesUpdate:

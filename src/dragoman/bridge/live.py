@@ -102,7 +102,7 @@ def problem_of(problem: DragomanError | None, held: Held | None = None) -> Probl
         guidance=problem.guidance,
         stderr=stderr,
         actions=tuple(actions),
-        install=getattr(problem, "install", None),
+        install=problem.install if isinstance(problem, CommandNotFound) else None,
     )
 
 

@@ -49,6 +49,8 @@ def _tool_call(row: rows.ToolCall) -> Iterator[str]:
                 yield _fenced(text.strip(), "text")
             case _:
                 pass
+    if row.output is not None and row.output.strip():
+        yield _fenced(row.output.strip(), "text")
 
 
 def _lines(mark: str, text: str) -> list[str]:

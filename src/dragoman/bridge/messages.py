@@ -198,7 +198,8 @@ class AgentsUpdate(Out, tag_field="type", tag="update", frozen=True, kw_only=Tru
 
 
 class Ended(Out, tag_field="type", tag="ended", frozen=True, kw_only=True):
-    """A stream is over: the session was deleted, the terminal is gone, or the client unsubscribed.
+    """A stream is over, and not because the client wanted it: the session was deleted, or it could not be followed. Who
+    unsubscribes is told nothing more of it, this neither.
 
     `kind`: of the error, where it is one (`ErrorBody`).
     """

@@ -160,6 +160,10 @@ class ToolCall(Out, tag_field="table", tag="tool_calls", frozen=True, kw_only=Tr
     raw_output: Any
     parent_id: str | None  # the agent's id of the tool call whose sub-agent made this one
     ended_time: float | None
+    output: str | None  # the end of what a command of the agent's own wrote, where it tells that
+    truncated: bool  # it wrote more than that
+    exit_code: int | None
+    signal: str | None
     cut: bool = False  # some of it was left out; `session.row` gives it whole
 
 

@@ -233,6 +233,10 @@ def _tool_call(row: rows.ToolCall, most: int | None) -> payload.ToolCall:
         raw_output=raw_output,
         parent_id=row.parent_id,
         ended_time=row.ended_time,
+        output=row.output,
+        truncated=row.truncated,
+        exit_code=row.exit_code,
+        signal=row.signal,
         cut=room.cut,
     )
 
@@ -400,10 +404,15 @@ def newest(found: stored.SessionRows, limit: int, before: int | None = None) -> 
         placed = [one for one in placed if one[0] < before]
     placed.sort(key=lambda one: one[0])
     chosen = placed[-limit:] if limit else []
-    if chosen and len(chosen) < len(placed):
+    begin = chosen[0][0] if chosen else 0
+    more = len(chosen) < len(placed)
+    if chosen and more:
         # Rows of one frame are not torn apart.
-        first = chosen[0][0]
-        chosen = [one for one in placed if one[0] >= first]
+        older = [one for one in placed if one[0] < begin]
+        more = bool(older)
+        # The run that they begin in the middle of tells how it stands with them.
+        run = [one for one in placed if one[0] <= begin and isinstance(one[1], rows.Run)][-1:]
+        chosen = [one for one in run if one[0] < begin] + placed[len(older) :]
     kept: dict[type[object], list[Any]] = {}
     for _, row in chosen:
         made = row_of(row)
@@ -421,7 +430,7 @@ def newest(found: stored.SessionRows, limit: int, before: int | None = None) -> 
         questions=tuple(kept.get(payload.Question, ())),
         notices=tuple(kept.get(payload.Notice, ())),
     )
-    return made_rows, len(chosen) < len(placed), chosen[0][0] if chosen else 0
+    return made_rows, more, begin
 
 
 def changes_of(changes: stored.RowChanges) -> list[messages.Change]:

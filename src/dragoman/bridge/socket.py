@@ -1,8 +1,8 @@
 """One client's WebSocket: what it subscribes to, and what it wants done.
 
-Each subscription is a task that sends when the socket takes it, and reads on from its cursor when it does: a client
-that reads slowly, or not at all, costs a task and what the system's own buffers hold. What a client says wrong is
-answered by an error that says what, and the socket stays.
+Each subscription is a task that makes its next message when it is its turn, and reads on from its cursor then: a client
+that reads slowly, or not at all, costs a task for each, one message, and what the system's own buffers hold. What a
+client says wrong is answered by an error that says what, and the socket stays.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Socket:
         self._bridge = bridge
         self._caller = caller
         self._sending = asyncio.Lock()
+        self._turn = asyncio.Lock()  # of the streams: one at a time makes a message, and sends it
         self._streams: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._controls: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(AT_ONCE)
@@ -241,6 +242,7 @@ class Socket:
                 async for message in found:
                     self._check_token()
                     await self._send(message)
+                    del message  # else it would be kept while the next is waited for
         except WebSocketDisconnect:
             return
         except Exception as problem:
@@ -258,10 +260,10 @@ class Socket:
         match said.stream:
             case "session" if said.frames:
                 self._caller.require("prompt", "reading frames")
-                return feeds.follow_frames(said.id, said.after)
+                return feeds.follow_frames(said.id, said.after, self._turn)
             case "session":
                 limit = min(max(said.limit, 1), 5000)
-                return feeds.follow(said.id, said.after, limit)
+                return feeds.follow(said.id, said.after, limit, self._turn)
             case "sessions":
                 return self._sessions()
             case "permissions":
@@ -273,32 +275,38 @@ class Socket:
 
     async def _sessions(self) -> AsyncGenerator[bytes | Out, None]:
         listing, journal = self._bridge.feeds.listing, self._bridge.hub.journal
-        number = listing.number
-        sessions, more = listing.latest(LISTED)
-        yield messages.SessionsSnapshot(cursor=await journal.cursor(), sessions=tuple(sessions), more=more)
+        async with self._turn:
+            number = listing.number
+            sessions, more = listing.latest(LISTED)
+            yield messages.SessionsSnapshot(cursor=await journal.cursor(), sessions=tuple(sessions), more=more)
         while True:
             await listing.wait(number)
-            changed, removed = listing.since(number)
-            number = listing.number
-            yield messages.SessionsUpdate(cursor=f"n{number}", changed=tuple(changed), removed=tuple(removed))
+            async with self._turn:
+                changed, removed = listing.since(number)
+                number = listing.number
+                yield messages.SessionsUpdate(cursor=f"n{number}", changed=tuple(changed), removed=tuple(removed))
 
     async def _waiting(self) -> AsyncGenerator[bytes | Out, None]:
         listing = self._bridge.feeds.listing
-        number = listing.waiting_number
-        yield messages.PermissionsSnapshot(cursor=f"w{number}", waiting=tuple(listing.waiting()))
+        async with self._turn:
+            number = listing.waiting_number
+            yield messages.PermissionsSnapshot(cursor=f"w{number}", waiting=tuple(listing.waiting()))
         while True:
             await listing.wait(number, waiting=True)
-            number = listing.waiting_number
-            yield messages.PermissionsUpdate(cursor=f"w{number}", waiting=tuple(listing.waiting()))
+            async with self._turn:
+                number = listing.waiting_number
+                yield messages.PermissionsUpdate(cursor=f"w{number}", waiting=tuple(listing.waiting()))
 
     async def _agents(self) -> AsyncGenerator[bytes | Out, None]:
         agents = self._bridge.agents
-        number = agents.number
-        yield messages.AgentsSnapshot(cursor=f"a{number}", agents=await agents.listed())
+        async with self._turn:
+            number = agents.number
+            yield messages.AgentsSnapshot(cursor=f"a{number}", agents=await agents.listed())
         while True:
             await agents.wait(number)
-            number = agents.number
-            yield messages.AgentsUpdate(cursor=f"a{number}", agents=await agents.listed())
+            async with self._turn:
+                number = agents.number
+                yield messages.AgentsUpdate(cursor=f"a{number}", agents=await agents.listed())
 
     async def _terminal(self, said: asked.Subscribe) -> AsyncGenerator[bytes | Out, None]:
         terminal, row = self._bridge.terminal(said.id)

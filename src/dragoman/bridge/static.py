@@ -1,7 +1,7 @@
 """Files that are served as they are: the page, where it was built, and a few pages of our own.
 
-What may be had is read when the server starts, by walking the folder once: a request names an entry of that list, and
-never a path, so that there is no path to climb out by; and a page that is built anew meanwhile does not come in parts.
+What may be had is read by walking the folder once: a request names an entry of that list, and never a path, so that
+there is no path to climb out by. A page that is built, or built anew, while the server runs is read then.
 """
 
 from __future__ import annotations
@@ -69,20 +69,42 @@ class StaticFile:
 def listed(folder: Path, prefix: str = "/") -> dict[str, StaticFile]:
     """What the folder holds, by the path it is asked for with. Links that lead out, and hidden files, are left out."""
     root = folder.resolve()
-    paths = sorted(
+    paths = {
         path
         for path in folder.rglob("*")
         if path.is_file()
         and path.resolve().is_relative_to(root)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
-    found = {}
-    for path in paths:
-        if path.suffix in _COMPRESSED and path.with_suffix("") in paths:
-            continue
-        url = prefix + path.relative_to(folder).as_posix()
+    }
+    urls = {
+        prefix + path.relative_to(folder).as_posix(): path
+        for path in paths
+        if path.suffix not in _COMPRESSED or path.with_suffix("") not in paths
+    }
+    return {url: StaticFile(url, path) for url, path in urls.items()}
+
+
+class Page:
+    """The page as it was built last. Of the build before, what browsers that have it open may still ask for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._built: tuple[int, int] | None = None
+        self._files: dict[str, StaticFile] = {}
+        self._before: dict[str, StaticFile] = {}
+
+    def get(self, url: str) -> StaticFile | None:
+        self._look()
+        return self._files.get(url) or self._before.get(url)
+
+    def _look(self) -> None:
         try:
-            found[url] = StaticFile(url, path)
+            index = (self._folder / "index.html").stat()
+            if (built := (index.st_ino, index.st_mtime_ns)) == self._built:
+                return
+            files = listed(self._folder)
         except OSError:
-            continue  # gone meanwhile: it is just being built
-    return found
+            return  # there is none, or it is just being put in its place: what was read before still serves
+        self._before = {url: file for url, file in self._files.items() if _HASHED.match(url)}
+        self._files = files
+        self._built = built

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from dragoman.errors import InputError
 from dragoman.host.permission import Answer, Reply
 from dragoman.host.question.question import Question, QuestionAnswer
@@ -27,7 +29,7 @@ def reply_to(session: Session, said: commands.AnswerPermission) -> Reply:
         option = next((one for one in row.options if one.option_id == said.option_id), None)
         if option is None:
             raise InputError(f"there is no option {said.option_id!r}", guidance="Choose one of the agent's options.")
-        always = said.always or option.kind.endswith("_always")
+        always = said.remember and (said.always or option.kind.endswith("_always"))
         return Answer("selected", option.option_id, allowed=option.kind.startswith("allow"), always=always)
     if said.answer is None:
         raise InputError("an answer is needed: option_id, or answer")
@@ -45,8 +47,6 @@ def reply_to(session: Session, said: commands.AnswerPermission) -> Reply:
 
 class QuestionDesk:
     """An `on_question` whose answers come from elsewhere, by `answer`."""
-
-    answers_as = "person"
 
     def __init__(self) -> None:
         self._open: dict[RequestId | None, tuple[Question, asyncio.Future[QuestionAnswer]]] = {}
@@ -74,5 +74,5 @@ class QuestionDesk:
             reply = question.decline() if said.action == "decline" else question.cancel()
         if answered.done():
             return False  # another answer was quicker
-        answered.set_result(reply)
+        answered.set_result(msgspec.structs.replace(reply, by=said.by))
         return True

@@ -85,7 +85,8 @@ class RemoveQueued(_Given, frozen=True, kw_only=True, tag="remove_queued"):
 class AnswerPermission(_Given, frozen=True, kw_only=True, tag="answer_permission"):
     """One of the agent's options by its id, or what is meant: then the option that says so is taken.
 
-    `by`: who decided, a person or a program.
+    `by`: who decided, a person or a program. `remember`: whether they may make rules; where not, an option that means
+    "always" is still the agent's to heed, and no rule is made of it.
     """
 
     permission_id: str
@@ -93,12 +94,14 @@ class AnswerPermission(_Given, frozen=True, kw_only=True, tag="answer_permission
     answer: Literal["allow", "reject", "cancel"] | None = None
     always: bool = False
     by: Literal["person", "callback"] = "person"
+    remember: bool = True
 
 
 class AnswerQuestion(_Given, frozen=True, kw_only=True, tag="answer_question"):
     question_id: str
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
+    by: Literal["person", "callback"] = "person"
 
 
 class SetOption(_Given, frozen=True, kw_only=True, tag="set_option"):

@@ -1,15 +1,16 @@
 """`Held`: a session that this process has open, and what others want of it.
 
 Commands come through the journal's inbox, from any process. Promised: each is carried out once; what a command did and
-its receipt are in one commit. A prompt that has to wait stays in the inbox without a receipt until its turn: what was
-queued when a process died is found again by the next owner of the session, and waits there for a person.
+its receipt are in one commit. A prompt that has to wait stays in the inbox without a receipt until its turn, and so do
+the commands that edited or moved it: what was queued when a process died is found again by the next owner of the
+session, as it was, and waits there for a person.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -43,12 +44,14 @@ LEFT_BEHIND: Final = "the process that had the session ended before this was don
 
 
 class Queued(msgspec.Struct, frozen=True):
-    """A prompt that waits for its turn. `id` is its command's."""
+    """A prompt that waits for its turn. `id` is its command's; `changes` are the ids of those that edited or moved it,
+    which are done when it is."""
 
     id: str
     prompt: commands.Prompt
     time: float
     how: Literal["started", "cancelled_first"] = "started"
+    changes: tuple[str, ...] = ()
 
 
 class Held:
@@ -72,6 +75,7 @@ class Held:
         self.opening: asyncio.Task[Session] | None = None
         self.given_up = False  # while it was being opened
         self._watched: Run | None = None  # that somebody else began, and prompts wait for
+        self._early: set[str] = set()  # prompts that were sent while it was being opened
         self._outcomes: dict[str, asyncio.Future[Outcome]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
@@ -84,7 +88,8 @@ class Held:
         self.connection = "connected"
         self.problem = None
         session.when_lost = self._lost
-        self._do(self.drain(left_behind=True))
+        self.queue.clear()  # what came early is in the inbox, with the rest
+        self._do(self._take_over())
         self._changed()
 
     def failed(self, problem: DragomanError) -> None:
@@ -140,22 +145,64 @@ class Held:
         """What comes of a command. To be asked for before it is taken from the inbox."""
         return self._outcomes.setdefault(command_id, asyncio.get_running_loop().create_future())
 
-    async def drain(self, *, left_behind: bool = False) -> None:
-        """Takes what is in the inbox, and begins with all of it; `left_behind` by an earlier owner: prompts are queued
-        and wait for a person, the rest is refused."""
+    def waiting(self, command_id: str) -> Outcome | None:
+        """What came of a command that is in the queue, or changed something there."""
+        for queued in self.queue:
+            if queued.id == command_id:
+                return Outcome(queued_id=command_id, how="queued")
+            if command_id in queued.changes:
+                return Outcome()
+        return None
+
+    def expects(self, command_id: str, command: commands.Command) -> bool:
+        """Whether it can be done, now or when the agent that is being started is there. To be asked for before it is
+        sent."""
+        if self.session is not None:
+            return True
+        if self.opening is None or not isinstance(command, commands.Prompt) or command.when == "refuse":
+            return False
+        self._check_room()
+        self._early.add(command_id)
+        return True
+
+    async def sent(self, sent: Sent, command: commands.Command, outcome: asyncio.Future[Outcome]) -> Outcome:
+        """It was expected, and is in the inbox now: what comes of it."""
+        if self.session is None and sent.id in self._early and isinstance(command, commands.Prompt):
+            self.queue.append(Queued(sent.id, command, sent.at))
+            self._changed()
+            return Outcome(queued_id=sent.id, how="queued")
+        await self.drain()
+        return await outcome
+
+    async def drain(self) -> None:
+        """Takes what is in the inbox, and begins with all of it."""
+        for sent in await self._take():
+            self.outcome(sent.id)
+            self._do(self._carry_out(sent))
+
+    async def _take_over(self) -> None:
+        """The same, in its order, once the agent is all set. What an earlier owner left behind: prompts are queued
+        as they were, and wait for a person; the rest is refused."""
+        taken = await self._take()
+        if self.opening is not None:
+            await asyncio.wait([self.opening])
+        for sent in taken:
+            await self._carry_out(sent, left_behind=sent.id not in self._early)
+
+    async def _take(self) -> Sequence[Sent]:
         epoch = self._keeper.epochs.get(self.id)
         if epoch is None or self.session is None:
-            return
-        for sent in await self._keeper.journal.take(self.id, epoch):
-            self.outcome(sent.id)
-            self._do(self._carry_out(sent, left_behind=left_behind))
+            return ()
+        return await self._keeper.journal.take(self.id, epoch)
 
-    async def _carry_out(self, sent: Sent, *, left_behind: bool) -> None:
+    async def _carry_out(self, sent: Sent, *, left_behind: bool = False) -> None:
         future = self.outcome(sent.id)
         try:
             command = commands.read(sent.body)
             if isinstance(command, commands.Prompt):
                 outcome = await self._prompted(sent, command, wait=left_behind)
+            elif isinstance(command, commands.EditQueued | commands.MoveQueued):
+                outcome = self._rearranged(sent.id, command)
             else:
                 outcome = await self._done(command, left_behind=left_behind)
                 await self._receipt(sent.id, "done", outcome)
@@ -208,13 +255,6 @@ class Held:
                 await session.set_option(option_id, value)
             case commands.SetMode(mode=mode):
                 await session.set_mode(mode)
-            case commands.EditQueued(queued_id=queued_id, text=text):
-                index = self._index(queued_id)
-                prompt = msgspec.structs.replace(self.queue[index].prompt, text=text)
-                self.queue[index] = msgspec.structs.replace(self.queue[index], prompt=prompt)
-            case commands.MoveQueued(queued_id=queued_id, to=to):
-                queued = self.queue.pop(self._index(queued_id))
-                self.queue.insert(min(max(0, to), len(self.queue)), queued)
             case commands.SendQueued(queued_id=queued_id):
                 how: Literal["started", "cancelled_first"] = "cancelled_first" if session.active else "started"
                 queued = msgspec.structs.replace(self.queue.pop(self._index(queued_id)), how=how)
@@ -226,12 +266,30 @@ class Held:
                 return Outcome(queued_id=queued_id, how=how)
             case commands.RemoveQueued(queued_id=queued_id):
                 queued = self.queue.pop(self._index(queued_id))
-                await self._receipt(queued.id, "refused", InputError("it was taken out of the queue"))
+                await self._left_queue(queued, "refused", InputError("it was taken out of the queue"))
             case commands.Close():
                 self._do(self.close())
-            case commands.Prompt():
-                raise AssertionError("prompts go their own way")
+            case commands.Prompt() | commands.EditQueued() | commands.MoveQueued():
+                raise AssertionError("what is queued goes its own way")
         return Outcome()
+
+    def _rearranged(self, command_id: str, command: commands.EditQueued | commands.MoveQueued) -> Outcome:
+        """It has no receipt before the prompt has one: until then it is to be found again with it."""
+        index = self._index(command.queued_id)
+        queued = self.queue.pop(index)
+        queued = msgspec.structs.replace(queued, changes=(*queued.changes, command_id))
+        match command:
+            case commands.EditQueued(text=text):
+                queued = msgspec.structs.replace(queued, prompt=msgspec.structs.replace(queued.prompt, text=text))
+            case commands.MoveQueued(to=to):
+                index = min(max(0, to), len(self.queue))
+        self.queue.insert(index, queued)
+        return Outcome()
+
+    async def _left_queue(self, queued: Queued, outcome: str, detail: Outcome | Exception) -> None:
+        await self._receipt(queued.id, outcome, detail)
+        for command_id in queued.changes:
+            await self._receipt(command_id, "done", Outcome())
 
     def _index(self, queued_id: str) -> int:
         for index, queued in enumerate(self.queue):
@@ -253,10 +311,7 @@ class Held:
         async with self._beginning:
             if session.active is None and (self.paused or not self.queue):
                 return await self._begin(queued)
-        if len(self.queue) >= QUEUED:
-            raise SessionBusy(
-                f"{len(self.queue)} prompts wait for session {self.id} already", guidance="Take some of them out."
-            )
+        self._check_room()
         if prompt.when == "refuse":
             raise SessionBusy(
                 f"session {self.id} is busy with a run", guidance="Wait for it, queue this, or cancel it."
@@ -271,6 +326,12 @@ class Held:
         await session.cancel()
         return Outcome(queued_id=sent.id, how="cancelled_first")
 
+    def _check_room(self) -> None:
+        if len(self.queue) >= QUEUED:
+            raise SessionBusy(
+                f"{len(self.queue)} prompts wait for session {self.id} already", guidance="Take some of them out."
+            )
+
     async def _begin(self, queued: Queued) -> Outcome:
         session = self._living()
         parts = await parts_of(queued.prompt, session.config.workspace, self._home)
@@ -280,7 +341,7 @@ class Held:
         self.problem = None
         self._watched = run
         self._do(self._see_through(run))
-        await self._receipt(queued.id, "done", outcome)
+        await self._left_queue(queued, "done", outcome)
         return outcome
 
     async def _see_through(self, run: Run) -> None:
@@ -290,7 +351,16 @@ class Held:
             self.problem = problem
         finally:
             self._changed()
+        self._let_go(run)
         await self._next()
+
+    def _let_go(self, run: Run) -> None:
+        """What was said is committed, and read from the journal. A server that kept it too would grow with all that was
+        ever said in its sessions."""
+        if self._watched is run:
+            self._watched = None
+        if self.stays and self.session is not None:
+            self.session.fold.messages.let_go(run.id)
 
     def _wait_for(self, run: Run | None) -> None:
         """One that a program in this process began: what is queued has its turn after it."""
@@ -315,7 +385,7 @@ class Held:
                         self.problem = problem
                     else:
                         logger.exception("session %s: what was queued could not be sent", self.id)
-                    await self._receipt(queued.id, "refused", problem)
+                    await self._left_queue(queued, "refused", problem)
                 self._changed()
 
     def _do(self, work: object) -> None:

@@ -43,6 +43,7 @@ from dragoman.session.handle import read_handle
 from dragoman.session.keeping import Keeper
 from dragoman.session.opening import config_of_handle
 from dragoman.session.session import Session, new_id
+from dragoman.session.shared import Shared
 from dragoman.session.spec import SessionConfig
 from dragoman.wire.messages import Notification
 
@@ -71,6 +72,7 @@ class Hub:
         self._journal: Journal | None = None
         self._keeper: Keeper | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._shared = Shared()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.held: dict[str, Held] = {}
         self.on_change: Callable[[str], None] | None = None  # told of each session of ours that may stand otherwise now
@@ -167,11 +169,11 @@ class Hub:
         session_id = (await self.find(session_id)).id
         client = self._client()
         async with self._turn(session_id):
-            held = self.held.get(session_id)
-            if held is not None and held.connection == "connected" and not anyway:
-                return held
-            if held is not None:
-                await held.close()
+            known = self.held.get(session_id)
+            if known is not None and known.connection == "connected" and not anyway:
+                return known
+            if known is not None:
+                await known.close()
             row = await self.journal.session(session_id)  # as it is now
             if row is None:
                 raise InputError(f"session {session_id} was deleted")
@@ -180,7 +182,8 @@ class Hub:
             handle = read_handle(row.handle)
             config = config_of_handle(handle)
             held = self._hold(session_id)
-            await self._have(held, client.resume(handle, self._answered_by(config, held), how))
+            resumed = client.resume(handle, self._answered_by(config, held), how, restart=known is not None)
+            await self._have(held, resumed)
             return held
 
     async def fork(self, session_id: str, fork_id: str | None = None) -> Held:
@@ -209,7 +212,7 @@ class Hub:
         """Ends it here, and removes it from the journal; False where there is no such session. `SessionBusy` where
         another process has it open."""
         async with self._last_turn(session_id):
-            if await self._owned_elsewhere(session_id):
+            if await self.owned_elsewhere(session_id):
                 raise SessionBusy(
                     f"session {session_id} is open in another process", guidance="End it there first, then delete it."
                 )
@@ -243,15 +246,17 @@ class Hub:
         command_id = command_id or uuid.uuid4().hex
         known = await self.journal.command(command_id)
         if known is None:
-            await self._check_owned(session_id)
             held = self.held.get(session_id)
-            outcome = held.outcome(command_id) if held is not None and held.session is not None else None
+            outcome = None
+            if held is not None and held.expects(command_id, command):
+                outcome = held.outcome(command_id)
+            elif not await self.owned_elsewhere(session_id):
+                raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then try again.")
             sent = Command(id=command_id, session_id=session_id, at=time.time(), body=commands.written(command))
             if not await self.journal.send(sent):
                 known = await self.journal.command(command_id)  # someone else was as quick with this id
             elif held is not None and outcome is not None:
-                await held.drain()
-                return await outcome
+                return await held.sent(sent, command, outcome)
         if known is not None and (
             known.command.session_id != session_id or known.command.body != commands.written(command)
         ):
@@ -260,12 +265,8 @@ class Hub:
             )
         return await self._outcome(session_id, command_id)
 
-    async def _check_owned(self, session_id: str) -> None:
-        held = self.held.get(session_id)
-        if (held is None or held.session is None) and not await self._owned_elsewhere(session_id):
-            raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then try again.")
-
-    async def _owned_elsewhere(self, session_id: str) -> bool:
+    async def owned_elsewhere(self, session_id: str) -> bool:
+        """Whether another process, which lives, has it open."""
         owner = await self.journal.owner(session_id)
         if owner is None or owner.process is None or owner.process.id == self.keeper.process.id:
             return False
@@ -277,8 +278,8 @@ class Hub:
             taken_at: float | None = None
             while True:
                 held = self.held.get(session_id)
-                if held is not None and any(queued.id == command_id for queued in held.queue):
-                    return Outcome(queued_id=command_id, how="queued")
+                if held is not None and (outcome := held.waiting(command_id)) is not None:
+                    return outcome
                 state = await self.journal.command(command_id)
                 if state is None:
                     raise InputError(f"session {session_id} was deleted")
@@ -294,7 +295,7 @@ class Hub:
 
     def _client(self) -> LocalClient:
         # Read anew: agents may have been added, or changed, since.
-        return LocalClient(config=load(self._config.home), keeper=self.keeper)
+        return LocalClient(config=load(self._config.home), keeper=self.keeper, shared=self._shared)
 
     def _answered_by(self, config: SessionConfig, held: Held) -> SessionConfig:
         return msgspec.structs.replace(config, on_permission=answer_later, on_question=held.questions)

@@ -18,15 +18,14 @@ _COLUMNS: Final = "connection_id, session_id, n, at, origin, kind, frame, packed
 _WIDTH: Final = 8
 
 # Rows of one statement. With one row each, every row is a hand-over of the interpreter's lock, and a busy event loop
-# gives it back late. Few sizes, so that each is prepared once.
+# gives it back late. Few sizes, so that each is prepared once. `OR FAIL`: else SQLite would be ready to take back one
+# statement alone, for which it has the index for search written out; here the whole job is taken back.
 _BLOCKS: Final = (256, 64, 16, 4, 1)
-_INSERTS: Final = {
-    size: f"INSERT INTO acp_events({_COLUMNS}) VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?, ?)'] * size)}"  # noqa: S608
-    for size in _BLOCKS
-}
+_INSERT: Final = f"INSERT OR FAIL INTO acp_events({_COLUMNS}) VALUES "  # noqa: S608
+_INSERTS: Final = {size: _INSERT + ", ".join(["(?, ?, ?, ?, ?, ?, ?, ?)"] * size) for size in _BLOCKS}
 # The same where only the time and the bytes differ, as in the stream of a message: a quarter of the values to bind.
 _UNIFORM: Final = {
-    size: f"INSERT INTO acp_events({_COLUMNS}) VALUES "  # noqa: S608
+    size: _INSERT
     + ", ".join(f"(?1, ?2, ?3 + {row}, ?{6 + 2 * row}, ?4, ?5, ?{7 + 2 * row}, NULL)" for row in range(size))
     for size in _BLOCKS[:3]
 }
@@ -59,8 +58,11 @@ class FrameWriter:
         self._sessions: dict[str | None, int | None] = {None: None}
         self._kinds: dict[str, int] = {}
 
-    def append(self, entries: Sequence[Entry], epochs: Mapping[str, int], also: Iterable[str] = ()) -> int:
-        """Checks first, then writes: the last one's place. `also`: sessions whose rows are to be written."""
+    def append(
+        self, entries: Sequence[Entry], epochs: Mapping[str, int], also: Iterable[str], smaller: Mapping[int, bytes]
+    ) -> int:
+        """Checks first, then writes: the last one's place. `also`: sessions whose rows are to be written. `smaller`:
+        what the function of this name made of the entries."""
         for kind in {entry.kind for entry in entries}.difference(self._kinds):
             self._kinds[kind] = self._key("kinds", "name", kind)
         self._check_numbers(entries)
@@ -72,7 +74,7 @@ class FrameWriter:
         last = 0
         for size in _BLOCKS:
             while len(entries) - done >= size:
-                last = self._insert(entries[done : done + size])
+                last = self._insert(entries[done : done + size], done, smaller)
                 done += size
         del written[None]
         for session_id, count in written.items():
@@ -81,9 +83,11 @@ class FrameWriter:
             )
         return last
 
-    def _insert(self, block: Sequence[Entry]) -> int:
+    def _insert(self, block: Sequence[Entry], start: int, smaller: Mapping[int, bytes]) -> int:
+        """`start`: which of all entries is the first of these."""
         size = len(block)
-        if size in _UNIFORM and _is_uniform(block):
+        packed = {index: smaller[start + index] for index in range(size) if start + index in smaller} if smaller else {}
+        if size in _UNIFORM and not packed and _is_uniform(block):
             first = block[0]
             values: list[Any] = [
                 self._connections[first.connection_id],
@@ -94,9 +98,9 @@ class FrameWriter:
             ]
             values.extend([value for entry in block for value in (entry.at, entry.frame)])
             return self._connection.execute(_UNIFORM[size], values).lastrowid or 0
-        return self._connection.execute(_INSERTS[size], self._values(block)).lastrowid or 0
+        return self._connection.execute(_INSERTS[size], self._values(block, packed)).lastrowid or 0
 
-    def _values(self, entries: Sequence[Entry]) -> list[Any]:
+    def _values(self, entries: Sequence[Entry], packed: Mapping[int, bytes]) -> list[Any]:
         """What stands for these in one statement."""
         connections, sessions, origins, kinds = self._connections, self._sessions, _ORIGINS, self._kinds
         values: list[Any] = [
@@ -113,11 +117,8 @@ class FrameWriter:
                 None,
             )
         ]
-        for index, entry in enumerate(entries):
-            if len(entry.frame) >= _LARGE:
-                packed = zlib.compress(entry.frame, 1)
-                if len(packed) < len(entry.frame) * 3 // 4:
-                    values[index * _WIDTH + 6 : index * _WIDTH + 8] = packed, _NO_DICTIONARY
+        for index, frame in packed.items():
+            values[index * _WIDTH + 6 : index * _WIDTH + 8] = frame, _NO_DICTIONARY
         return values
 
     def _check_numbers(self, entries: Sequence[Entry]) -> None:
@@ -179,13 +180,20 @@ class FrameWriter:
         return int(found.fetchone()[0])
 
 
+def smaller(entries: Sequence[Entry]) -> dict[int, bytes]:
+    """What is to be stored in place of large frames, where that helps: by their place among these. It takes no
+    connection."""
+    large = [index for index, entry in enumerate(entries) if len(entry.frame) >= _LARGE]
+    packed = {index: zlib.compress(entries[index].frame, 1) for index in large}
+    return {index: data for index, data in packed.items() if len(data) < len(entries[index].frame) * 3 // 4}
+
+
 def _is_uniform(block: Sequence[Entry]) -> bool:
     return (
         len({entry.kind for entry in block}) == 1
         and len({entry.session_id for entry in block}) == 1
         and len({entry.connection_id for entry in block}) == 1
         and len({entry.origin for entry in block}) == 1
-        and max([len(entry.frame) for entry in block]) < _LARGE
     )
 
 

@@ -27,15 +27,21 @@ _place = itemgetter(-1)
 _blocks = msgspec.json.Decoder(tuple[ContentBlock, ...])
 
 
-def apply(connection: sqlite3.Connection, session_key: int, changes: RowChanges) -> None:
+def values_of(changes: RowChanges) -> list[list[Any]]:
+    """What is to be stored of each row that is put. It takes no connection."""
+    return [ROW_TABLES[NAMES[type(row)]].values(row) for row in changes.puts]
+
+
+def apply(connection: sqlite3.Connection, session_key: int, changes: RowChanges, values: Sequence[list[Any]]) -> None:
+    """`values`: see `values_of`."""
     for table, key in changes.removed:
         connection.execute(f'DELETE FROM "{table}" WHERE session = ? AND key = ?', (session_key, key))  # noqa: S608
     texts: dict[str, str] = {}
     # Later commits come after; within one, rows are in the order in which they were first seen.
     first = changes.position << _PLACES
-    for place, row in enumerate(changes.puts, start=first):
-        table_ = ROW_TABLES[NAMES[type(row)]]
-        connection.execute(table_.put, (session_key, key_of(row), place, *table_.values(row)))
+    for place, (row, stored) in enumerate(zip(changes.puts, values, strict=True), start=first):
+        put = ROW_TABLES[NAMES[type(row)]].put
+        connection.execute(put, (session_key, key_of(row), place, *stored))
         if isinstance(row, StoredMessage) and row.ended:
             connection.execute("DELETE FROM message_parts WHERE session = ? AND message_id = ?", (session_key, row.id))
             texts[row.id] = row.text

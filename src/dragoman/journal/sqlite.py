@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from dragoman.journal import notes, ownership, row_tables, schema, search
 from dragoman.journal.entry import Cursor, Entry, Page, read_cursor, write_cursor
 from dragoman.journal.errors import JournalClosed, JournalCorrupt, JournalError, JournalReadOnly, of_sqlite
-from dragoman.journal.frames import FrameReader, FrameWriter, pack
+from dragoman.journal.frames import FrameReader, FrameWriter, pack, smaller
 from dragoman.journal.news import News
 from dragoman.journal.rows import RowChanges, Session, SessionRows, Tombstone
 from dragoman.journal.session_record import SessionRecord
@@ -53,6 +53,10 @@ _PACKED_AT_ONCE: Final = 500
 _SETTLED_AT: Final = 4 * 1024 * 1024
 _COMMIT_BYTES: Final = 32 * 1024
 
+# Bytes of frames that are made ready to be stored in a thread of their own, while the writer stores what came before:
+# as imports bring them. With less, to hand it over would cost more than it saves.
+_MUCH: Final = 64 * 1024
+
 _POSITION: Final = Position.__struct_fields__
 _PUT_POSITION: Final = (
     f"INSERT INTO watch_positions({', '.join(_POSITION)}) VALUES({', '.join('?' * len(_POSITION))})"
@@ -76,6 +80,7 @@ class SqliteJournal:
         self._news = News(self._look)
         self._unsettled = 0  # bytes of frames since the log was last copied into the file
         self._writer = Writer(connection, str(path), self._news.tell, self._frames.forget, self._settle)
+        self._aside = ThreadPoolExecutor(1, "dragoman journal bulk")
         self._pool = ThreadPoolExecutor(_READERS, "dragoman journal reader")
         self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         self._listeners: list[Listener] = []
@@ -120,6 +125,7 @@ class SqliteJournal:
 
     def _close(self) -> None:
         self._writer.close()
+        self._aside.shutdown()
         self._news.close()
         if self._watched is not None:
             self._watched.close()
@@ -178,10 +184,14 @@ class SqliteJournal:
         epochs: Mapping[str, int] = {},
         position: Position | None = None,
     ) -> Cursor:
+        size = sum([len(entry.frame) for entry in entries])
+        ready = self._aside.submit(_made_ready, entries, changes) if size >= _MUCH and not self._closed else None
+
         def write() -> int:
             if position is not None:
                 self._connection.execute(_PUT_POSITION, msgspec.structs.astuple(position))
-            return self._append(entries, changes, epochs)
+            self._unsettled += size + _COMMIT_BYTES
+            return self._append(entries, changes, epochs, ready.result() if ready is not None else None)
 
         def then(place: int) -> None:
             if self._listeners:
@@ -197,11 +207,17 @@ class SqliteJournal:
         for listener in list(self._listeners):
             listener(cursor, entries, changes)
 
-    def _append(self, entries: Sequence[Entry], changes: Sequence[RowChanges], epochs: Mapping[str, int]) -> int:
-        place = self._frames.append(entries, epochs, [change.session_id for change in changes])
-        self._unsettled += sum([len(entry.frame) for entry in entries]) + _COMMIT_BYTES
-        for change in changes:
-            row_tables.apply(self._connection, self._frames.session_key(change.session_id), change)
+    def _append(
+        self,
+        entries: Sequence[Entry],
+        changes: Sequence[RowChanges],
+        epochs: Mapping[str, int],
+        ready: _Ready | None = None,
+    ) -> int:
+        frames, rows = ready or _made_ready(entries, changes)
+        place = self._frames.append(entries, epochs, [change.session_id for change in changes], frames)
+        for change, values in zip(changes, rows, strict=True):
+            row_tables.apply(self._connection, self._frames.session_key(change.session_id), change, values)
         return place or _end(self._connection)
 
     def _settle(self) -> None:
@@ -433,7 +449,7 @@ class SqliteJournal:
         if found is None or found[1] != changes.position:
             return False
         row_tables.remove(self._connection, found[0])
-        row_tables.apply(self._connection, found[0], changes)
+        row_tables.apply(self._connection, found[0], changes, row_tables.values_of(changes))
         return True
 
     async def check(self) -> Sequence[str]:
@@ -476,6 +492,17 @@ class SqliteJournal:
     async def compress(self, session_id: str) -> None:
         while await self._writer.do(lambda: pack(self._connection, session_id, _PACKED_AT_ONCE)):
             pass
+
+
+class _Ready(NamedTuple):
+    """What takes long to make, and needs no connection."""
+
+    frames: Mapping[int, bytes]  # by the places of the entries
+    rows: Sequence[Sequence[list[Any]]]  # of each of the changes
+
+
+def _made_ready(entries: Sequence[Entry], changes: Sequence[RowChanges]) -> _Ready:
+    return _Ready(smaller(entries), [row_tables.values_of(change) for change in changes])
 
 
 def _stale(connection: sqlite3.Connection, session_id: str | None = None) -> list[str]:

@@ -130,7 +130,7 @@ async def resolve(
     raise CommandNotFound(
         f"No program named {program} was found: not on PATH, "
         "not on the login shell's, and not in the folders that installers use.",
-        guidance=f"Install it: {install}" if install else None,
+        install=install,
     )
 
 

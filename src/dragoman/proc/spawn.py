@@ -112,7 +112,7 @@ def start_failure(link: AgentLink, install: str | None = None) -> StartError:
             message = f"`{command}` was ended at start by {signal_name(-code)}."
         case _ if code == EXIT_NOT_FOUND:
             message = f"`{command}` could not find the program to run (exit code 127)."
-            return CommandNotFound(message + words, guidance=_installing(install), stderr=stderr, exit_code=code)
+            return CommandNotFound(message + words, install=install, stderr=stderr, exit_code=code)
         case _ if code == EXIT_NOT_EXECUTABLE:
             message = f"`{command}` found the program, but could not run it (exit code 126)."
             return CommandNotExecutable(message + words, stderr=stderr, exit_code=code)
@@ -174,11 +174,11 @@ def _explain(
                 guidance="Install that interpreter, or correct the file's first line.",
             )
         case errno.ENOENT | errno.ENOTDIR if has_slash:
-            return CommandNotFound(f"There is no file {file}, to run `{line}`.", guidance=_installing(install))
+            return CommandNotFound(f"There is no file {file}, to run `{line}`.", install=install)
         case errno.ENOENT | errno.ENOTDIR:
             return CommandNotFound(
                 f"No program named {program} was found on PATH, to run `{line}`.",
-                guidance=_installing(install),
+                install=install,
             )
         case errno.EACCES if has_slash and file.is_dir():
             return CommandNotExecutable(f"{program} is a folder.", guidance="Name the program inside it.")
@@ -206,10 +206,6 @@ def _explain(
             )
         case _:
             return StartError(f"`{line}` could not be started: {error.strerror}.")
-
-
-def _installing(install: str | None) -> str | None:
-    return f"Install it: {install}" if install else None
 
 
 def _first_line(file: Path) -> str:

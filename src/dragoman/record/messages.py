@@ -16,11 +16,12 @@ from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 class Messages(list[rows.Message]):
     """In the order they began. For reading; the fold alone changes it."""
 
-    __slots__ = ("at_hand",)
+    __slots__ = ("_wordless", "at_hand")
 
     def __init__(self) -> None:
         super().__init__()
         self.at_hand: rows.Message | None = None  # more may come of it
+        self._wordless = 0  # so many of the first have been let go of
 
     def more_text(self, update: acp.SessionUpdate | Unknown) -> tuple[rows.Message, str] | None:
         """What nearly all frames are: more words of the message at hand. The message and the words, which
@@ -68,6 +69,16 @@ class Messages(list[rows.Message]):
             return []
         message.ended = True
         return [MessageEnded(message)]
+
+    def let_go(self, run_id: str) -> None:
+        """What was said up to the end of a run is not kept here any longer: for who has it elsewhere. All of it had
+        ended by then; that there was a message, when and whose, stays."""
+        of_run = [index for index in range(self._wordless, len(self)) if self[index].run_id == run_id]
+        if not of_run:
+            return
+        for message in self[self._wordless : of_run[-1] + 1]:
+            message.body, message.blocks = GrowingText(), []
+        self._wordless = of_run[-1] + 1
 
     def prompted(self, where: Where, blocks: Sequence[acp.ContentBlock]) -> None:
         """The user's own words, which are whole when they are sent."""

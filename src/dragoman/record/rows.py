@@ -61,6 +61,10 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     raw_output: Any = None
     parent_id: str | None = None  # the agent's id of the tool call whose sub-agent made this one
     ended_time: float | None = None
+    output: str | None = None  # the end of what a command of the agent's own wrote, where it tells that
+    truncated: bool = False  # it wrote more than `output` has
+    exit_code: int | None = None
+    signal: str | None = None
 
     @property
     def finished(self) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from dragoman.record import rows
 from dragoman.record.facts import Fact, ToolCallChanged, ToolCallEnded, ToolCallSeen
 from dragoman.wire import vocabulary as acp
+
+# Characters that are kept of what a command of the agent's own wrote, as of one that it ran through us.
+OUTPUT_TEXT: Final = 16 * 1024
 
 
 class ToolCalls:
@@ -110,7 +113,34 @@ def _merged(row: rows.ToolCall, call: acp.ToolCall | acp.ToolCallUpdate, time: f
         said["locations"] = tuple(call.locations)
     if said.get("status") in ("completed", "failed") and row.ended_time is None:
         said["ended_time"] = time
+    if isinstance(call.meta, dict):
+        said |= _command_told(row, call.meta)
     return msgspec.structs.replace(row, **said)
+
+
+def _command_told(row: rows.ToolCall, meta: dict[str, Any]) -> dict[str, Any]:
+    """What agents tell of a command that they run by themselves: more of its output, and how it ended.
+
+    No part of the protocol, but told alike by the adapters of several agents. Under either name it is what came since.
+    """
+    said: dict[str, Any] = {}
+    for name in ("terminal_output", "terminal_output_delta"):
+        more = _corner(meta, name).get("data")
+        if isinstance(more, str):
+            output = (row.output or "") + more
+            said |= {"output": output[-OUTPUT_TEXT:], "truncated": row.truncated or len(output) > OUTPUT_TEXT}
+            break
+    ended = _corner(meta, "terminal_exit")
+    if type(code := ended.get("exit_code")) is int:
+        said["exit_code"] = code
+    if isinstance(signal := ended.get("signal"), str):
+        said["signal"] = signal
+    return said
+
+
+def _corner(meta: dict[str, Any], name: str) -> dict[str, Any]:
+    corner = meta.get(name)
+    return corner if isinstance(corner, dict) else {}
 
 
 def _parent_of(meta: Any) -> str | None:

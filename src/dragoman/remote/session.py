@@ -230,7 +230,7 @@ class RemoteSession:
 
     async def answer_question(self, question_id: str, answer: QuestionAnswer) -> bool:
         """Answers a `question.asked` event by its id; False where another answer was first."""
-        return await self._answered_question(question_id, answer)
+        return await self._answer_question(question_id, answer, answer.by or "person")
 
     async def restart(self, *, reload: bool = True) -> None:
         """Ends the agent and starts it anew. Without `reload` it remembers nothing of the conversation."""
@@ -407,7 +407,12 @@ class RemoteSession:
         )
         return (await self._socket.call(control, answers.Answered)).accepted
 
-    async def _answered_question(self, question_id: str, answer: QuestionAnswer) -> bool:
+    async def _answered_question(self, question_id: str, answer: QuestionAnswer) -> None:
+        await self._answer_question(question_id, answer, "callback")
+
+    async def _answer_question(
+        self, question_id: str, answer: QuestionAnswer, by: Literal["person", "callback"]
+    ) -> bool:
         control = asked.QuestionAnswer(
             id=new_call(),
             command_id=new_call(),
@@ -415,6 +420,7 @@ class RemoteSession:
             question_id=question_id,
             action=answer.action,
             content=answer.content,
+            by=by,
         )
         return (await self._socket.call(control, answers.Answered)).accepted
 

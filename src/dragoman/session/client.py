@@ -1,12 +1,12 @@
 """The front door: a session, or a whole run, from the name of an agent.
 
 `LocalClient` is the `AgentClient` of this machine: every session gets a process of its own, which ends
-with it. The functions below are what most programs need of it.
+with it, unless its agent is `shared`. The functions below are what most programs need of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -20,7 +20,7 @@ from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import Rule
 from dragoman.host.policy.sources import sources_of
-from dragoman.host.question.question import OnQuestion
+from dragoman.host.question.question import OnQuestion, Question
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, read_handle, with_servers
 from dragoman.session.opening import config_of_handle
@@ -28,6 +28,7 @@ from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
+from dragoman.session.shared import Shared
 from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, OnEvent, SessionConfig, rules_of, spec_of_preset
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
@@ -92,8 +93,10 @@ class LocalClient:
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
         keeper: Keeper | None = None,
+        shared: Shared | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
+        """`shared`: what several clients have together, and open their sessions on."""
         if not isinstance(limits, Limits | None):
             raise InputError(f"limits is {limits!r}; expected Limits, such as Limits(cancel_grace=1)")
         self._config = config or load()
@@ -101,35 +104,40 @@ class LocalClient:
         self._headers = dict(headers or {})
         self._limits = limits or limits_of(self._config)
         self._keeper = keeper
+        self._shared = shared or Shared()
         self._on_diagnostic = on_diagnostic
         self._sessions: list[Session] = []
 
     async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Session:
-        runtime = self._runtime(self.spec_of(agent), config)
-        return await self._opened(runtime, lambda: runtime.open_session(config, session_id))
+        return await self._opened(self.spec_of(agent), config, lambda runtime: runtime.open_session(config, session_id))
 
     async def resume(
         self,
         handle: SessionHandle | str | bytes | Mapping[str, object],
         config: SessionConfig | None = None,
         how: Continuing = "resume",
+        *,
+        restart: bool = False,
     ) -> Session:
+        """`restart`: with a process that no session had before, though the agent is shared."""
         known = read_handle(handle)
         self._check_secrets(known)
         given = config or config_of_handle(known)
-        runtime = self._runtime(self.spec_of_handle(known), given)
-        match how:
-            case "resume":
-                return await self._opened(runtime, lambda: runtime.resume_session(known, given))
-            case "load":
-                return await self._opened(runtime, lambda: runtime.load_session(known, given))
-            case "anew":
-                return await self._opened(runtime, lambda: runtime.open_session(given, known.session_id))
+
+        async def open_it(runtime: AgentRuntime) -> Session:
+            match how:
+                case "resume":
+                    return await runtime.resume_session(known, given)
+                case "load":
+                    return await runtime.load_session(known, given)
+                case "anew":
+                    return await runtime.open_session(given, known.session_id)
+
+        return await self._opened(self.spec_of_handle(known), given, open_it, restart=restart)
 
     async def fork(self, spec: AgentSpec, agent_session_id: str, config: SessionConfig, session_id: str) -> Session:
-        """A session that begins with all that another one of the agent's knows, in a process of its own."""
-        runtime = self._runtime(spec, config)
-        return await self._opened(runtime, lambda: runtime.fork_of(agent_session_id, config, session_id))
+        """A session that begins with all that another one of the agent's knows."""
+        return await self._opened(spec, config, lambda runtime: runtime.fork_of(agent_session_id, config, session_id))
 
     async def close(self) -> None:
         sessions, self._sessions = self._sessions, []
@@ -189,26 +197,35 @@ class LocalClient:
             )
 
     def _runtime(self, spec: AgentSpec, config: SessionConfig) -> AgentRuntime:
-        if spec.cwd is None:
-            spec = replace(spec, cwd=config.workspace.cwd)
-        return AgentRuntime(
+        def ask_the_newest(question: Question) -> Any:
+            """What a shared agent asks of no session in particular."""
+            on_question = runtime.sessions[-1].config.on_question if runtime.sessions else None
+            return question.cancel() if on_question is None else on_question(question)
+
+        runtime = AgentRuntime(
             spec,
             limits=self._limits,
             on_diagnostic=self._on_diagnostic,
             line_limit=self._config.line_limit,
             sources=sources_of(self._config),
-            on_question=config.on_question,
+            on_question=ask_the_newest if spec.shared and config.on_question is not None else config.on_question,
             keeper=self._keeper,
             session_type=OwnedSession,
         )
+        return runtime
 
-    async def _opened(self, runtime: AgentRuntime, open_it: Callable[[], Any]) -> Session:
-        await runtime.start()
-        try:
-            session: Session = await open_it()
-        except BaseException:
-            await runtime.close()
-            raise
+    async def _opened(
+        self,
+        spec: AgentSpec,
+        config: SessionConfig,
+        open_it: Callable[[AgentRuntime], Awaitable[Session]],
+        *,
+        restart: bool = False,
+    ) -> Session:
+        if spec.cwd is None:
+            spec = replace(spec, cwd=config.workspace.cwd)
+        async with self._shared.runtime(spec, lambda: self._runtime(spec, config), new=restart) as runtime:
+            session = await open_it(runtime)
         self._sessions = [*(known for known in self._sessions if not known.closed), session]
         return session
 

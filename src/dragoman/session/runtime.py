@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -105,6 +105,7 @@ class AgentRuntime:
         self._capabilities: Capabilities | None = None
         self._questions = Questions(on_question, agent=spec.preset or spec.name, time_limit=self.limits.permission)
         self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None)
+        self.expected = 0  # sessions that are about to be opened on it
         self._failure: DragomanError | None = None
         self._ending: str | None = None  # why we end the link ourselves
         self._closed = False
@@ -290,9 +291,19 @@ class AgentRuntime:
         return self._closed
 
     @property
+    def sessions(self) -> Sequence[Session]:
+        """Those that are open on it, as they were opened."""
+        return list(self._router.sessions.values())
+
+    @property
+    def living(self) -> bool:
+        """It runs, or will: sessions may be opened on it."""
+        return self._failure is None and not self._closed
+
+    @property
     def busy(self) -> bool:
-        """Sessions are open on it."""
-        return bool(self._router.sessions)
+        """Sessions are open on it, or about to be."""
+        return self.expected > 0 or bool(self._router.sessions)
 
     # -- opening
 

@@ -59,6 +59,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     write_files: bool = True
     terminals: bool = True
     auth_method: str | None = None  # authenticated with before the first session
+    shared: bool = False  # one process for all its sessions in a folder, where they are those of one hub
     late_replay: bool = False  # it goes on replaying after it has answered `session/load`
     meta: dict[str, Any] = {}  # `_meta` of our capabilities: extensions that an adapter asks for
 
@@ -148,5 +149,6 @@ def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = Non
         write_files=preset.fs.write,
         terminals=preset.terminal,
         auth_method=preset.auth_method(known),
+        shared=preset.shared,
         late_replay=any(quirk.id == "replay-after-load" for quirk in preset.quirks),
     )

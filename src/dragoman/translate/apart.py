@@ -11,21 +11,21 @@ import asyncio
 import pickle
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Set
 from types import TracebackType
 from typing import Final, TypeAlias
 
 import msgspec
 
-from dragoman.journal.entry import Entry
-from dragoman.journal.rows import RowChanges
-from dragoman.journal.store import Connection, Position
+from dragoman.journal.store import Position
 from dragoman.translate.admission import Admission
+from dragoman.translate.commits import Commit, Commits
 from dragoman.translate.imported import ImportedFile
 from dragoman.translate.intake import Seen
 
-# Before each message stands its length.
+# Before each message stands its length; before the first one that comes, one that says that the process is up.
 LENGTH: Final = struct.Struct("<Q")
+UP: Final = LENGTH.pack(0)
 
 # Answers that are held until they are asked for, beside the one that is being read: each may be some megabytes.
 _AHEAD: Final = 1
@@ -44,19 +44,10 @@ class Asked(msgspec.Struct, frozen=True):
     admission: Admission | None  # None: as the last time
 
 
-class Commit(msgspec.Struct, frozen=True):
-    """To be committed as it stands, in this order."""
-
-    entries: Sequence[Entry]
-    changes: Sequence[RowChanges]
-    position: Position
-    connection: Connection | None
-
-
 class Done(msgspec.Struct, frozen=True):
     report: ImportedFile
     position: Position
-    refused: bool
+    refusal: str | None
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -66,10 +57,28 @@ class Failed(msgspec.Struct, frozen=True):
 Answer: TypeAlias = Commit | Done | Failed
 
 
+class Arrived:
+    """A file of which all was answered, and is being committed: what an `Intake` is that was read here."""
+
+    def __init__(self, commits: Commits, sessions: Set[str], done: Done) -> None:
+        self.commits = commits
+        self.position = done.position
+        self.refusal = done.refusal
+        self._sessions = sessions
+        self._report = done.report
+
+    def writes_to(self, session_id: str) -> bool:
+        return session_id in self._sessions
+
+    def report(self) -> ImportedFile:
+        return self._report
+
+
 class Apart:
     """`ask` for files; `answer` gives what comes of them, in the same order: commits, then `Done` or `Failed`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.is_up = False  # until then nothing that is asked is being read
         self._process = process
         self._admission: Admission | None = None
         self._answers: asyncio.Queue[Answer] = asyncio.Queue(_AHEAD)
@@ -99,6 +108,8 @@ class Apart:
     ) -> None:
         self._reading.cancel()
         await asyncio.wait([self._reading])
+        assert self._process.stdin is not None
+        self._process.stdin.close()  # nobody asks any more
         if kind is not None and self._process.returncode is None:
             self._process.kill()
         try:
@@ -120,11 +131,14 @@ class Apart:
 
     async def _read(self) -> None:
         """Ahead of who asks: neither of the two processes is to wait for the other."""
-        assert self._process.stdout is not None
+        stdout = self._process.stdout
+        assert stdout is not None
         while True:
             try:
-                (length,) = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))
-                data = await self._process.stdout.readexactly(length)
+                if not self.is_up:
+                    self.is_up = await stdout.readexactly(len(UP)) == UP
+                (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
+                data = await stdout.readexactly(length)
             except (asyncio.IncompleteReadError, ConnectionError):
                 self._lost = True
                 await self._answers.put(Failed())  # of the file that is at hand

@@ -19,7 +19,8 @@ from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.store import PAGE, Connection, Journal, Position
 from dragoman.translate.admission import Admission
-from dragoman.translate.apart import LENGTH, Answer, Asked, Commit, Done, Failed
+from dragoman.translate.apart import LENGTH, UP, Answer, Asked, Done, Failed
+from dragoman.translate.commits import Commit
 from dragoman.translate.intake import Intake
 
 _read = msgspec.msgpack.Decoder(Asked).decode
@@ -31,6 +32,10 @@ class _Sender:
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
         self._connection: Connection | None = None
+
+    def say_up(self) -> None:
+        self._out.write(UP)
+        self._out.flush()
 
     def send(self, answer: Answer) -> None:
         data = pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)
@@ -63,16 +68,17 @@ async def _answer(asked: Asked, admission: Admission, sender: _Sender) -> None:
     intake = Intake(cast(Journal, sender), admission, asked.position, asked.end)
     try:
         await intake.read(Path(os.fsdecode(asked.path)), lambda _: None)
-        await intake.settled()
+        await intake.commits.settled()
     except BrokenPipeError:
         raise
     except Exception:  # whatever it is, the file is read once more where it can be told
         sender.send(Failed())
     else:
-        sender.send(Done(intake.report(), intake.position, intake.refusal is not None))
+        sender.send(Done(intake.report(), intake.position, intake.refusal))
 
 
 async def _serve(asking: BinaryIO, sender: _Sender) -> None:
+    sender.say_up()
     admission = Admission(frozenset(), frozenset())
     while len(head := asking.read(LENGTH.size)) == LENGTH.size:
         asked = _read(asking.read(LENGTH.unpack(head)[0]))

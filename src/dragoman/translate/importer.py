@@ -27,8 +27,9 @@ from dragoman.errors import InputError
 from dragoman.journal.errors import NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.store import Journal, Position
 from dragoman.translate.admission import DELETED, Admission, look
-from dragoman.translate.apart import Apart, Commit, Done
+from dragoman.translate.apart import Apart, Arrived, Done
 from dragoman.translate.at_hand import AtHand
+from dragoman.translate.commits import Commit, Commits
 from dragoman.translate.discover import Transcript, whose
 from dragoman.translate.imported import ImportedFile
 from dragoman.translate.intake import Intake, Seen
@@ -41,13 +42,16 @@ REST: Final = 3600.0
 # Seconds for which we need not look again who else has the session of a file at hand: the agent is at work in it.
 _TRUSTED: Final = 30.0
 
-# Files that are read before the first of them is committed, and their bytes: many small ones share a commit, and what
-# waits for it fits in memory.
-_AHEAD: Final = 16
-_AHEAD_BYTES: Final = 4 * 1024 * 1024
+# Files that are begun before the first of them is done, and bytes of frames that wait for their commit: many small
+# files share one, and what waits fits in memory.
+_AHEAD: Final = 64
+_AHEAD_BYTES: Final = 8 * 1024 * 1024
 
 # Bytes of transcripts from which on it pays to have them read in a process of its own, which takes a moment to begin.
 _WORTH_A_PROCESS: Final = 8 * 1024 * 1024
+
+# Bytes of a file that is rather read here while that process begins: some hundredths of a second.
+_SMALL: Final = 512 * 1024
 
 _LARGEST: Final = 2**63 - 1  # that a journal can keep; some file systems number their files beyond it
 
@@ -63,7 +67,7 @@ class Importer:
         self._positions: dict[tuple[str, str], Position] | None = None
         self._admissions: dict[str, tuple[float, Admission]] = {}
         self._taking = asyncio.Lock()  # one file at a time is read: another one may tell of the same session
-        self._unsettled: list[Intake] = []  # files that were read, and are being committed
+        self._unsettled: list[Intake | Arrived] = []  # files that were read, and are being committed
 
     async def take_all(
         self,
@@ -76,18 +80,20 @@ class Importer:
         known = {path for _, path in await self._all_positions()}
         unread = sum(one.size for one in every if _key(one.path) not in known)
         if unread < _WORTH_A_PROCESS or (os.cpu_count() or 1) < 2:
-            return await self._take_in_turn(every, told, done)
+            return await self._take_ahead(every, told, done)
         async with await Apart.begun() as apart:
-            return await self._take_apart(apart, every, told, done)
+            return await self._take_ahead(every, told, done, apart)
 
-    async def _take_in_turn(
+    async def _take_ahead(
         self,
         every: Sequence[Transcript],
         told: Callable[[int], None],
         done: Callable[[Transcript, ImportedFile], None],
+        apart: Apart | None = None,
     ) -> list[ImportedFile]:
         taken: list[ImportedFile] = []
         ahead: deque[tuple[Transcript, asyncio.Task[ImportedFile]]] = deque()
+        keys: set[str] = set()  # of files that were asked for
 
         async def next_one() -> None:
             transcript, taking = ahead.popleft()
@@ -96,8 +102,9 @@ class Importer:
 
         try:
             for one in every:
-                ahead.append((one, asyncio.create_task(self.take(one, told))))
-                while len(ahead) > 1 and (len(ahead) > _AHEAD or sum(other.size for other, _ in ahead) > _AHEAD_BYTES):
+                asked = apart if apart is not None and await self._ask(apart, one, keys) else None
+                ahead.append((one, asyncio.create_task(self.take(one, told, asked))))
+                while len(ahead) > (_AHEAD if apart is None or apart.is_up else 0):
                     await next_one()
             while ahead:
                 await next_one()
@@ -106,28 +113,10 @@ class Importer:
                 taking.cancel()
         return taken
 
-    async def _take_apart(
-        self,
-        apart: Apart,
-        every: Sequence[Transcript],
-        told: Callable[[int], None],
-        done: Callable[[Transcript, ImportedFile], None],
-    ) -> list[ImportedFile]:
-        taken: list[ImportedFile] = []
-        asked: deque[tuple[Transcript, bool]] = deque()
-        keys: set[str] = set()
-        for one in [*every, None]:
-            if one is not None:
-                asked.append((one, await self._ask(apart, one, keys)))
-            while asked and (one is None or len(asked) > _AHEAD):
-                transcript, is_asked = asked.popleft()
-                came = await self._answered(apart, transcript, told) if is_asked else None
-                taken.append(came or await self.take(transcript, told))
-                done(transcript, taken[-1])
-        return taken
-
     async def _ask(self, apart: Apart, one: Transcript, keys: set[str]) -> bool:
         """Only for what was never read. Whatever else there is to say of a file, `take` says."""
+        if not apart.is_up and one.size < _SMALL:
+            return False
         try:
             name = one.provider or whose(one.path)
             key, stat = _looked_at(one.path)
@@ -140,55 +129,55 @@ class Importer:
         apart.ask(os.fsencode(one.path), _start(name, key), end, await self._admission(name, stat.st_mtime))
         return True
 
-    async def _answered(self, apart: Apart, one: Transcript, told: Callable[[int], None]) -> ImportedFile | None:
+    async def _arrived(self, apart: Apart, told: Callable[[int], None]) -> Arrived | None:
         """None where the file is to be read here: it tells of a session that the journal has, or something failed."""
+        commits = Commits(self._journal)
+        sessions: set[str] = set()
         fits = True
-        heard: set[str] = set()  # sessions of the file
-        async with self._taking:
-            while True:
-                answer = await apart.answer()
-                if isinstance(answer, Commit):
-                    fits = fits and await self._committed(answer, heard)
-                    if fits:
-                        told(answer.position.offset)
-                elif isinstance(answer, Done) and fits:
-                    if not answer.refused:
-                        position = answer.position
-                        (await self._all_positions())[position.provider, position.path] = position
-                    return msgspec.structs.replace(answer.report, path=str(one.path))
-                else:
-                    self._positions = None  # some of it may be committed
-                    return None
+        while isinstance(answer := await apart.answer(), Commit):
+            fits = fits and await self._added(commits, answer, sessions)
+            if fits:
+                told(answer.position.offset)
+        if fits and isinstance(answer, Done):
+            arrived = Arrived(commits, sessions, answer)
+            self._unsettled.append(arrived)
+            return arrived
+        await commits.over()
+        self._positions = None  # some of it may be committed
+        return None
 
-    async def _committed(self, commit: Commit, heard: set[str]) -> bool:
-        for session_id in {entry.session_id for entry in commit.entries if entry.session_id is not None} - heard:
+    async def _added(self, commits: Commits, commit: Commit, sessions: set[str]) -> bool:
+        for session_id in {one.session_id for one in commit.entries if one.session_id is not None} - sessions:
+            await self._others(session_id)
             if (await self._journal.read(session_id, limit=1)).entries:
                 return False
-            heard.add(session_id)
-        append = self._journal.append(commit.entries, commit.changes, position=commit.position)
+            sessions.add(session_id)
         try:
-            if commit.connection is not None:
-                await asyncio.gather(self._journal.connect(commit.connection), append)
-            else:
-                await append
+            await commits.add(commit)
         except (NotTheOwner, SessionDeleted, OutOfOrder):
             return False
         return True
 
-    async def take(self, transcript: Transcript, told: Callable[[int], None] = lambda _: None) -> ImportedFile:
-        """What is new of a file, committed. `told` hears how many bytes of it are done. Never raises for a file."""
+    async def take(
+        self, transcript: Transcript, told: Callable[[int], None] = lambda _: None, apart: Apart | None = None
+    ) -> ImportedFile:
+        """What is new of a file, committed. `told` hears how many bytes of it are done. Never raises for a file.
+        `apart`: who was asked for it."""
         nothing = ImportedFile(provider=transcript.provider, path=str(transcript.path))
         passing = True
         try:
             async with self._taking:
-                name = transcript.provider or await self._known_as(transcript.path) or whose(transcript.path)
-                if name is None:
-                    return msgspec.structs.replace(nothing, skipped="it is no transcript that is known here")
-                intake = await self._read(name, transcript.path, told)
-            if intake is None:
-                return msgspec.structs.replace(nothing, provider=name)
-            await self._settled(intake)
-            return msgspec.structs.replace(intake.report(), path=str(transcript.path))
+                await self._room()
+                taken: Intake | Arrived | None = await self._arrived(apart, told) if apart is not None else None
+                if taken is None:
+                    name = transcript.provider or await self._known_as(transcript.path) or whose(transcript.path)
+                    if name is None:
+                        return msgspec.structs.replace(nothing, skipped="it is no transcript that is known here")
+                    taken = await self._read(name, transcript.path, told)
+                    if taken is None:
+                        return msgspec.structs.replace(nothing, provider=name)
+            await self._settled(taken)
+            return msgspec.structs.replace(taken.report(), path=str(transcript.path))
         except OSError as problem:
             reason = f"it cannot be read: {problem.strerror or problem}"
         except InputError as problem:
@@ -210,7 +199,7 @@ class Importer:
         """None where nothing can be new. What was read may still have to be committed."""
         key, stat = _looked_at(path)
         for one in [one for one in self._unsettled if one.position.path == key]:
-            await one.over()
+            await one.commits.over()
         positions = await self._all_positions()
         known = positions.get((name, key))
         end = self._end(stat)
@@ -224,26 +213,31 @@ class Importer:
             try:
                 await intake.read(path, told)
             except Exception:
-                await intake.over()
+                await intake.commits.over()
                 raise
         self._unsettled.append(intake)
         return intake
 
-    async def _settled(self, intake: Intake) -> None:
+    async def _settled(self, taken: Intake | Arrived) -> None:
         """Another file may be read meanwhile, but none that tells of the same session."""
         try:
-            await intake.settled()
+            await taken.commits.settled()
         finally:
-            self._unsettled.remove(intake)
-        if intake.refusal is None:
-            position = intake.position
+            self._unsettled.remove(taken)
+        if taken.refusal is None:
+            position = taken.position
             (await self._all_positions())[position.provider, position.path] = position
-            if not position.finished:
-                self._at_hand.put(position.provider, position.path, intake, self._clock())
+            if not position.finished and isinstance(taken, Intake):
+                self._at_hand.put(position.provider, position.path, taken, self._clock())
 
     async def _others(self, session_id: str) -> None:
         for one in [one for one in self._unsettled if one.writes_to(session_id)]:
-            await one.over()
+            await one.commits.over()
+
+    async def _room(self) -> None:
+        """Returns when there is room in memory for one more file."""
+        while sum(one.commits.size for one in self._unsettled) > _AHEAD_BYTES:
+            await self._unsettled[0].commits.over()
 
     def _end(self, stat: os.stat_result) -> Seen:
         at_rest = self._clock() - stat.st_mtime > REST

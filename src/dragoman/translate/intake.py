@@ -18,11 +18,11 @@ import msgspec
 
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, message_of
-from dragoman.journal.rows import RowChanges
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.admission import LIVE, Admission, session_id_of
+from dragoman.translate.commits import Commit, Commits
 from dragoman.translate.imported import Amounts, ImportedFile, amounts
 from dragoman.translate.lean import LeanFold
 from dragoman.translate.reading import Bookmark, opened, whole_lines
@@ -91,6 +91,7 @@ class Intake:
         others: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`others`: to be awaited before a session is read, where another file may be about to add to it."""
+        self.commits = Commits(journal)
         self.position = position
         self.refusal: str | None = None  # of the file's own session
         self._journal = journal
@@ -102,7 +103,6 @@ class Intake:
         self._n = self._began = position.frames
         self._entries: list[Entry] = []
         self._size = 0
-        self._committing: asyncio.Task[None] | None = None
         self._unknown: Counter[str] = Counter()
         self._refused: str | None = None  # of any session
         self._left = 0  # bytes of a last line that is half written
@@ -111,7 +111,7 @@ class Intake:
         self._bookmark = Bookmark()
 
     async def read(self, path: Path, told: Callable[[int], None]) -> None:
-        """What is new of it is given to the journal; `settled` tells when it is there. `told` hears how far it is."""
+        """What is new of it is given to the journal; `commits` tells when it is there. `told` hears how far it is."""
         its = provider(self.position.provider)
         self._sidecar = _sidecar(its.sidecar(path))
         self._translator = its.translator(path, self._sidecar)
@@ -171,16 +171,6 @@ class Intake:
             self._unknown = translator.unknown
         self._left = max(self._end.size - offset, 0) if path.suffix == ".jsonl" else 0
         await self._commit(offset, self._end)
-
-    async def settled(self) -> None:
-        """Returns when what was read is committed; raises where that failed."""
-        if self._committing is not None:
-            await asyncio.shield(self._committing)
-
-    async def over(self) -> None:
-        """The same, whether it failed or not: whoever reads the file is told."""
-        if self._committing is not None:
-            await asyncio.wait([self._committing])
 
     def writes_to(self, session_id: str) -> bool:
         return any(one.record.session_id == session_id for one in self._sessions.values() if one is not None)
@@ -283,8 +273,6 @@ class Intake:
         self._size += len(said.line)
 
     async def _commit(self, offset: int, end: Seen | None = None) -> None:
-        """While it is being committed, what comes next is translated. One after the other."""
-        await self.settled()
         seen = msgspec.structs.asdict(end or _UNSEEN)
         position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, **seen)
         touched = {entry.session_id for entry in self._entries}
@@ -296,29 +284,14 @@ class Intake:
         connection: Connection | None = None
         if self._entries and not self.position.frames:
             connection = Connection(id=position.connection_id, agent=position.provider, at=self._entries[0].at)
-        append = self._append(self._entries, changes, position, connection, sessions)
-        self._committing = asyncio.create_task(append)
+
+        def then(cursor: Cursor) -> None:
+            for one in sessions:
+                one.cursor = cursor
+
+        await self.commits.add(Commit(self._entries, changes, position, connection), then)
         self.position = position
         self._entries, self._size = [], 0
-        await asyncio.sleep(0)  # now the journal has it
-
-    async def _append(
-        self,
-        entries: Sequence[Entry],
-        changes: Sequence[RowChanges],
-        position: Position,
-        connection: Connection | None,
-        sessions: Sequence[_Session],
-    ) -> None:
-        append = self._journal.append(entries, changes, position=position)
-        cursor: Cursor
-        if connection is not None:
-            # Asked for together, in this order, they are one commit.
-            _, cursor = await asyncio.gather(self._journal.connect(connection), append)
-        else:
-            cursor = await append
-        for one in sessions:
-            one.cursor = cursor
 
     def report(self) -> ImportedFile:
         changed = [one for one in self._sessions.values() if one is not None and one.changed]

@@ -12,7 +12,7 @@ import {
 import type { Bridge } from "../conversation/bridge";
 import { useSame } from "../conversation/useSame";
 import type { Attachment, Live, Rows, SessionItem, State } from "../protocol";
-import { Refused } from "../socket/control";
+import { agentFailed, Refused } from "../socket/control";
 import { Button } from "../ui/Button";
 import { AttachButton, Attachments } from "./AttachedFiles";
 import { attach, refusals, type Dropped } from "./attachments";
@@ -84,6 +84,7 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
   const send = async (when: "queue" | "now") => {
     if (!ready) return;
     const before = { draft, dropped };
+    const open = live.connection === "connected" || live.connection === "starting";
     setSending(true);
     setProblem("");
     setDraft(NO_DRAFT);
@@ -91,14 +92,14 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
     setPast(-1);
     try {
       const prompt = { text: before.draft.text.trim(), attachments, when };
-      const open = live.connection === "connected" || live.connection === "starting";
       const id = open ? session.id : (await bridge.control("session.resume", { session_id: session.id })).session_id;
       await bridge.control("session.prompt", { session_id: id, ...prompt });
     } catch (error) {
       // Nothing that was written is lost, unless something else was written meanwhile.
       setDraft((now) => (now.text === "" ? before.draft : now));
       setDropped((now) => (now.length === 0 ? before.dropped : now));
-      tell(error);
+      if (!open && agentFailed(error)) setProblem("Not sent: the agent did not start.");
+      else tell(error);
     } finally {
       setSending(false);
     }
@@ -237,7 +238,7 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
           </button>
         </p>
       )}
-      <StatusLine live={live} rows={rows} state={state} />
+      <StatusLine live={live} rows={rows} state={state} workspace={session.cwd} />
     </section>
   );
 }

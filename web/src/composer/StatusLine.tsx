@@ -3,15 +3,22 @@ import { useSecond } from "../conversation/useSecond";
 import type { Live, Rows, State } from "../protocol";
 import { contextUsed, statusWords } from "./status";
 
+interface Props {
+  live: Live;
+  rows: Rows;
+  state: State;
+  workspace: string;
+}
+
 /** Under the composer: what the agent does now, how full its context is, what it cost. */
-export function StatusLine({ live, rows, state }: { live: Live; rows: Rows; state: State }) {
+export function StatusLine({ live, rows, state, workspace }: Props) {
   const now = useSecond(live.status === "running");
   const { usage } = state;
   const used = contextUsed(usage);
   return (
     <p className="status-line">
       <span className="status-words" data-status={live.status}>
-        {statusWords(live, rows, now)}
+        {statusWords(live, rows, now, workspace)}
       </span>
       {used === null ? (
         <span>context not reported</span>

@@ -7,25 +7,31 @@ test("what the agent does is told in words", () => {
   const made = new Made();
   const run = made.run();
   made.message("user", "go");
-  expect(statusWords(LIVE, made.rows, run.time + 1)).toBe("waiting for the model");
-  expect(statusWords(LIVE, made.rows, run.time + 10)).toBe("waiting for the model, 9 s");
+  expect(statusWords(LIVE, made.rows, run.time + 1, "/w")).toBe("waiting for the model");
+  expect(statusWords(LIVE, made.rows, run.time + 10, "/w")).toBe("waiting for the model, 9 s");
   const call = made.call("execute", "pytest", { status: "in_progress", ended_time: null });
-  expect(statusWords(LIVE, made.rows, call.time + 14)).toBe("running pytest, 14 s");
+  expect(statusWords(LIVE, made.rows, call.time + 14, "/w")).toBe("running pytest, 14 s");
   made.put({ ...call, status: "completed", ended_time: call.time + 15 });
   made.message("thought", "hm", { ended: false });
-  expect(statusWords(LIVE, made.rows, call.time + 2)).toBe("thinking");
+  expect(statusWords(LIVE, made.rows, call.time + 2, "/w")).toBe("thinking");
   made.message("assistant", "so", { ended: false });
-  expect(statusWords(LIVE, made.rows, call.time + 20)).toBe("writing");
+  expect(statusWords(LIVE, made.rows, call.time + 20, "/w")).toBe("writing");
 });
 
 test("a state other than running is told with why", () => {
   const { rows } = new Made();
-  expect(statusWords({ ...LIVE, status: "waiting" }, rows, 0)).toBe("waits for you");
-  expect(statusWords({ ...LIVE, status: "idle" }, rows, 0)).toBe("ready");
-  expect(statusWords({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0)).toBe("ready: 1 queued");
-  expect(statusWords({ ...LIVE, connection: "disconnected", reason: "exited with 1" }, rows, 0)).toBe(
-    "disconnected: exited with 1",
-  );
+  expect(statusWords({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("waits for you");
+  expect(statusWords({ ...LIVE, status: "idle" }, rows, 0, "/w")).toBe("ready");
+  expect(statusWords({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("ready: 1 queued");
+});
+
+test("what is wrong is told elsewhere, and here by a word", () => {
+  const { rows } = new Made();
+  const reason = "exited with 1";
+  const problem = { kind: "", category: "", message: reason, guidance: "", stderr: "", actions: [], install: null };
+  expect(statusWords({ ...LIVE, connection: "disconnected", reason, problem }, rows, 0, "/w")).toBe("disconnected");
+  expect(statusWords({ ...LIVE, connection: "error", reason, problem }, rows, 0, "/w")).toBe("not started");
+  expect(statusWords({ ...LIVE, status: "idle", reason, problem }, rows, 0, "/w")).toBe("ready");
 });
 
 test("a figure that cannot be a part of the context is none", () => {

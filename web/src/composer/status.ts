@@ -2,20 +2,21 @@
 
 import { commandLine } from "../terminal/command";
 import type { Live, Rows, Usage } from "../protocol";
+import { shownTitle } from "../conversation/paths";
 import { duration } from "../conversation/words";
 
-/** `now` in seconds. */
-export function statusWords(live: Live, rows: Rows, now: number): string {
-  const why = live.reason ? `: ${live.reason}` : "";
+/** `now` in seconds. What is wrong with the agent is told above the conversation, or at the end of the run. */
+export function statusWords(live: Live, rows: Rows, now: number, workspace: string): string {
+  const why = live.reason && live.reason !== live.problem?.message ? `: ${live.reason}` : "";
   switch (live.connection) {
     case "none":
       return live.continuable ? "not connected; sending continues the session" : `not connected${why}`;
     case "starting":
       return `starting the agent${why}`;
     case "disconnected":
-      return `disconnected${why}`;
+      return "disconnected";
     case "error":
-      return `went wrong${why}`;
+      return "not started";
     case "elsewhere":
       return `open in another process${why}`;
     case "connected":
@@ -23,10 +24,10 @@ export function statusWords(live: Live, rows: Rows, now: number): string {
   }
   if (live.status === "waiting") return "waits for you";
   if (live.status === "error") return `went wrong${why}`;
-  return live.status === "running" ? working(rows, now) : `ready${why}`;
+  return live.status === "running" ? working(rows, now, workspace) : `ready${why}`;
 }
 
-function working(rows: Rows, now: number): string {
+function working(rows: Rows, now: number, workspace: string): string {
   const run = rows.runs.at(-1);
   if (run?.cancel_requested) return "stopping";
   const since = (time: number) => (now - time >= 2 ? `, ${duration(Math.floor(now - time))}` : "");
@@ -35,7 +36,10 @@ function working(rows: Rows, now: number): string {
   const call = rows.tool_calls.findLast(
     (one) => one.status === "in_progress" && one.ended_time === null && one.run_id === run?.id,
   );
-  if (call) return `${call.kind === "execute" ? "running " : ""}${short(call.title || call.kind)}${since(call.time)}`;
+  if (call) {
+    const title = shownTitle(call.title, call.kind, workspace) || call.kind;
+    return `${call.kind === "execute" ? "running " : ""}${short(title)}${since(call.time)}`;
+  }
   const message = rows.messages.at(-1);
   if (message && !message.ended && message.kind !== "user")
     return message.kind === "thought" ? `thinking${since(message.time)}` : "writing";

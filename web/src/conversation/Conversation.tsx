@@ -27,6 +27,8 @@ export interface ConversationProps {
   /** There are older rows, which `onHistory` asks for. */
   more: boolean;
   onHistory: () => Promise<unknown>;
+  /** Whether the reader is elsewhere than at the end, and needs what is here to stay. */
+  onHold?: (held: boolean) => void;
   /** The row to show, as the address has it: `m-<id>`. */
   anchor?: string | undefined;
   onOpenFile: (path: string, line: number | null) => void;
@@ -41,9 +43,10 @@ export function Conversation(props: ConversationProps) {
   const onOpenFile = useSame(props.onOpenFile);
   const onShowChanges = useSame(props.onShowChanges);
   const onAction = useSame(props.onAction);
+  const above = isAbove(props.live) ? (props.live.problem?.message ?? null) : null;
   const talk = useMemo<Talk>(
-    () => ({ bridge, sessionId, workspace, onOpenFile, onShowChanges, onAction }),
-    [bridge, sessionId, workspace, onOpenFile, onShowChanges, onAction],
+    () => ({ bridge, sessionId, workspace, above, onOpenFile, onShowChanges, onAction }),
+    [bridge, sessionId, workspace, above, onOpenFile, onShowChanges, onAction],
   );
   return (
     <TalkContext value={talk}>
@@ -56,10 +59,10 @@ export function Conversation(props: ConversationProps) {
   );
 }
 
-function List({ session, rows, live, more, onHistory, anchor }: ConversationProps) {
+function List({ session, rows, live, more, onHistory, onHold, anchor }: ConversationProps) {
   const [opened, setOpened] = useState<Opened>(new Map());
   const items = useItems(rows, opened, live);
-  const { place, list, unseen, toEnd, hold } = useTail({ sessionId: session.id, items, more, onHistory });
+  const { place, list, unseen, away, toEnd, hold } = useTail({ sessionId: session.id, items, more, onHistory });
   const toggle = useSame((item: OpeningItem) => {
     hold(item.key);
     setOpened((before) => new Map(before).set(item.key, !item.open));
@@ -69,13 +72,19 @@ function List({ session, rows, live, more, onHistory, anchor }: ConversationProp
     hold();
     list.scrollToIndex(at, { align: "start" });
   });
-  const target = useAnchor(anchor, items, more, onHistory, go);
+  const { target, seeking } = useAnchor(anchor, items, more, onHistory, go);
+  useHold(away || seeking, onHold);
   return (
     <div className="conversation">
       <h2 className="unseen">Conversation</h2>
       <div ref={place} className="timeline" role="log" aria-live="off" aria-label="Conversation" tabIndex={0}>
         {items.length === 0 && <p className="timeline-empty">Nothing has been said yet.</p>}
         <div className="timeline-all" style={{ height: list.getTotalSize() }}>
+          {more && (
+            <button type="button" className="small-button timeline-more" onClick={() => void onHistory()}>
+              Earlier
+            </button>
+          )}
           {list.getVirtualItems().map(({ index, start, key }) => {
             const item = items[index];
             return item ? (
@@ -106,12 +115,16 @@ function List({ session, rows, live, more, onHistory, anchor }: ConversationProp
   );
 }
 
+/** What is wrong with an agent that is not there is told above the conversation, and is no matter of the last run's. */
+function isAbove(live: Live): boolean {
+  return live.connection !== "connected";
+}
+
 function useItems(rows: Rows, opened: Opened, live: Live): readonly Item[] {
   const before = useRef<readonly Segment[]>([]);
   const [items] = useState(() => new Items());
   const segments = useMemo(() => (before.current = segmentsOf(rows, before.current)), [rows]);
-  // That an agent could not be started is no matter of the last run's.
-  const problem = live.connection === "error" ? null : live.problem;
+  const problem = isAbove(live) ? null : live.problem;
   return useMemo(() => items.of(segments, opened, problem), [items, segments, opened, problem]);
 }
 
@@ -122,7 +135,7 @@ function useAnchor(
   more: boolean,
   onHistory: () => Promise<unknown>,
   go: (at: number) => void,
-): string | null {
+): { target: string | null; seeking: boolean } {
   const [target, setTarget] = useState<string | null>(null);
   const done = useRef<string | undefined>(undefined);
   const asking = useRef(false);
@@ -141,7 +154,15 @@ function useAnchor(
       });
     }
   }, [key, items, more, onHistory, go]);
-  return target;
+  return { target, seeking: key !== undefined && key !== target && more };
+}
+
+function useHold(held: boolean, onHold: ((held: boolean) => void) | undefined): void {
+  const tell = useSame((now: boolean) => onHold?.(now));
+  useEffect(() => {
+    tell(held);
+    return () => tell(false);
+  }, [held, tell]);
 }
 
 function ItemView({ item, toggle }: { item: Item; toggle: (item: OpeningItem) => void }) {

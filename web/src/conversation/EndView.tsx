@@ -4,6 +4,7 @@ import { changesOf, CountsView, type FileChanges } from "../diff";
 import { Button } from "../ui/Button";
 import { plural } from "../ui/words";
 import type { Item } from "./items";
+import { shownTitle } from "./paths";
 import { useTalk, type Action } from "./talk";
 import type { Segment } from "./timeline";
 import { duration, endWords, usageWords } from "./words";
@@ -11,9 +12,12 @@ import { duration, endWords, usageWords } from "./words";
 /** How a run ended: what went wrong, what it changed, how long it took and what it cost. */
 export const EndView = memo(function EndView({ item }: { item: Extract<Item, { kind: "end" }> }) {
   const { run, segment, problem } = item;
-  const { onShowChanges, onAction } = useTalk();
-  const end = endWords(run, segment.silent);
+  const { workspace, above, onShowChanges, onAction } = useTalk();
+  const reason = run.reason === above ? null : run.reason;
+  const end = endWords({ ...run, reason }, segment, (title, kind) => shownTitle(title, kind, workspace));
   const changes = useMemo(() => changesOfSegment(segment), [segment]);
+  // A run begins with what was asked: where that is not here, neither is all that it changed.
+  const torn = !segment.rows.some((row) => row.table === "messages" && row.kind === "user");
   const actions = (problem?.actions ?? []).filter((action): action is Action => action in LABELS);
   const { tokens, cost } = usageWords(run.usage);
   const added = changes.reduce((sum, file) => sum + file.added, 0);
@@ -32,14 +36,20 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
       )}
       <p className="end-line">
         {run.ended_time !== null && <span>{duration(run.ended_time - run.time)}</span>}
-        {changes.length > 0 && (
+        {torn && (
           <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
-            {plural(changes.length, "file")} changed <CountsView added={added} removed={removed} />
+            What it changed
+          </button>
+        )}
+        {!torn && changes.length > 0 && (
+          <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
+            {plural(changes.length, "file")} changed
+            <CountsView added={added} removed={removed} />
           </button>
         )}
         <span>{tokens}</span>
-        {/* Agents tell what the session cost, not the run. */}
-        <span>{run.usage?.cost ? `${cost} so far` : cost}</span>
+        {/* Agents tell what the session cost, not the run. Where none is told, the line below the composer says so. */}
+        {run.usage?.cost && <span>{cost} so far</span>}
       </p>
     </div>
   );

@@ -57,12 +57,12 @@ function Attached({ block }: { block: Block }) {
 
 /** A piece of what the agent said. Its first one carries the name, its last one the tools. */
 export const TextView = memo(function TextView({ item }: { item: ItemOf<"text"> }) {
-  const { message, text, first, last, streaming } = item;
+  const { message, text, first, streaming } = item;
   return (
     <article className={first ? "said first" : "said"} aria-label={first ? "The agent" : undefined}>
       <Markdown text={text} streaming={streaming} />
-      {last && message.blocks.map((block, at) => <BlockView key={at} block={block} />)}
-      {last && !streaming && <MessageTools message={message} />}
+      {message?.blocks.map((block, at) => <BlockView key={at} block={block} />)}
+      {message && !streaming && <MessageTools message={message} />}
     </article>
   );
 });

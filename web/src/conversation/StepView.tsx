@@ -75,11 +75,11 @@ export const StepView = memo(function StepView({
             <span className="soft">
               {" "}
               · {plural(step.children.length, "call")}
-              {current && !open ? `, now ${current.title}` : ""}
+              {current && !open ? `, now ${shownTitle(current.title, current.kind, workspace)}` : ""}
             </span>
           )}
         </span>
-        {step.diffs.length > 0 && <CountsView {...total(step.diffs)} />}
+        {step.diffs.length > 0 && state !== "denied" && <CountsView {...total(step.diffs)} />}
         <Took step={step} running={state === "running"} />
         <StateIcon state={state} />
       </button>
@@ -129,9 +129,10 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
   const content = shown.content.filter(
     (item) =>
       item.type !== "terminal" ||
-      call.ended_time === null ||
+      (call.ended_time === null && shown.output === null) ||
       terminals.some((one) => one.terminal_id === item.terminal_id),
   );
+  const bare = content.length === 0 && shown.output === null;
   // That it happened in the workspace says nothing; what else it touched does.
   const locations = call.locations.filter((location) => location.path !== workspace);
   return (
@@ -144,7 +145,7 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
               key={at}
               type="button"
               className="link-button"
-              title="Open it in the panel"
+              title={`Open ${location.path} in the panel`}
               onClick={() => onOpenFile(location.path, location.line)}
             >
               {shownPath(location.path, workspace)}
@@ -173,9 +174,12 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
             return <BlockView key={at} block={item.content} plain={plain} />;
         }
       })}
-      <Raw name="Input" value={shown.raw_input} open={content.length === 0} />
-      <Raw name="Output" value={shown.raw_output} open={content.length === 0} />
-      {content.length < shown.content.length && isEmpty(shown.raw_output) && (
+      {shown.output !== null && <Output text={shown.output} name={`Output of ${shown.title}`} />}
+      {shown.truncated && <p className="soft">Only the end of its output was kept.</p>}
+      {exitWords(shown) && <p className="soft">{exitWords(shown)}</p>}
+      <Raw name="Input" value={shown.raw_input} open={bare} />
+      <Raw name="Output" value={shown.raw_output} open={bare} />
+      {content.length < shown.content.length && shown.output === null && isEmpty(shown.raw_output) && (
         <p className="soft">The agent did not tell what it wrote.</p>
       )}
       {call.cut && whole === null && <ShowWhole bridge={bridge} sessionId={sessionId} row={call} onWhole={setWhole} />}
@@ -212,7 +216,7 @@ function ServedView({ row, named = false }: { row: Served; named?: boolean }) {
   if (row.table === "terminals") {
     return (
       <>
-        {row.cwd !== null && <p className="soft">in {row.cwd}</p>}
+        {row.cwd !== null && row.cwd !== workspace && <p className="soft">in {row.cwd}</p>}
         {decided && <p className="soft">{decided}</p>}
         <TerminalView bridge={bridge} sessionId={sessionId} terminalId={row.terminal_id} terminal={row} />
         <p className="soft">{exitWords(row)}</p>
@@ -223,7 +227,12 @@ function ServedView({ row, named = false }: { row: Served; named?: boolean }) {
     <>
       <p className="soft">
         {named && (row.operation === "read" ? "Read " : "Wrote ")}
-        <button type="button" className="link-button" onClick={() => onOpenFile(row.path, row.line)}>
+        <button
+          type="button"
+          className="link-button"
+          title={`Open ${row.path} in the panel`}
+          onClick={() => onOpenFile(row.path, row.line)}
+        >
           {shownPath(row.path, workspace)}
           {row.line !== null && `:${row.line}`}
         </button>
@@ -236,7 +245,7 @@ function ServedView({ row, named = false }: { row: Served; named?: boolean }) {
   );
 }
 
-function exitWords({ exit_code, signal }: Terminal): string {
+function exitWords({ exit_code, signal }: Terminal | ToolCall): string {
   if (signal !== null) return `ended by ${signal}`;
   return exit_code === null ? "" : `exit code ${exit_code}`;
 }

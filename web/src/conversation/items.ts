@@ -10,10 +10,10 @@ export type Item =
   | {
       readonly kind: "text";
       readonly key: string;
-      readonly message: Message;
+      /** Of the last piece alone: the others stay as they are, and would hold on to all that the message ever was. */
+      readonly message: Message | null;
       readonly text: string;
       readonly first: boolean;
-      readonly last: boolean;
       readonly streaming: boolean;
     }
   | {
@@ -53,9 +53,11 @@ export type Opened = ReadonlyMap<string, boolean>;
 /** Remembers the items it made, so that one that did not change is the same object. */
 export class Items {
   private known: ReadonlyMap<string, Item> = new Map();
-  private readonly pieces = new Map<string, Pieces>();
+  private pieces: ReadonlyMap<string, Pieces> = new Map();
+  private cut = new Map<string, Pieces>();
 
   of(segments: readonly Segment[], opened: Opened, problem: Problem | null): readonly Item[] {
+    this.cut = new Map();
     const made = segments.flatMap((segment) =>
       this.segment(segment, opened, segment === segments.at(-1) ? problem : null),
     );
@@ -65,6 +67,7 @@ export class Items {
       this.kept(at === first && item.kind === "permission" ? { ...item, keys: true } : item),
     );
     this.known = new Map(items.map((item) => [item.key, item]));
+    this.pieces = this.cut; // of messages that are gone, nothing is kept
     return items;
   }
 
@@ -105,15 +108,14 @@ export class Items {
     if (message.kind === "user") return [{ kind: "user", key, message, open }];
     if (message.kind === "thought") return [{ kind: "thought", key, message, seconds, streaming, open }];
     const pieces = cut(message.text, this.pieces.get(key));
-    this.pieces.set(key, pieces);
+    this.cut.set(key, pieces);
     const end = pieces.texts.length - 1;
     return pieces.texts.map((text, at) => ({
       kind: "text",
       key: at === 0 ? key : `${key}/${at}`,
-      message,
+      message: at === end ? message : null,
       text,
       first: at === 0,
-      last: at === end,
       streaming: streaming && at === end,
     }));
   }
@@ -135,10 +137,6 @@ function steps(step: Step, opened: Opened, depth: number, going: boolean): Item[
 
 /** Whether both would be drawn alike. */
 function alike(one: Item, other: Item): boolean {
-  // A piece of a message does not change with what comes after it.
-  if (one.kind === "text" && other.kind === "text" && !one.last && !other.last) {
-    return one.text === other.text && one.message.id === other.message.id;
-  }
   if (one.kind === "group" && other.kind === "group") {
     return (
       one.open === other.open &&

@@ -1,14 +1,24 @@
-/** A path as it is shown: within the workspace, without the workspace's own. */
+/** A path as it is shown: within the workspace, without the workspace's own. One that climbs is shown in full. */
 export function shownPath(path: string, workspace: string): string {
   const root = workspace.endsWith("/") ? workspace : `${workspace}/`;
-  return path.startsWith(root) && path.length > root.length ? path.slice(root.length) : path;
+  const within = path.startsWith(root) && path.length > root.length && !path.split("/").includes("..");
+  return within ? path.slice(root.length) : path;
 }
 
-const DEEDS: Readonly<Record<string, string>> = { read: "Read", edit: "Write", delete: "Delete", move: "Move", search: "Search" };
+const DEEDS: Readonly<Record<string, string>> = {
+  read: "Read",
+  edit: "Write",
+  delete: "Delete",
+  move: "Move",
+  search: "Search",
+};
 
-/** A title as it is shown. Some agents call what they do by the bare path of a file, at times without its first slash. */
+/** A title as it is shown: paths within the workspace are short, but for those of a command, which is as it is run.
+ * Some agents call what they do by the bare path of a file, at times without its first slash. */
 export function shownTitle(title: string, kind: string, workspace: string): string {
   const path = title.startsWith("/") ? title : `/${title}`;
   const shown = shownPath(path, workspace);
-  return shown === path ? title : `${DEEDS[kind] ?? ""} ${shown}`.trim();
+  if (shown !== path) return `${DEEDS[kind] ?? ""} ${shown}`.trim();
+  if (kind === "execute" || !title.includes(workspace)) return title;
+  return title.replaceAll(/[^\s"'`()]+/g, (word) => shownPath(word, workspace));
 }

@@ -11,6 +11,8 @@ export interface Talk {
   readonly bridge: Bridge;
   readonly sessionId: string;
   readonly workspace: string;
+  /** What is said above the conversation to be wrong, and need not be said again. */
+  readonly above: string | null;
   readonly onOpenFile: (path: string, line: number | null) => void;
   /** Shows what a run changed, all of it. */
   readonly onShowChanges: (runId: string) => void;

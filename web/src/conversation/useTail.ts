@@ -10,6 +10,8 @@ import { useSame } from "./useSame";
 
 /** A reader who comes down to within this of the end is at the end. */
 const NEAR_END = 48;
+/** Nearer than this to the end there is no way to it, which would lie over the last lines. */
+const BESIDE_END = 120;
 /** Nearer than this to the top, older rows are asked for. */
 const NEAR_TOP = 600;
 
@@ -18,8 +20,10 @@ type List = Virtualizer<HTMLDivElement, Element>;
 export interface Tail {
   readonly place: RefObject<HTMLDivElement | null>;
   readonly list: List;
-  /** Items that came while the reader was elsewhere; null while the end is followed. */
+  /** Items that came while the reader was elsewhere; null while the end is followed, or all but in view. */
   readonly unseen: number | null;
+  /** The reader is elsewhere than at the end. */
+  readonly away: boolean;
   readonly toEnd: () => void;
   /** Leaves the end, for something is opened or closed, or gone to; `key` is what should be in view then. */
   readonly hold: (key?: string) => void;
@@ -36,7 +40,9 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
   const place = useRef<HTMLDivElement>(null);
   /** The last item when the reader left the end; null while it is followed. */
   const [left, setLeft] = useState<string | null>(null);
+  const [far, setFar] = useState(false);
   const lastTop = useRef(0);
+  const lastHeight = useRef(0);
   const asking = useRef(false);
   const list = useVirtualizer<HTMLDivElement, Element>({
     count: items.length,
@@ -47,10 +53,10 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
       return item ? guess(item) : 28;
     },
     overscan: 6,
-    paddingStart: 16,
+    paddingStart: more ? 48 : 16, // the button for older rows stands there
     paddingEnd: 24,
     // Keeps what is read in its place when older rows come in before it. The end is followed here, not there.
-    anchorTo: "end",
+    anchorTo: left === null ? "start" : "end",
     scrollEndThreshold: -1,
     useFlushSync: false,
   });
@@ -59,26 +65,49 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
   const kept = useOpening(sessionId, items, list);
   useLayoutEffect(() => {
     const element = place.current;
-    if (element && left === null && !kept.current) element.scrollTop = element.scrollHeight;
+    if (!element) return;
+    const following = left === null && !kept.current;
+    // Were both to move it, the list would go by where it was some changes ago, and that looks as if the reader went up.
+    list.shouldAdjustScrollPositionOnItemSizeChange = following ? () => false : undefined;
+    if (following) {
+      element.scrollTop = element.scrollHeight;
+      note(element);
+    } else setFar(distance(element) > BESIDE_END);
   });
   useOwnPrompt(items, () => setLeft(null));
 
+  const note = (element: HTMLElement) => {
+    lastTop.current = element.scrollTop;
+    lastHeight.current = element.scrollHeight;
+    // The list hears of it with the next frame, and would move what changes until then to where it was before.
+    list.scrollOffset = element.scrollTop;
+  };
+  const askOlder: () => void = useSame(() => {
+    const element = place.current;
+    // Who is at the end did not come up, however near the top that is.
+    if (!element || !more || element.scrollTop >= NEAR_TOP || distance(element) < 2 || asking.current) return;
+    const { count } = list.options;
+    asking.current = true;
+    void onHistory().finally(() => {
+      asking.current = false;
+      // What came may have left the reader at its top, where nothing is scrolled any more.
+      afterFrames(3, () => list.options.count > count && askOlder());
+    });
+  });
   const scrolled = useSame(() => {
     const element = place.current;
     if (!element) return;
     const { scrollTop } = element;
-    const wentUp = scrollTop < lastTop.current - 1;
+    // What becomes shorter moves too, and nobody moved it.
+    const wentUp = scrollTop < lastTop.current - 1 && element.scrollHeight >= lastHeight.current;
     const wentDown = scrollTop > lastTop.current;
-    lastTop.current = scrollTop;
+    note(element);
+    setFar(distance(element) > BESIDE_END);
     // What grows below the view moves nothing; what shrinks above it leaves the reader at the end.
     if (distance(element) < 2 || (wentDown && distance(element) < NEAR_END)) setLeft(null);
     else if (wentUp || kept.current) setLeft((before) => before ?? last);
     kept.current = false;
-    if (!more || scrollTop >= NEAR_TOP || asking.current) return;
-    asking.current = true;
-    void onHistory().finally(() => {
-      asking.current = false;
-    });
+    askOlder();
   });
   const rested = useSame(() => {
     const element = place.current;
@@ -106,8 +135,8 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
   });
   const toEnd = useCallback(() => setLeft(null), []);
   const seen = left === null ? -1 : items.findIndex((item) => item.key === left);
-  const unseen = left === null ? null : seen < 0 ? 0 : items.length - 1 - seen;
-  return { place, list, unseen, toEnd, hold };
+  const unseen = left === null || !far ? null : seen < 0 ? 0 : items.length - 1 - seen;
+  return { place, list, unseen, away: left !== null, toEnd, hold };
 }
 
 function distance(element: HTMLElement): number {

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
-import { Made, NO_USAGE } from "../dev/made";
+import { DECIDED, Made, NO_USAGE } from "../dev/made";
+import type { Run } from "../protocol";
 import { duration, endWords, figure, usageWords } from "./words";
 
 test("times are as long as they need to be", () => {
@@ -20,22 +21,42 @@ test("figures are short", () => {
 
 test("what an agent did not report is said to be so, and is never zero", () => {
   expect(usageWords(null)).toEqual({ tokens: "tokens not reported", cost: "cost not reported" });
+  expect(usageWords({ ...NO_USAGE, total_tokens: 0, input_tokens: 0 }).tokens).toBe("tokens not reported");
   expect(
     usageWords({ ...NO_USAGE, input_tokens: 1000, output_tokens: 200, cost: { amount: 0, currency: "credits" } }),
   ).toEqual({ tokens: "1.2 k tokens", cost: "0.00 credits" });
 });
 
 test("how a run ended is told where it is worth a word", () => {
-  const run = new Made().run();
-  expect(endWords({ ...run, status: "success", stop_reason: "end_turn" }, false)).toBeNull();
-  expect(endWords({ ...run, status: "success" }, true)?.text).toContain("The agent ended without an answer.");
-  expect(endWords({ ...run, status: "error", reason: "silent" }, false)?.text).toContain(
-    "The agent ended without an answer.",
-  );
-  expect(endWords({ ...run, status: "success", stop_reason: "max_tokens" }, false)?.bad).toBe(true);
-  expect(endWords({ ...run, status: "error", reason: "quota" }, false)).toEqual({
-    text: "The run failed: quota",
-    bad: true,
-  });
-  expect(endWords({ ...run, status: "cancelled" }, false)).toEqual({ text: "Stopped", bad: false });
+  const made = new Made();
+  const run = made.run();
+  const end = (given: Partial<Run>, silent = false) =>
+    endWords({ ...run, ...given }, { silent, rows: [] }, (title) => title);
+  expect(end({ status: "success", stop_reason: "end_turn" })).toBeNull();
+  expect(end({ status: "success" }, true)?.text).toContain("The agent ended without an answer.");
+  expect(end({ status: "error", reason: "silent" })?.text).toContain("The agent ended without an answer.");
+  expect(end({ status: "success", stop_reason: "max_tokens" })?.bad).toBe(true);
+  expect(end({ status: "error", reason: "quota" })).toEqual({ text: "The run failed: quota", bad: true });
+  expect(end({ status: "cancelled" })).toEqual({ text: "Stopped", bad: false });
+});
+
+test("a run that ended because something was refused says so", () => {
+  const made = new Made();
+  const run = { ...made.run(), status: "cancelled" as const };
+  const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
+  const refused = made.permission("rm -rf build", { outcome: "selected", option_id: "no", decided });
+  const end = (given: Partial<Run>) =>
+    endWords({ ...run, ...given }, { silent: false, rows: [refused] }, (name) => name);
+  expect(end({})?.text).toBe("You refused “rm -rf build”. The agent stopped there.");
+  expect(end({ cancel_requested: true })?.text).toBe("Stopped");
+  refused.decided = { ...decided, decided_by: "rule" };
+  expect(end({})?.text).toBe("It was refused “rm -rf build”. The agent stopped there.");
+});
+
+test("an error that the agent has told in its own words is not told again", () => {
+  const made = new Made();
+  const run = { ...made.run(), status: "error" as const, reason: "Internal error: API Error: 400 no such model" };
+  const said = made.message("assistant", "API Error: 400 no such model");
+  expect(endWords(run, { silent: false, rows: [said] }, (name) => name)?.text).toBe("The run failed.");
+  expect(endWords(run, { silent: false, rows: [] }, (name) => name)?.text).toContain("400 no such model");
 });

@@ -1,7 +1,9 @@
 // Times, figures and states of a conversation, as people say them. Pure.
 
+import { answerOf } from "../permission/decided";
 import type { Run, Usage } from "../protocol";
 import type { StepState } from "./steps";
+import type { Segment } from "./timeline";
 
 /** `0.1 s`, `14 s`, `3 min 20 s`, `2 h 5 min` */
 export function duration(seconds: number): string {
@@ -46,9 +48,14 @@ function moneyFormat(currency: string, digits: number): Intl.NumberFormat | null
   return format;
 }
 
+/** Tokens in all. No run uses none: some agents say zero where they do not know. */
+export function totalTokens(usage: Usage | null): number | null {
+  return (usage?.total_tokens ?? sum(usage?.input_tokens ?? null, usage?.output_tokens ?? null)) || null;
+}
+
 /** Tokens and cost of a run or a session, in words; what was not reported is said to be so. */
 export function usageWords(usage: Usage | null): { tokens: string; cost: string } {
-  const total = usage?.total_tokens ?? sum(usage?.input_tokens ?? null, usage?.output_tokens ?? null);
+  const total = totalTokens(usage);
   const cost = usage?.cost ?? null;
   return {
     tokens: total === null ? "tokens not reported" : `${figure(total)} tokens`,
@@ -76,14 +83,37 @@ const STOPS: Readonly<Record<string, string>> = {
   silent: "The agent ended without an answer. The model may be unknown to it, or it is not logged in.",
 };
 
-/** How a run ended, where that is worth a word. */
-export function endWords(run: Run, silent: boolean): { text: string; bad: boolean } | null {
+/** How a run ended, where that is worth a word. `name` makes a title as it is shown. */
+export function endWords(
+  run: Run,
+  { silent, rows }: Pick<Segment, "silent" | "rows">,
+  name: (title: string, kind: string) => string,
+): { text: string; bad: boolean } | null {
   const why = run.reason ?? "";
-  if (run.status === "cancelled") return { text: why ? `Stopped: ${why}` : "Stopped", bad: false };
+  if (run.status === "cancelled") {
+    if (why) return { text: `Stopped: ${why}`, bad: false };
+    return { text: (!run.cancel_requested && refusalWords(rows, name)) || "Stopped", bad: false };
+  }
   if (run.status === "interrupted")
     return { text: `Interrupted: ${why || "the agent, or what ran it, ended in the middle of it"}`, bad: true };
   // A run that the model cut short is told by why it did, whether it counts as failed or not.
   const stop = STOPS[run.stop_reason ?? ""] ?? STOPS[why] ?? (silent ? STOPS["silent"] : undefined);
   if (stop) return { text: stop, bad: true };
-  return run.status === "error" ? { text: why ? `The run failed: ${why}` : "The run failed", bad: true } : null;
+  if (run.status !== "error") return null;
+  return { text: why && !wasSaid(why, rows) ? `The run failed: ${why}` : "The run failed.", bad: true };
+}
+
+/** Some agents stop at the first thing that is refused, and call that cancelled. */
+function refusalWords(rows: Segment["rows"], name: (title: string, kind: string) => string): string | null {
+  const refused = rows.findLast((row) => row.table === "permissions");
+  if (refused === undefined || answerOf(refused) !== "denied") return null;
+  const what = refused.title === "" ? "what it asked for" : `“${name(refused.title, refused.kind)}”`;
+  const told = refused.decided.decided_by === "person" ? `You refused ${what}` : `It was refused ${what}`;
+  return `${told}. The agent stopped there.`;
+}
+
+/** Some agents say what went wrong, and then fail with the same words. */
+function wasSaid(why: string, rows: Segment["rows"]): boolean {
+  const last = rows.findLast((row) => row.table === "messages" && row.kind === "assistant");
+  return last?.table === "messages" && last.text.trim() !== "" && why.endsWith(last.text.trim());
 }

@@ -33,7 +33,7 @@ export function changesOf(
     if (!told && mine(call)) made.push({ place: call.place, diff });
   }
   made.sort((a, b) => a.place - b.place);
-  const files = new Map<string, DiffItem[]>();
+  const files = new Map<string, readonly DiffItem[]>();
   for (const { diff } of made) {
     const known = files.get(diff.path);
     // Taken out and put in again: the map keeps the order of the last change.
@@ -55,7 +55,8 @@ export function approvedOf(
   });
 }
 
-function joined(known: DiffItem[], next: DiffItem): DiffItem[] {
+/** The changes of one file and the next one: those that go on from each other are one. */
+export function joined(known: readonly DiffItem[], next: DiffItem): readonly DiffItem[] {
   const last = known.at(-1);
   if (last === undefined) return [next];
   // The tool's own diff and the write that it made through us tell the same change twice.

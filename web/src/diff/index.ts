@@ -1,3 +1,3 @@
-export { changesOf, total, type FileChanges } from "./changes";
+export { changesOf, joined, total, type FileChanges } from "./changes";
 export { CountsView, DiffView } from "./DiffView";
 export { LayoutSwitch, useDiffLayout } from "./LayoutSwitch";

@@ -1,46 +1,63 @@
-import type { Live, SessionItem, State } from "../protocol";
+import type { Live, SessionItem, Setting } from "../protocol";
 import { IconButton } from "../ui/Button";
-import { Icon } from "../ui/Icon";
 import { Menu } from "../ui/Menu";
 import { StateDot } from "../ui/StateDot";
 import { STATE_WORDS, stateOf } from "../ui/state";
 import { folderOf } from "../ui/words";
-import { SettingPicker } from "./SettingPicker";
+import { FoldedSettings, SettingPicker } from "./SettingPicker";
 import { Title } from "./Title";
+import { arranged, valueOf } from "./arranged";
 import type { SessionActions } from "./useSessionActions";
+import type { Choose } from "./useSettings";
 import "./header.css";
 
 interface Props {
   session: SessionItem;
   live: Live;
-  state: State;
+  settings: readonly Setting[];
+  changeable: boolean;
+  onChoose: Choose;
   actions: SessionActions;
   /** Shows or hides what is beside the conversation; null where there is no such place. */
   beside: { open: boolean; toggle: () => void } | null;
-  /** Something else takes its part of the screen. */
+  /** The settings go below the title. */
   narrow: boolean;
+  /** How many of them are shown; the others are folded. */
+  room: number;
   /** What the token allows: with `view` nothing can be changed. */
   editable: boolean;
 }
 
-const BESIDE_THE_TITLE = 2; // settings that leave a title its room
-
 /** Above the conversation: what it is called, who is talking, how it stands, and what can be done. */
-export function Header({ session, live, state, actions, beside, narrow, editable }: Props) {
+export function Header(props: Props) {
+  const { session, live, settings, changeable, onChoose, actions, beside, narrow, room, editable } = props;
   const shown = stateOf({ ...live, waiting: session.waiting, run_status: session.run_status });
-  const able = editable && live.connection === "connected";
+  const { shown: pickers, folded } = arranged(settings, room);
   return (
-    <header className={narrow || state.settings.length > BESIDE_THE_TITLE ? "header tall" : "header"}>
+    <header className={narrow ? "header tall" : "header"}>
       <div className="header-what">
-        <Title session={session} editable={editable} />
+        <Title
+          session={session}
+          editable={editable}
+          editing={actions.renaming}
+          onEditing={actions.setRenaming}
+        />
         <p className="header-where" title={session.cwd}>
           {session.agent} · {folderOf(session.cwd)}
         </p>
       </div>
       <div className="header-settings">
-        {state.settings.map((setting) => (
-          <SettingPicker key={setting.id} sessionId={session.id} setting={setting} disabled={!able} />
+        {pickers.map((setting) => (
+          <SettingPicker key={setting.id} setting={setting} disabled={!changeable} onChoose={onChoose} />
         ))}
+        {folded.length > 0 && (
+          <FoldedSettings
+            value={pickers.length > 0 ? null : folded.slice(0, 2).map(valueOf).join(" · ")}
+            settings={folded}
+            disabled={!changeable}
+            onChoose={onChoose}
+          />
+        )}
       </div>
       <p className="header-state" title={live.reason}>
         <StateDot state={shown} />
@@ -50,9 +67,7 @@ export function Header({ session, live, state, actions, beside, narrow, editable
         <IconButton icon="panel" label="Changes, plan and details" aria-pressed={beside.open} onClick={beside.toggle} />
       )}
       {editable && (
-        <Menu label="What can be done with this session" items={actions.items}>
-          <Icon name="more" />
-        </Menu>
+        <Menu icon="more" label="What can be done with this session" items={actions.items} />
       )}
       {actions.dialog}
     </header>

@@ -1,49 +1,79 @@
 import type { Setting } from "../protocol";
 import { Menu } from "../ui/Menu";
-import { useSetting } from "./useSetting";
+import type { MenuAct, MenuItem } from "../ui/Menu";
+import { valueOf } from "./arranged";
+import type { Choose } from "./useSettings";
 
-/** Model, mode, effort, or whatever else the agent lets one choose. */
-export function SettingPicker({
-  sessionId,
-  setting,
-  disabled,
-}: {
-  sessionId: string;
+interface Props {
   setting: Setting;
   disabled: boolean;
-}) {
-  const [current, choose] = useSetting(sessionId, setting);
+  onChoose: Choose;
+}
+
+/** Model, mode, effort, or whatever else the agent lets one choose. */
+export function SettingPicker({ setting, disabled, onChoose }: Props) {
+  const { name, current } = setting;
+  const value = valueOf(setting);
   if (setting.choices.length === 0) {
-    if (typeof current !== "boolean") return null;
     return (
       <button
         type="button"
         className="button quiet"
         role="switch"
-        aria-checked={current}
+        aria-checked={current === true}
+        aria-label={name}
         disabled={disabled}
-        onClick={() => choose(!current)}
+        onClick={() => onChoose(setting, current !== true)}
       >
-        {setting.name}: {current ? "on" : "off"}
+        <SettingLabel name={name} value={value} />
       </button>
     );
   }
-  const chosen = setting.choices.find((choice) => choice.value === String(current));
-  const value = chosen?.name ?? String(current ?? "not set");
-  // "Sonnet" speaks for itself; "Off" does not.
-  const known = setting.category === "model" || setting.category === "mode";
   return (
-    <Menu
-      label={known ? value : `${setting.name}: ${value}`}
-      hint={known ? setting.name : undefined}
-      disabled={disabled}
-      items={setting.choices.map((choice) => ({
-        id: choice.value,
-        label: choice.name,
-        description: choice.description,
-        chosen: choice.value === String(current),
-        act: () => choose(choice.value),
-      }))}
-    />
+    <Menu label={value} hint={name} disabled={disabled} items={choicesOf(setting, onChoose)}>
+      <SettingLabel name={name} value={value} />
+    </Menu>
   );
+}
+
+function SettingLabel({ name, value }: { name: string; value: string }) {
+  return (
+    <span className="menu-label">
+      <span className="setting-name">{name}: </span>
+      {value}
+    </span>
+  );
+}
+
+interface FoldedProps {
+  /** What they are set to, where there is room for that. */
+  value: string | null;
+  settings: readonly Setting[];
+  disabled: boolean;
+  onChoose: Choose;
+}
+
+/** Settings for which there is no room, one below the other; each leads to its choices. */
+export function FoldedSettings({ value, settings, disabled, onChoose }: FoldedProps) {
+  const items = settings.map((setting): MenuItem => {
+    const told = { id: setting.id, label: setting.name, description: valueOf(setting) };
+    return setting.choices.length > 0
+      ? { ...told, inside: choicesOf(setting, onChoose) }
+      : { ...told, act: () => onChoose(setting, setting.current !== true) };
+  });
+  return (
+    <Menu label={value ?? "more"} hint="Settings" disabled={disabled} items={items}>
+      {value === null ? <span className="menu-label">More</span> : <SettingLabel name="Settings" value={value} />}
+    </Menu>
+  );
+}
+
+function choicesOf(setting: Setting, onChoose: Choose): readonly MenuAct[] {
+  return setting.choices.map((choice) => ({
+    id: choice.value,
+    label: choice.name,
+    description: choice.description,
+    chosen: choice.value === String(setting.current),
+    act: () => onChoose(setting, choice.value),
+  }));
 }

@@ -5,9 +5,15 @@ import { useAttempt } from "../notice/notices";
 import { useAsk } from "../store/client";
 import { titleOf } from "../ui/words";
 
+interface Props {
+  session: SessionItem;
+  editable: boolean;
+  editing: boolean;
+  onEditing: (editing: boolean) => void;
+}
+
 /** The session's title; pressing it makes it a field. Enter keeps, Escape leaves it. */
-export function Title({ session, editable }: { session: SessionItem; editable: boolean }) {
-  const [editing, setEditing] = useState(false);
+export function Title({ session, editable, editing, onEditing }: Props) {
   const [wanted, setWanted] = useState<string | null>(null);
   const ask = useAsk();
   const attempt = useAttempt();
@@ -15,8 +21,10 @@ export function Title({ session, editable }: { session: SessionItem; editable: b
   const title = wanted ?? titleOf(session);
 
   const rename = async (text: string) => {
-    setEditing(false);
-    if (left.current || text.trim() === "" || text.trim() === title) return;
+    onEditing(false);
+    const kept = !left.current;
+    left.current = false;
+    if (!kept || text.trim() === "" || text.trim() === title) return;
     setWanted(text.trim());
     await attempt(ask("session.rename", { session_id: session.id, title: text.trim() }), "The session was not renamed");
     setWanted(null);
@@ -28,10 +36,7 @@ export function Title({ session, editable }: { session: SessionItem; editable: b
           type="button"
           title={editable ? "Rename" : title}
           disabled={!editable}
-          onClick={() => {
-            left.current = false;
-            setEditing(true);
-          }}
+          onClick={() => onEditing(true)}
         >
           {title}
         </button>

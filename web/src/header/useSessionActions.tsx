@@ -3,31 +3,50 @@
 import { useState } from "react";
 import type { ReactNode } from "react";
 
+import { copyText } from "../markdown/clipboard";
 import type { Abilities, Exported, Live, SessionItem } from "../protocol";
-import { useAttempt, useNotify } from "../notice/notices";
-import { navigate } from "../route";
+import { noticeOf, useAttempt, useNotify } from "../notice/notices";
+import { formatRoute, navigate } from "../route";
+import { agentFailed } from "../socket/control";
 import { useAsk } from "../store/client";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import type { MenuItem } from "../ui/Menu";
+import type { MenuAct } from "../ui/Menu";
 import { titleOf } from "../ui/words";
 
-type Told = Pick<Live, "connection" | "continuable"> & { abilities: Pick<Abilities, "fork" | "load" | "resume"> };
-export type Doable = "continue" | "restart" | "reload" | "fork" | "export" | "jsonl" | "frames" | "close" | "delete";
+type Told = Pick<Live, "connection" | "status" | "continuable"> & {
+  abilities: Pick<Abilities, "fork" | "load" | "resume">;
+};
+export type Doable =
+  | "stop"
+  | "continue"
+  | "rename"
+  | "link"
+  | "fork"
+  | "export"
+  | "jsonl"
+  | "frames"
+  | "restart"
+  | "reload"
+  | "close"
+  | "delete";
 
 /** Pure, so that menu, palette and banner agree. */
-export function doable({ connection, continuable, abilities }: Told): readonly Doable[] {
+export function doable({ connection, status, continuable, abilities }: Told): readonly Doable[] {
   const open = connection === "connected" || connection === "starting";
   const failed = connection === "disconnected" || connection === "error";
   const dead = connection === "none" || failed;
   const can: Record<Doable, boolean> = {
+    stop: connection === "connected" && (status === "running" || status === "waiting"),
     continue: dead && continuable,
-    restart: open || failed,
-    reload: (open && (abilities.load || abilities.resume)) || (failed && continuable),
+    rename: true,
+    link: true,
     fork: open && abilities.fork,
     export: true,
     jsonl: true,
     frames: true,
+    restart: open || failed,
+    reload: (open && (abilities.load || abilities.resume)) || (failed && continuable),
     close: open,
     delete: connection !== "elsewhere",
   };
@@ -35,21 +54,27 @@ export function doable({ connection, continuable, abilities }: Told): readonly D
 }
 
 const LABELS: Record<Doable, [label: string, description?: string]> = {
+  stop: ["Stop", "Ends the run that goes on"],
   continue: ["Continue", "Starts the agent, which takes the conversation up again"],
-  restart: ["Restart", "A new agent, which remembers nothing of this"],
-  reload: ["Restart and reload", "A new agent, which takes the conversation up again"],
+  rename: ["Rename"],
+  link: ["Copy link"],
   fork: ["Fork", "A second session that goes on from here"],
   export: ["Export as Markdown"],
   jsonl: ["Export as JSON lines", "Every frame as it went over the wire"],
   frames: ["Diagnostics", "Frames as they go over the wire"],
+  restart: ["Restart", "A new agent, which remembers nothing of this"],
+  reload: ["Restart and reload", "A new agent, which takes the conversation up again"],
   close: ["Close", "Ends the agent; the conversation is kept"],
   delete: ["Delete…"],
 };
 
 export interface SessionActions {
-  items: readonly MenuItem[];
+  items: readonly MenuAct[];
   /** Does it by its name; nothing where it cannot be done now. */
   run: (name: Doable) => void;
+  /** Whether its title is being written. */
+  renaming: boolean;
+  setRenaming: (renaming: boolean) => void;
   /** To be put into the view: the question before something is deleted. */
   dialog: ReactNode;
 }
@@ -59,12 +84,19 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
   const attempt = useAttempt();
   const notify = useNotify();
   const [deleting, setDeleting] = useState(false);
+  const [renaming, setRenaming] = useState(false);
   const target = { session_id: session.id };
 
   const deeds: Record<Doable, () => Promise<void> | void> = {
-    continue: () => open(ask("session.resume", target), "The session was not continued"),
-    restart: () => open(ask("session.restart", target), "The agent was not restarted"),
-    reload: () => open(ask("session.restart", { ...target, reload: true }), "The agent was not restarted"),
+    stop: async () => void (await attempt(ask("session.cancel", target), "The run was not stopped")),
+    continue: () => start(ask("session.resume", target), "The session was not continued"),
+    restart: () => start(ask("session.restart", target), "The agent was not restarted"),
+    reload: () => start(ask("session.restart", { ...target, reload: true }), "The agent was not restarted"),
+    rename: () => setRenaming(true),
+    link: async () => {
+      const copied = await copyText(location.origin + formatRoute({ view: "session", id: session.id }));
+      notify(copied ? { tone: "good", text: "Link copied." } : { tone: "bad", text: "The browser did not copy it." });
+    },
     fork: () => open(ask("session.fork", target), "The session was not forked"),
     export: () => save(ask("session.export", { ...target, format: "markdown" })),
     jsonl: () => save(ask("session.export", { ...target, format: "jsonl" })),
@@ -78,6 +110,13 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
   const open = async (opened: Promise<{ session_id: string }>, what: string) => {
     const done = await attempt(opened, what);
     if (done !== null && done.session_id !== session.id) navigate({ view: "session", id: done.session_id });
+  };
+  const start = async (opened: Promise<{ session_id: string }>, what: string) => {
+    try {
+      await opened;
+    } catch (problem) {
+      if (!agentFailed(problem)) notify(noticeOf(problem, what));
+    }
   };
   const save = async (exported: Promise<Exported>) => {
     const file = await attempt(exported, "The session was not exported");
@@ -103,6 +142,8 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
     run: (name) => {
       if (names.includes(name)) void deeds[name]();
     },
+    renaming,
+    setRenaming,
     dialog: deleting && (
       <Dialog title="Delete this session?" onClose={() => setDeleting(false)}>
         <p>

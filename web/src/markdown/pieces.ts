@@ -25,24 +25,30 @@ export function cut(source: string, before?: Pieces): Pieces {
 }
 
 function split(text: string): string[] {
-  if (text.length <= PIECE) return [text];
+  if (text.length <= PIECE) return [own(text)];
   const texts: string[] = [];
   let piece = "";
   for (const block of blocksOf(text)) {
     // The block is not added to a piece that is full: what is in it may still change, and so would the piece.
     if (piece.length >= PIECE && block.type !== "space") {
-      texts.push(piece);
+      texts.push(own(piece));
       piece = "";
     }
     piece += block.raw;
     while (block.type === "paragraph" && piece.length > LONGEST) {
       const space = Math.max(piece.lastIndexOf(" ", LONGEST / 2), piece.lastIndexOf("\n", LONGEST / 2));
       const end = space > 0 ? space + 1 : LONGEST / 2;
-      texts.push(piece.slice(0, end));
+      texts.push(own(piece.slice(0, end)));
       piece = piece.slice(end);
     }
   }
-  texts.push(piece);
+  texts.push(own(piece));
   // A lexer that changed the text on its way (tabs, odd spaces) cannot be cut by lengths; then it stays whole.
   return texts.reduce((sum, part) => sum + part.length, 0) === text.length ? texts : [text];
+}
+
+/** The same text as a string of its own. A part of a string holds on to all of it, and of a message that grows that
+ * would be each of its states: the more it says, the more copies of it. */
+function own(text: string): string {
+  return ` ${text}`.slice(1);
 }

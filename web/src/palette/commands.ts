@@ -1,13 +1,19 @@
 // What the palette offers for the words that were typed.
 
-export interface PaletteItem {
+interface Named {
   readonly id: string;
   readonly label: string;
   readonly detail: string;
-  readonly act: () => void;
 }
 
-const SHOWN = 40;
+/** Leads to more to choose from. */
+export interface PaletteGroup extends Named {
+  readonly inside: readonly PaletteItem[];
+}
+
+export type PaletteItem = PaletteGroup | (Named & { readonly act: () => void });
+
+const SHOWN = 60;
 
 /** Each word must be somewhere in an item; those whose label begins with the text, or has it, come first. */
 export function fitting(items: readonly PaletteItem[], text: string): readonly PaletteItem[] {

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "react";
+import { useLayoutEffect, useRef } from "react";
 
 import { isTyping } from "../permission";
 
@@ -6,7 +6,8 @@ import { isTyping } from "../permission";
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
   const current = useRef(keys);
   current.current = keys;
-  useEffect(() => {
+  // Not later than what is drawn: who sees the page may press.
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const command = event.metaKey || event.ctrlKey;
       if (event.defaultPrevented || event.altKey || (!command && (isTyping(event.target) || dialogIsOpen()))) return;

@@ -1,19 +1,27 @@
+import { use } from "react";
+
 import { useKnown } from "../store/client";
 import { SETTINGS_TABS, navigate } from "../route";
 import { byReadiness } from "../start/agents";
+import { THEMES, THEME_NAMES, chooseTheme, useTheme } from "../theme";
 import { folderOf, titleOf } from "../ui/words";
 import type { PaletteItem } from "./commands";
+import { OfferedContext } from "./offered";
 
-/** Commands first, then sessions, the latest first. */
+/** Commands, those of the view that is shown among them, then sessions, the latest first. */
 export function usePaletteItems(search: () => void, keys: () => void): readonly PaletteItem[] {
   const list = useKnown((known) => known.list);
   const agents = useKnown((known) => known.agents);
   const waiting = useKnown((known) => known.waiting?.length ?? 0);
+  const theme = useTheme();
+  const offered = use(OfferedContext);
   const commands: PaletteItem[] = [
     { id: "new", label: "New session", detail: "n", act: () => navigate({ view: "new" }) },
     { id: "needs", label: "What needs you", detail: `a · ${waiting}`, act: () => navigate({ view: "needs" }) },
     { id: "search", label: "Search all sessions", detail: "/", act: search },
     { id: "keys", label: "Keys", detail: "?", act: keys },
+    // Not before these: Enter alone must do no harm.
+    ...offered.current,
   ];
   for (const tab of SETTINGS_TABS) {
     commands.push({
@@ -23,6 +31,17 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
       act: () => navigate({ view: "settings", tab }),
     });
   }
+  commands.push({
+    id: "theme",
+    label: "Theme…",
+    detail: THEME_NAMES[theme],
+    inside: THEMES.map((one) => ({
+      id: one,
+      label: THEME_NAMES[one],
+      detail: one === theme ? "as it is now" : "",
+      act: () => chooseTheme(one),
+    })),
+  });
   for (const agent of byReadiness(agents ?? []).filter(({ state }) => state !== "missing")) {
     commands.push({
       id: `agent ${agent.id}`,

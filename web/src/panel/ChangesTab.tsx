@@ -1,12 +1,26 @@
 import { useMemo, useState } from "react";
 
+import type { Bridge } from "../conversation/bridge";
 import { shownPath } from "../conversation/paths";
-import { changesOf, CountsView, DiffView, LayoutSwitch, useDiffLayout, type FileChanges } from "../diff";
-import type { Rows } from "../protocol";
+import { CountsView, DiffView, joined, LayoutSwitch, useDiffLayout } from "../diff";
+import type { DiffItem, Rows } from "../protocol";
 import { plural } from "../ui/words";
+import { filesOf, type ChangedFile } from "./contents";
+import { Shortened } from "./Shortened";
+import { ALL_HERE, useEarlier, useEarlierDiffs, type Earlier, type Loaded } from "./useEarlier";
+
+/** What is drawn unasked: each line of a diff is several nodes of the page. Of a file, its last changes. */
+const CHOSEN = { changes: 10, lines: 400 };
+/** Where no file is chosen, these of so many files: those that were changed last. */
+const EACH = { changes: 3, lines: 60 };
+const DRAWN = 4;
 
 interface Props {
+  bridge: Bridge;
+  sessionId: string;
   rows: Rows;
+  loaded: Loaded;
+  earlier: Earlier;
   workspace: string;
   runId: string | null;
   onAll: () => void;
@@ -14,21 +28,25 @@ interface Props {
 }
 
 /** Files that were changed, in the session or in one run, and the diff of the chosen one or of all. */
-export function ChangesTab({ rows, workspace, runId, onAll, onOpenFile }: Props) {
-  const { tool_calls, file_calls, permissions } = rows;
+export function ChangesTab(props: Props) {
+  const { bridge, sessionId, loaded, workspace, runId, onAll, onOpenFile } = props;
+  const { tool_calls, file_calls, permissions } = props.rows;
+  const ofRun = useEarlier(bridge, sessionId, runId === null ? ALL_HERE : loaded, runId);
+  const earlier = runId === null ? props.earlier : ofRun;
   const files = useMemo(
-    () => changesOf({ tool_calls, file_calls, permissions }, runId ?? undefined),
-    [tool_calls, file_calls, permissions, runId],
+    () => filesOf({ tool_calls, file_calls, permissions }, earlier, runId),
+    [tool_calls, file_calls, permissions, earlier, runId],
   );
+  const count = files.length + earlier.more_files;
   const [chosen, setChosen] = useState<string | null>(null);
-  const shown = files.find((file) => file.path === chosen) ?? null;
+  const shown = files.find((file) => file.path === chosen) ?? (files.length === 1 ? files[0] : null) ?? null;
   const added = files.reduce((sum, file) => sum + file.added, 0);
   const removed = files.reduce((sum, file) => sum + file.removed, 0);
   return (
     <div className="changes">
       <div className="changes-head">
         <p>
-          {runId === null ? plural(files.length, "file") : `${plural(files.length, "file")} in this run`}{" "}
+          {runId === null ? plural(count, "file") : `${plural(count, "file")} in this run`}{" "}
           <CountsView added={added} removed={removed} />
         </p>
         {runId !== null && (
@@ -41,25 +59,40 @@ export function ChangesTab({ rows, workspace, runId, onAll, onOpenFile }: Props)
       {files.length === 0 && <p className="soft">Nothing was changed.</p>}
       <ul className="changed-files">
         {files.length > 1 && <FileRow name="All files" chosen={shown === null} onChoose={() => setChosen(null)} />}
-        {files.map((file) => (
-          <FileRow
-            key={file.path}
-            name={shownPath(file.path, workspace)}
-            file={file}
-            chosen={shown === file || files.length === 1}
-            onChoose={() => setChosen(file.path)}
-          />
-        ))}
+        <Shortened all={files} what="files">
+          {(file) => (
+            <FileRow
+              key={file.path}
+              name={shownPath(file.path, workspace)}
+              file={file}
+              chosen={shown === file}
+              onChoose={() => setChosen(file.path)}
+            />
+          )}
+        </Shortened>
       </ul>
-      {(shown ? [shown] : files).map((file) => (
-        <FileDiffs
-          key={file.path}
-          file={file}
-          name={shownPath(file.path, workspace)}
-          limit={shown || files.length === 1 ? 400 : 60}
-          onOpenFile={onOpenFile}
-        />
-      ))}
+      {earlier.more_files > 0 && <p className="soft">{plural(earlier.more_files, "file")} changed before these.</p>}
+      {shown ? (
+        <WholeFile key={shown.path} {...props} file={shown} />
+      ) : (
+        files.slice(0, DRAWN).map((file) => (
+          <FileDiffs
+            key={file.path}
+            path={file.path}
+            name={shownPath(file.path, workspace)}
+            diffs={file.diffs}
+            most={EACH}
+            onOpenFile={onOpenFile}
+          >
+            {file.elsewhere > 0 && (
+              <button type="button" className="small-button" onClick={() => setChosen(file.path)}>
+                Earlier changes of this file
+              </button>
+            )}
+          </FileDiffs>
+        ))
+      )}
+      {!shown && files.length > DRAWN && <p className="soft">Choose a file to see what was changed in it.</p>}
     </div>
   );
 }
@@ -71,7 +104,7 @@ function FileRow({
   onChoose,
 }: {
   name: string;
-  file?: FileChanges;
+  file?: ChangedFile;
   chosen: boolean;
   onChoose: () => void;
 }) {
@@ -89,27 +122,69 @@ function FileRow({
   );
 }
 
+/** All changes of one file, also those that are not here. */
+function WholeFile({ bridge, sessionId, loaded, runId, workspace, onOpenFile, file }: Props & { file: ChangedFile }) {
+  const rest = file.elsewhere > 0 ? loaded : ALL_HERE;
+  const earlier = useEarlierDiffs(bridge, sessionId, file.path, rest, runId);
+  const diffs = useMemo(
+    () => file.diffs.reduce<readonly DiffItem[]>(joined, earlier?.diffs ?? []),
+    [earlier, file.diffs],
+  );
+  return (
+    <FileDiffs
+      path={file.path}
+      name={shownPath(file.path, workspace)}
+      diffs={diffs}
+      most={CHOSEN}
+      onOpenFile={onOpenFile}
+    >
+      {earlier === null && <p className="soft">Reading what was changed earlier…</p>}
+      {earlier !== null && earlier.more > 0 && (
+        <p className="soft">{plural(earlier.more, "earlier change")} cannot be shown: there is too much of it.</p>
+      )}
+      {earlier?.problem && (
+        <p className="bad" role="alert">
+          {earlier.problem}
+        </p>
+      )}
+    </FileDiffs>
+  );
+}
+
 function FileDiffs({
-  file,
+  path,
   name,
-  limit,
+  diffs,
+  most,
   onOpenFile,
+  children,
 }: {
-  file: FileChanges;
+  path: string;
   name: string;
-  limit: number;
+  diffs: readonly DiffItem[];
+  most: { readonly changes: number; readonly lines: number };
   onOpenFile: Props["onOpenFile"];
+  children: React.ReactNode;
 }) {
   const layout = useDiffLayout();
+  const [all, setAll] = useState(false);
+  const shown = all ? diffs : diffs.slice(-most.changes);
+  const limit = Math.max(12, Math.floor(most.lines / shown.length));
   return (
-    <section className="file-diffs" aria-label={file.path}>
+    <section className="file-diffs" aria-label={path}>
       <p className="path">
-        <button type="button" className="link-button" onClick={() => onOpenFile(file.path, null)}>
+        <button type="button" className="link-button" onClick={() => onOpenFile(path, null)}>
           {name}
         </button>
       </p>
-      {file.diffs.map((diff, at) => (
-        <DiffView key={at} item={diff} layout={layout} limit={limit} />
+      {children}
+      {shown.length < diffs.length && (
+        <button type="button" className="small-button" onClick={() => setAll(true)}>
+          Show all {diffs.length} changes
+        </button>
+      )}
+      {shown.map((diff, at) => (
+        <DiffView key={diffs.length - shown.length + at} item={diff} layout={layout} limit={limit} />
       ))}
     </section>
   );

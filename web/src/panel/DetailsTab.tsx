@@ -1,13 +1,26 @@
 import { contextUsed } from "../composer/status";
-import { figure, money } from "../conversation/words";
+import { figure, money, totalTokens } from "../conversation/words";
+import { valueOf } from "../header/arranged";
 import { CopyButton } from "../markdown";
-import type { Live, SessionItem, Setting, State } from "../protocol";
+import type { Connection, Live, SessionItem, State } from "../protocol";
 import { dateTime } from "../ui/words";
+
+/** By a word: why is told above the conversation. */
+const CONNECTIONS: Readonly<Record<Connection, string>> = {
+  connected: "connected",
+  starting: "starting",
+  none: "closed",
+  elsewhere: "open in another program",
+  disconnected: "disconnected",
+  error: "not started",
+};
 
 /** The session, its agent, and what was used so far. */
 export function DetailsTab({ session, live, state }: { session: SessionItem; live: Live; state: State }) {
   const { usage } = state;
   const used = contextUsed(usage);
+  // Zero in all means that nothing is known of the parts either.
+  const tokens = (count: number | null) => (totalTokens(usage) === null ? null : tokenWords(count));
   const abilities = Object.entries(live.abilities)
     .filter(([, can]) => can === true)
     .map(([name]) => name.replaceAll("_", " "));
@@ -18,8 +31,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         <Fact name="Agent">{session.agent}</Fact>
         <Fact name="Workspace">{session.cwd}</Fact>
         <Fact name="Connection">
-          {live.connection}
-          {live.connection !== "connected" && live.reason && `: ${live.reason}`}
+          {CONNECTIONS[live.connection]}
         </Fact>
         <Fact name="Began">{dateTime(session.created)}</Fact>
         <Fact name="Runs">{session.runs}</Fact>
@@ -37,7 +49,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
           <dl>
             {state.settings.map((setting) => (
               <Fact key={setting.id} name={setting.name}>
-                {chosenName(setting)}
+                {valueOf(setting)}
               </Fact>
             ))}
           </dl>
@@ -76,12 +88,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
   );
 }
 
-function chosenName({ choices, current }: Setting): string {
-  if (typeof current === "boolean") return current ? "on" : "off";
-  return choices.find((choice) => choice.value === current)?.name ?? current ?? "not set";
-}
-
-function tokens(count: number | null): string | null {
+function tokenWords(count: number | null): string | null {
   return count === null ? null : `${figure(count)} ${count === 1 ? "token" : "tokens"}`;
 }
 

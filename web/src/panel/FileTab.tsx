@@ -40,7 +40,7 @@ export function FileTab({
   return (
     <div className="file">
       <p className="path file-head">
-        <span>
+        <span title={file.path}>
           {shownPath(file.path, workspace)}
           {file.line !== null && `:${file.line}`}
         </span>

@@ -4,18 +4,37 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { draw, MadeBridge, type Drawn } from "../dev/draw";
 import { LIVE, Made, SESSION, STATE } from "../dev/made";
 import { SidePanel } from "./SidePanel";
+import { ALL_HERE, useEarlier, type Loaded } from "./useEarlier";
 import { usePanel } from "./usePanel";
 
 let drawn: Drawn;
 beforeEach(() => localStorage.clear());
 afterEach(() => drawn.end());
 
-function Beside({ made, bridge = new MadeBridge() }: { made: Made; bridge?: MadeBridge }) {
+function Beside({
+  made,
+  bridge = new MadeBridge(),
+  loaded = ALL_HERE,
+}: {
+  made: Made;
+  bridge?: MadeBridge;
+  loaded?: Loaded;
+}) {
   const panel = usePanel(SESSION.id);
+  const earlier = useEarlier(bridge, SESSION.id, loaded);
   return (
     <>
       <button onClick={() => panel.openFile("src/a.py", 2)}>open</button>
-      <SidePanel bridge={bridge} session={SESSION} rows={made.rows} live={LIVE} state={STATE} panel={panel} />
+      <SidePanel
+        bridge={bridge}
+        session={SESSION}
+        rows={made.rows}
+        live={LIVE}
+        state={STATE}
+        panel={panel}
+        loaded={loaded}
+        earlier={earlier}
+      />
     </>
   );
 }
@@ -74,4 +93,25 @@ test("figures that were not reported are said to be so", async () => {
   drawn = await draw(<Beside made={changed()} />);
   await drawn.press("Details");
   expect(drawn.place.textContent).toContain("Costnot reported");
+});
+
+test("it tells of the whole session, and reads what is not here when it is chosen", async () => {
+  const file = { path: "src/old.py", added: 7, removed: 2, created: false, changes: 1 };
+  const bridge = new MadeBridge({
+    "session.contents": { files: [file], more_files: 0, terminals: [], more_terminals: 0 },
+    "session.diffs": { diffs: [{ type: "diff", path: "src/old.py", old_text: "p\n", new_text: "q\n" }], more: 0 },
+  });
+  drawn = await draw(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
+  expect(drawn.place.textContent).toContain("3 files");
+  expect(bridge.asked.at(-1)?.fields).toEqual({ session_id: "s1", before: 100, run_id: null });
+  await drawn.press("src/old.py+7−2");
+  expect(bridge.asked.at(-1)?.fields).toEqual({ session_id: "s1", path: "src/old.py", before: 100, run_id: null });
+  expect(drawn.place.querySelector(".diff")?.getAttribute("aria-label")).toBe("Changes of src/old.py");
+});
+
+test("where the rest of the session cannot be read it says so", async () => {
+  const bridge = new MadeBridge({ "session.contents": new Error("The journal is away.") });
+  drawn = await draw(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
+  expect(drawn.place.textContent).toContain("The journal is away.");
+  expect(drawn.place.textContent).toContain("2 files");
 });

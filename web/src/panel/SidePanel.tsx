@@ -4,13 +4,17 @@ import type { Bridge } from "../conversation/bridge";
 import { OpenFileContext } from "../markdown";
 import type { Live, Rows, SessionItem, State } from "../protocol";
 import { IconButton } from "../ui/Button";
+import { Icon } from "../ui/Icon";
+import { Link } from "../ui/Link";
+import { titleOf } from "../ui/words";
 import { ChangesTab } from "./ChangesTab";
-import { isOpen, shownTab, tabsOf } from "./contents";
+import { isOpen, shownTab, tabsOf, terminalsOf } from "./contents";
 import { DetailsTab } from "./DetailsTab";
 import { FileTab } from "./FileTab";
 import { PlanView } from "./PlanView";
 import { Resizer, useWidth } from "./Resizer";
 import { TerminalsTab } from "./TerminalsTab";
+import { ALL_HERE, NOTHING_EARLIER, type Earlier, type Loaded } from "./useEarlier";
 import type { Panel, Tab } from "./usePanel";
 import "../conversation/shared.css";
 import "./panel.css";
@@ -22,11 +26,14 @@ export interface SidePanelProps {
   live: Live;
   state: State;
   panel: Panel;
+  /** Which rows are here, and what the others have in them. */
+  loaded?: Loaded;
+  earlier?: Earlier;
   /** On a phone it is a view of its own: always there, as wide as the screen, and nothing to close. */
   whole?: boolean;
 }
 
-const NAMES: Readonly<Record<Tab, string>> = {
+export const TAB_NAMES: Readonly<Record<Tab, string>> = {
   changes: "Changes",
   plan: "Plan",
   terminals: "Terminals",
@@ -36,11 +43,11 @@ const NAMES: Readonly<Record<Tab, string>> = {
 
 /** Beside the conversation: what it changed, plans and runs. Not there when there is nothing to show. */
 export function SidePanel(props: SidePanelProps) {
-  const { rows, panel, whole = false } = props;
+  const { rows, panel, earlier = NOTHING_EARLIER, whole = false } = props;
   const id = useId();
   const width = useWidth();
-  if (!whole && !isOpen(rows, panel)) return null;
-  const tabs = tabsOf(rows, panel);
+  if (!whole && !isOpen(rows, panel, earlier)) return null;
+  const tabs = tabsOf(rows, panel, earlier);
   const tab = shownTab(tabs, panel.tab);
   const keys = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -56,7 +63,7 @@ export function SidePanel(props: SidePanelProps) {
       aria-label="Beside the conversation"
       style={whole ? undefined : { width: width.now }}
     >
-      <h2 className="unseen">Beside the conversation</h2>
+      {whole ? <Above session={props.session} tab={tab} /> : <h2 className="unseen">Beside the conversation</h2>}
       {!whole && <Resizer width={width} />}
       <div className="panel-head">
         <div role="tablist" aria-label="What is shown" className="panel-tabs" onKeyDown={keys}>
@@ -71,13 +78,18 @@ export function SidePanel(props: SidePanelProps) {
               tabIndex={one === tab ? 0 : -1}
               onClick={() => panel.choose(one)}
             >
-              {NAMES[one]}
+              {TAB_NAMES[one]}
             </button>
           ))}
         </div>
         {!whole && <IconButton icon="close" label="Close the panel" onClick={() => panel.setOpen(false)} />}
       </div>
       <div role="tabpanel" id={`${id}-shown`} aria-labelledby={`${id}-${tab}`} className="panel-shown" tabIndex={0}>
+        {earlier.problem && (
+          <p className="bad" role="alert">
+            What came before the part that is loaded is not told here: {earlier.problem}
+          </p>
+        )}
         <OpenFileContext value={panel.openFile}>
           <Shown {...props} tab={tab} />
         </OpenFileContext>
@@ -86,12 +98,36 @@ export function SidePanel(props: SidePanelProps) {
   );
 }
 
-function Shown({ tab, bridge, session, rows, live, state, panel }: SidePanelProps & { tab: Tab }) {
+/** On a phone: what this is, of which session, and the way back to it. */
+function Above({ session, tab }: { session: SessionItem; tab: Tab }) {
+  return (
+    <header className="panel-above">
+      <Link
+        to={{ view: "session", id: session.id }}
+        className="button quiet icon-only"
+        aria-label="Back to the conversation"
+      >
+        <Icon name="back" />
+      </Link>
+      <div>
+        <h1>{TAB_NAMES[tab]}</h1>
+        <p>{titleOf(session)}</p>
+      </div>
+    </header>
+  );
+}
+
+function Shown(props: SidePanelProps & { tab: Tab }) {
+  const { tab, bridge, session, rows, live, state, panel, loaded = ALL_HERE, earlier = NOTHING_EARLIER } = props;
   switch (tab) {
     case "changes":
       return (
         <ChangesTab
+          bridge={bridge}
+          sessionId={session.id}
           rows={rows}
+          loaded={loaded}
+          earlier={earlier}
           workspace={session.cwd}
           runId={panel.runId}
           onAll={() => panel.showChanges(null)}
@@ -101,7 +137,15 @@ function Shown({ tab, bridge, session, rows, live, state, panel }: SidePanelProp
     case "plan":
       return rows.plans.map((plan) => <PlanView key={plan.id} plan={plan} />);
     case "terminals":
-      return <TerminalsTab bridge={bridge} sessionId={session.id} terminals={rows.terminals} />;
+      return (
+        <TerminalsTab
+          bridge={bridge}
+          sessionId={session.id}
+          terminals={terminalsOf(rows, earlier)}
+          here={rows.terminals}
+          more={earlier.more_terminals}
+        />
+      );
     case "file":
       return (
         panel.file && (

@@ -5,52 +5,75 @@ import { duration } from "../conversation/words";
 import { decisionWords } from "../permission";
 import type { Terminal } from "../protocol";
 import { commandLine, TerminalView } from "../terminal";
+import { plural } from "../ui/words";
+import { Shortened } from "./Shortened";
+import { useWithOutput } from "./useEarlier";
 
 /** Commands that were run through us, the newest first, and what the chosen one wrote. */
 export function TerminalsTab({
   bridge,
   sessionId,
   terminals,
+  here,
+  more,
 }: {
   bridge: Bridge;
   sessionId: string;
   terminals: readonly Terminal[];
+  /** Those whose output is here. */
+  here: readonly Terminal[];
+  /** How many came before all of these. */
+  more: number;
 }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const shown = terminals.find((terminal) => terminal.id === chosen) ?? terminals.at(-1);
   return (
     <div className="terminals">
       <ul className="changed-files">
-        {terminals.toReversed().map((terminal) => (
-          <li key={terminal.id}>
-            <button
-              type="button"
-              className="changed-file"
-              aria-pressed={terminal === shown}
-              onClick={() => setChosen(terminal.id)}
-            >
-              <span className="terminal-command">{commandLine(terminal)}</span>
-              <span className={terminal.exit_code ? "bad" : "soft"}>{stateWords(terminal)}</span>
-            </button>
-          </li>
-        ))}
+        <Shortened all={terminals.toReversed()} what="commands">
+          {(terminal) => (
+            <li key={terminal.id}>
+              <button
+                type="button"
+                className="changed-file"
+                aria-pressed={terminal === shown}
+                onClick={() => setChosen(terminal.id)}
+              >
+                <span className="terminal-command">{commandLine(terminal)}</span>
+                <span className={terminal.exit_code ? "bad" : "soft"}>{stateWords(terminal)}</span>
+              </button>
+            </li>
+          )}
+        </Shortened>
       </ul>
+      {more > 0 && <p className="soft">{plural(more, "command")} before these.</p>}
       {shown && (
-        <section className="file-diffs" aria-label={commandLine(shown)}>
-          <p className="path">{commandLine(shown)}</p>
-          <p className="soft">
-            {[shown.cwd && `in ${shown.cwd}`, decisionWords(shown.decided)].filter(Boolean).join(" · ")}
-          </p>
-          <TerminalView
-            key={shown.id}
-            bridge={bridge}
-            sessionId={sessionId}
-            terminalId={shown.terminal_id}
-            terminal={shown}
-          />
-        </section>
+        <Chosen key={shown.id} bridge={bridge} sessionId={sessionId} terminal={shown} here={here.includes(shown)} />
       )}
     </div>
+  );
+}
+
+function Chosen({
+  bridge,
+  sessionId,
+  terminal,
+  here,
+}: {
+  bridge: Bridge;
+  sessionId: string;
+  terminal: Terminal;
+  here: boolean;
+}) {
+  const shown = useWithOutput(bridge, sessionId, terminal, here);
+  return (
+    <section className="file-diffs" aria-label={commandLine(shown)}>
+      <p className="path">{commandLine(shown)}</p>
+      <p className="soft">
+        {[shown.cwd && `in ${shown.cwd}`, decisionWords(shown.decided)].filter(Boolean).join(" · ")}
+      </p>
+      <TerminalView bridge={bridge} sessionId={sessionId} terminalId={shown.terminal_id} terminal={shown} />
+    </section>
   );
 }
 

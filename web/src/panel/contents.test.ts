@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 
 import { Made } from "../dev/made";
-import { isOpen, shownTab, tabsOf } from "./contents";
+import { filesOf, isOpen, shownTab, tabsOf, terminalsOf } from "./contents";
+import { NOTHING_EARLIER } from "./useEarlier";
 
 const PANEL = { file: null, tab: null, open: null };
 
@@ -32,4 +33,29 @@ test("the panel is not there for details alone, unless someone opened it", () =>
 test("a tab that has nothing in it any more gives way to the first that has", () => {
   expect(shownTab(["terminals", "details"], "plan")).toBe("terminals");
   expect(shownTab(["terminals", "details"], "details")).toBe("details");
+});
+
+test("what is in rows that are not here is told with what is in those that are", () => {
+  const made = new Made();
+  made.call("edit", "x", { content: [{ type: "diff", path: "a", old_text: "1\n", new_text: "2\n" }] });
+  const gone = { ...made.terminal("make"), output: null };
+  const here = made.terminal("ls");
+  const rows = { ...made.rows, terminals: [here] };
+  const file = { added: 3, removed: 0, created: true, changes: 2 };
+  const earlier = {
+    ...NOTHING_EARLIER,
+    files: [
+      { ...file, path: "b" },
+      { ...file, path: "a" },
+    ],
+    terminals: [gone, here],
+  };
+  expect(filesOf(rows, earlier, null)).toMatchObject([
+    { path: "a", added: 4, removed: 1, created: true, elsewhere: 2, diffs: [{ new_text: "2\n" }] },
+    { path: "b", added: 3, removed: 0, created: true, elsewhere: 2, diffs: [] },
+  ]);
+  expect(terminalsOf(rows, earlier).map(({ id }) => id)).toEqual([gone.id, here.id]);
+  const nothing = new Made().rows;
+  expect(tabsOf(nothing, PANEL, earlier)).toEqual(["changes", "terminals", "details"]);
+  expect(isOpen(nothing, PANEL, earlier)).toBe(true);
 });

@@ -1,34 +1,72 @@
-// Which tabs have something in them, and which one is shown. Pure.
+// What the panel has in it: of the rows that are here, and of those that are not. Pure.
 
-import { approvedOf } from "../diff/changes";
-import type { Rows } from "../protocol";
+import { approvedOf, changesOf, type FileChanges } from "../diff/changes";
+import type { Rows, Terminal } from "../protocol";
+import { NOTHING_EARLIER, type Earlier } from "./useEarlier";
 import type { Panel, Tab } from "./usePanel";
 
 type Told = Pick<Panel, "file" | "tab" | "open">;
 
 /** Details are there of every session: they alone are no reason to open the panel. */
-export function tabsOf(rows: Rows, panel: Pick<Panel, "file">): readonly Tab[] {
+export function tabsOf(rows: Rows, panel: Pick<Panel, "file">, earlier: Earlier = NOTHING_EARLIER): readonly Tab[] {
   const tabs: Tab[] = [];
-  const changed = rows.tool_calls.some(
-    (call) => call.status === "completed" && call.content.some((item) => item.type === "diff"),
-  );
-  if (
-    changed ||
-    approvedOf(rows).length > 0 ||
-    rows.file_calls.some((call) => call.diff !== null && call.operation === "write" && call.status === "done")
-  )
-    tabs.push("changes");
+  if (hasChanges(rows) || earlier.files.length > 0) tabs.push("changes");
   if (rows.plans.some((plan) => plan.entries.length > 0 || plan.markdown !== null)) tabs.push("plan");
-  if (rows.terminals.length > 0) tabs.push("terminals");
+  if (rows.terminals.length > 0 || earlier.terminals.length > 0) tabs.push("terminals");
   if (panel.file) tabs.push("file");
   tabs.push("details");
   return tabs;
 }
 
-export function isOpen(rows: Rows, panel: Told): boolean {
-  return panel.open ?? tabsOf(rows, panel).length > 1;
+function hasChanges(rows: Rows): boolean {
+  return (
+    rows.tool_calls.some(
+      (call) => call.status === "completed" && call.content.some((item) => item.type === "diff"),
+    ) ||
+    approvedOf(rows).length > 0 ||
+    rows.file_calls.some((call) => call.diff !== null && call.operation === "write" && call.status === "done")
+  );
+}
+
+export function isOpen(rows: Rows, panel: Told, earlier: Earlier = NOTHING_EARLIER): boolean {
+  return panel.open ?? tabsOf(rows, panel, earlier).length > 1;
 }
 
 export function shownTab(tabs: readonly Tab[], chosen: Tab | null): Tab {
   return tabs.find((tab) => tab === chosen) ?? tabs[0] ?? "details";
+}
+
+/** A file that was changed. `diffs` are those that are here; `elsewhere` is how many are not. */
+export interface ChangedFile extends FileChanges {
+  readonly elsewhere: number;
+}
+
+/** The one that was changed last comes first. */
+export function filesOf(
+  rows: Pick<Rows, "tool_calls" | "file_calls" | "permissions">,
+  earlier: Earlier,
+  runId: string | null,
+): readonly ChangedFile[] {
+  const before = new Map(earlier.files.map((file) => [file.path, file]));
+  const here = changesOf(rows, runId ?? undefined).map((file): ChangedFile => {
+    const more = before.get(file.path);
+    before.delete(file.path);
+    return {
+      ...file,
+      added: file.added + (more?.added ?? 0),
+      removed: file.removed + (more?.removed ?? 0),
+      created: more?.created ?? file.created,
+      elsewhere: more?.changes ?? 0,
+    };
+  });
+  const others = [...before.values()].map(
+    ({ changes, ...file }): ChangedFile => ({ ...file, diffs: [], elsewhere: changes }),
+  );
+  return [...here, ...others];
+}
+
+/** All commands in their order. Those that are not here are told without output. */
+export function terminalsOf(rows: Rows, earlier: Earlier): readonly Terminal[] {
+  const here = new Set(rows.terminals.map((terminal) => terminal.id));
+  return [...earlier.terminals.filter((terminal) => !here.has(terminal.id)), ...rows.terminals];
 }

@@ -1,4 +1,5 @@
-export { isOpen as isPanelOpen } from "./contents";
+export { isOpen as isPanelOpen, tabsOf } from "./contents";
 export { PlanStrip } from "./PlanStrip";
-export { SidePanel } from "./SidePanel";
-export { usePanel } from "./usePanel";
+export { SidePanel, TAB_NAMES } from "./SidePanel";
+export { usePanel, type Tab } from "./usePanel";
+export { useEarlier } from "./useEarlier";

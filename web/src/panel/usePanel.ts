@@ -49,7 +49,7 @@ export function usePanel(sessionId: string): Panel {
       ...shown,
       openFile: (path, line) => change({ file: { path, line }, tab: "file", open: true }),
       showChanges: (runId) => change({ runId, tab: "changes", open: true }),
-      choose: (tab) => change({ tab }),
+      choose: (tab) => change({ tab, open: true }),
       setOpen: (open) => change({ open }),
     }),
     [shown, change],

@@ -3,8 +3,9 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { draw, MadeBridge, type Drawn } from "../dev/draw";
 import { Made } from "../dev/made";
-import type { Permission } from "../protocol";
+import type { Permission, Scope } from "../protocol";
 import { PermissionCard } from "./PermissionCard";
+import { ScopeContext } from "./scope";
 
 let drawn: Drawn;
 let now = 0;
@@ -23,10 +24,20 @@ async function card(
     "permission.answer": { accepted: true },
     "policy.preview": { rules: ["allow execute rm *"], problem: "" },
   }),
+  scope: Scope = "admin",
 ) {
   const permission = new Made().permission("Run rm", { raw_input: { command: "rm -rf build" }, ...given });
   drawn = await draw(
-    <PermissionCard bridge={bridge} sessionId="s1" workspace="/w" permission={permission} keys onOpenFile={() => {}} />,
+    <ScopeContext value={scope}>
+      <PermissionCard
+        bridge={bridge}
+        sessionId="s1"
+        workspace="/w"
+        permission={permission}
+        keys
+        onOpenFile={() => {}}
+      />
+    </ScopeContext>,
   );
   return bridge;
 }
@@ -87,15 +98,30 @@ test("always shows the rule before it is saved", async () => {
 
 test("where no rule can be made, why is said and nothing can be saved", async () => {
   await card({}, new MadeBridge({ "policy.preview": { rules: [], problem: "This is too wide for a rule." } }));
-  await drawn.press("4 Always here…");
+  await drawn.press("4 Always in this workspace…");
   expect(drawn.place.textContent).toContain("This is too wide for a rule.");
   expect((drawn.find("Save the rule and allow") as HTMLButtonElement).disabled).toBe(true);
 });
 
 test("what we ourselves ask about lasts only by a rule that was shown", async () => {
   await card({ origin: "files" });
-  const buttons = [...drawn.place.querySelectorAll(".choices button")].map((button) => button.textContent?.trim());
-  expect(buttons).toEqual(["1 Allow once", "2 Reject", "3 Always here…"]);
+  const buttons = [...drawn.place.querySelectorAll(".choices button, .own-choice button")].map((button) =>
+    button.textContent?.trim(),
+  );
+  expect(buttons).toEqual(["1 Allow once", "2 Reject", "3 Always in this workspace…"]);
+});
+
+test("who may make no rules is offered none, and who may only look is told so", async () => {
+  await card({}, new MadeBridge({}), "prompt");
+  expect(drawn.place.textContent).toContain("Allow once");
+  expect(drawn.place.textContent).not.toContain("Always in this workspace");
+  await drawn.end();
+  const bridge = await card({}, new MadeBridge({ "permission.answer": { accepted: true } }), "view");
+  expect(drawn.place.querySelectorAll(".choices button, .own-choice button").length).toBe(0);
+  expect(drawn.place.textContent).toContain("may only look");
+  now = 5000;
+  await drawn.key(document.body, "1");
+  expect(answers(bridge)).toEqual([]);
 });
 
 test("what was left out of a long request can be asked for before it is answered", async () => {

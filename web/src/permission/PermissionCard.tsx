@@ -7,6 +7,7 @@ import type { Option, Permission, Preview } from "../protocol";
 import { permissionWords } from "./decided";
 import { useNumberKeys } from "./keys";
 import { RequestView } from "./RequestView";
+import { useMay } from "./scope";
 import { visible } from "./visible";
 import "./permission.css";
 
@@ -29,8 +30,9 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
   const [whole, setWhole] = useState<Permission | null>(null);
   const [sent, setSent] = useState(false);
   const [problem, setProblem] = useState("");
+  const may = useMay();
   const pending = permission.outcome === "pending";
-  // Of our own options those that last are left out: "Always here" does the same, and shows the rule first.
+  // Of our own options those that last are left out: ours for the workspace does the same, and shows the rule first.
   const own = permission.origin !== "agent";
   const options = permission.options.filter((option) => !own || option.kind.endsWith("_once"));
   const answer = async (how: Answering) => {
@@ -48,20 +50,23 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
       setSent(false);
     }
   };
-  useNumberKeys(keys && pending && !sent, options.length + 1, (number) => {
+  useNumberKeys(keys && pending && !sent && may.answer, options.length + (may.rule ? 1 : 0), (number) => {
     const option = options[number - 1];
     if (option) void answer({ option_id: option.option_id });
     else setAlways(true);
   });
   return (
     <section className={pending ? "card waiting" : "card"} aria-labelledby={heading} data-permission={permission.id}>
-      <h2 id={heading}>{visible(shownTitle(permission.title, permission.kind, workspace)) || "The agent asks for permission"}</h2>
+      <h2 id={heading} title={visible(permission.title)}>
+        {visible(shownTitle(permission.title, permission.kind, workspace)) || "The agent asks for permission"}
+      </h2>
       <p className="soft where">in {workspace}</p>
       <RequestView asked={whole ?? permission} workspace={workspace} onOpenFile={onOpenFile} />
       {permission.cut && whole === null && (
         <ShowWhole bridge={bridge} sessionId={sessionId} row={permission} onWhole={setWhole} />
       )}
-      {pending ? (
+      {pending && !may.answer && <p className="soft">{NOT_HERE}</p>}
+      {pending && may.answer && (
         <>
           <div className="choices">
             {options.map((option, at) => (
@@ -74,15 +79,22 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
                 onChoose={() => void answer({ option_id: option.option_id })}
               />
             ))}
-            <button
-              type="button"
-              className="button"
-              aria-expanded={always}
-              disabled={sent}
-              onClick={() => setAlways(!always)}
-            >
-              {keys && <kbd>{options.length + 1}</kbd>} Always here…
-            </button>
+          </div>
+          {/* Apart from what the agent offers: this one is ours, and the agent never hears of it. */}
+          <div className="own-choice">
+            {may.rule && (
+              <button
+                type="button"
+                className="button quiet"
+                aria-expanded={always}
+                disabled={sent}
+                title="A rule of Dragoman's own, whatever the agent remembers. It is shown before it is kept."
+                onClick={() => setAlways(!always)}
+              >
+                {keys && <kbd>{options.length + 1}</kbd>} Always in this workspace…
+              </button>
+            )}
+            {keys && <span className="keys-hint">while you write: Alt and the number</span>}
           </div>
           {always && (
             <Always
@@ -94,9 +106,8 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
             />
           )}
         </>
-      ) : (
-        <p className="soft">{permissionWords(permission)}</p>
       )}
+      {!pending && <p className="soft">{permissionWords(permission)}</p>}
       {problem && (
         <p className="bad" role="alert">
           {problem}
@@ -105,6 +116,8 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
     </section>
   );
 }
+
+const NOT_HERE = "It waits for someone who may answer: this device may only look.";
 
 interface OptionProps {
   option: Option;

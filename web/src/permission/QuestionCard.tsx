@@ -6,6 +6,7 @@ import type { Question } from "../protocol";
 import { questionWords } from "./decided";
 import { FieldView } from "./FieldView";
 import { fieldsOf, fill, initialValues, type Value } from "./form";
+import { useMay } from "./scope";
 import "./permission.css";
 
 interface Props {
@@ -22,6 +23,7 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
   const [problems, setProblems] = useState<Readonly<Record<string, string>>>({});
   const [sent, setSent] = useState(false);
   const [problem, setProblem] = useState("");
+  const may = useMay();
   const pending = question.action === "pending";
 
   const answer = async (action: "accept" | "decline" | "cancel", content: Record<string, unknown> | null) => {
@@ -69,13 +71,13 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
               />
             ))}
           <div className="choices">
-            <button type="submit" className="button primary" disabled={sent}>
+            <button type="submit" className="button primary" disabled={sent || !may.answer}>
               {question.mode === "url" ? "I have done it" : "Answer"}
             </button>
-            <button type="button" className="button" disabled={sent} onClick={() => void answer("decline", null)}>
+            <button type="button" className="button" disabled={sent || !may.answer} onClick={() => void answer("decline", null)}>
               Decline
             </button>
-            <button type="button" className="button" disabled={sent} onClick={() => void answer("cancel", null)}>
+            <button type="button" className="button" disabled={sent || !may.answer} onClick={() => void answer("cancel", null)}>
               Dismiss
             </button>
           </div>

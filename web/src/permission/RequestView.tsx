@@ -37,7 +37,7 @@ export function RequestView({ asked, workspace, onOpenFile }: Props) {
       {folder !== null && folder !== workspace && <p className="soft">in {visible(folder)}</p>}
       {diffs.map((diff, at) => (
         <div key={at}>
-          <p className="path">
+          <p className="path" title={visible(diff.path)}>
             {visible(shownPath(diff.path, workspace))}{" "}
             {diff.old_text === null && <span className="soft">new file</span>}
           </p>
@@ -49,7 +49,12 @@ export function RequestView({ asked, workspace, onOpenFile }: Props) {
       ))}
       {elsewhere.map((location, at) => (
         <p key={at}>
-          <button type="button" className="link-button" onClick={() => onOpenFile(location.path, location.line)}>
+          <button
+            type="button"
+            className="link-button"
+            title={visible(location.path)}
+            onClick={() => onOpenFile(location.path, location.line)}
+          >
             {visible(shownPath(location.path, workspace))}
             {location.line !== null && `:${location.line}`}
           </button>

@@ -2,3 +2,4 @@ export { decisionWords, permissionWords } from "./decided";
 export { isTyping } from "./keys";
 export { PermissionCard } from "./PermissionCard";
 export { QuestionCard } from "./QuestionCard";
+export { ScopeContext } from "./scope";

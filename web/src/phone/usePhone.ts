@@ -1,14 +1,17 @@
 import { useSyncExternalStore } from "react";
 
-/** As in the style sheets: below this there is room for one pane. */
-const PHONE = matchMedia("(max-width: 719px)");
-
-function watch(watcher: () => void): () => void {
-  PHONE.addEventListener("change", watcher);
-  return () => PHONE.removeEventListener("change", watcher);
+/** Whether the window is as the query says, now and whenever that changes. */
+function media(query: string): () => boolean {
+  const list = matchMedia(query);
+  const watch = (watcher: () => void) => {
+    list.addEventListener("change", watcher);
+    return () => list.removeEventListener("change", watcher);
+  };
+  return () => useSyncExternalStore(watch, () => list.matches);
 }
 
-/** Whether there is room for one pane only. */
-export function usePhone(): boolean {
-  return useSyncExternalStore(watch, () => PHONE.matches);
-}
+/** As in the style sheets: there is room for one pane only. */
+export const usePhone = media("(max-width: 719px)");
+
+/** There is no room for much beside a title. */
+export const useTight = media("(max-width: 1099px)");

@@ -1,11 +1,11 @@
 import type { Action } from "../conversation";
 import type { Live, Problem, SessionItem } from "../protocol";
-import type { Doable, SessionActions } from "../header/useSessionActions";
+import type { SessionActions } from "../header/useSessionActions";
 import { useAttempt } from "../notice/notices";
 import { useAsk } from "../store/client";
 import { Button } from "../ui/Button";
 import { CopyLine } from "../ui/CopyLine";
-import { told } from "./told";
+import { told, type Help } from "./told";
 
 interface Props {
   session: SessionItem;
@@ -15,36 +15,40 @@ interface Props {
   onHelp: (action: Action) => void;
 }
 
-const LABELS: Partial<Record<Doable, string>> = {
+const LABELS: Readonly<Record<Help, string>> = {
   continue: "Continue",
   restart: "Restart",
   reload: "Restart and reload",
+  login: "Log in",
+  settings: "The agent's settings",
 };
 
 /** Between the header and the conversation: that the agent is gone, why, and what helps. */
 export function SessionNotice({ session, live, actions, editable, onHelp }: Props) {
   const notice = told(live);
+  const bad = notice?.tone === "bad";
+  const offered = (notice?.helps ?? []).filter(
+    (help) => help === "login" || help === "settings" || actions.items.some((item) => item.id === help),
+  );
+  const act = (help: Help) => {
+    if (help === "login" || help === "settings") onHelp(help);
+    else actions.run(help);
+  };
   return (
     <>
       {notice !== null && (
-        <div className={`session-notice ${notice.tone}`} role={notice.tone === "bad" ? "alert" : "status"}>
+        <div className={`session-notice ${notice.tone}`} role={bad ? "alert" : "status"}>
           <div>
             <p>{notice.text}</p>
             {live.problem !== null && <Guidance problem={live.problem} />}
           </div>
           {editable && (
             <div className="buttons">
-              {notice.actions
-                .filter((name) => actions.items.some((item) => item.id === name))
-                .map((name) => (
-                  <Button key={name} onClick={() => actions.run(name)}>
-                    {LABELS[name]}
-                  </Button>
-                ))}
-              {live.problem?.actions.includes("login") && <Button onClick={() => onHelp("login")}>Log in</Button>}
-              {live.problem?.actions.includes("settings") && (
-                <Button onClick={() => onHelp("settings")}>Settings</Button>
-              )}
+              {offered.map((help, at) => (
+                <Button key={help} look={bad && at === 0 ? "primary" : "plain"} onClick={() => act(help)}>
+                  {LABELS[help]}
+                </Button>
+              ))}
             </div>
           )}
         </div>
@@ -59,8 +63,14 @@ export function SessionNotice({ session, live, actions, editable, onHelp }: Prop
 function Guidance({ problem }: { problem: Problem }) {
   return (
     <>
-      {problem.guidance !== "" && <p className="hint">{problem.guidance}</p>}
-      {problem.install !== null && <CopyLine text={problem.install} />}
+      {problem.install !== null ? (
+        <>
+          <p className="hint">Install it:</p>
+          <CopyLine text={problem.install} />
+        </>
+      ) : (
+        problem.guidance !== "" && <p className="hint">{problem.guidance}</p>
+      )}
       {problem.stderr !== "" && (
         <details>
           <summary>What the agent wrote to its log</summary>

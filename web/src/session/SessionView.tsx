@@ -6,16 +6,21 @@ import type { Action } from "../conversation";
 import { useSame } from "../conversation/useSame";
 import { Header } from "../header/Header";
 import { useSessionActions } from "../header/useSessionActions";
+import { useSettings } from "../header/useSettings";
 import { LoginDialog } from "../login/LoginDialog";
 import { useAttempt } from "../notice/notices";
-import { PlanStrip, SidePanel, isPanelOpen, usePanel } from "../panel";
-import { usePhone } from "../phone/usePhone";
+import { useOffer } from "../palette/offered";
+import { PlanStrip, SidePanel, isPanelOpen, tabsOf, useEarlier, usePanel, type Tab } from "../panel";
+import { usePhone, useTight } from "../phone/usePhone";
 import { navigate } from "../route";
 import { useAsk, useClient, useHello, useKnown } from "../store/client";
 import type { Conversation as Known } from "../store/conversation";
 import { Link } from "../ui/Link";
 import { SessionNotice } from "./SessionNotice";
+import { commandsOf } from "./commands";
 import "./session.css";
+
+const ROOM = 3; // settings that fit beside each other
 
 interface Place {
   anchor: string | undefined;
@@ -45,14 +50,16 @@ export function SessionView({ id, ...place }: Place & { id: string }) {
 }
 
 function Shown({ known, anchor, beside }: Place & { known: Known }) {
-  const { socket } = useClient();
+  const { socket, store } = useClient();
   const editable = useHello()?.scope !== "view";
   const phone = usePhone();
+  const tight = useTight();
   const { session, live, state, rows } = known;
   const panel = usePanel(session.id);
   const actions = useSessionActions(session, live);
   const loadOlder = useOlder(known);
-  const open = isPanelOpen(rows, panel);
+  const earlier = useEarlier(socket, session.id, known);
+  const open = isPanelOpen(rows, panel, earlier);
   const [loggingIn, setLoggingIn] = useState(false);
   const help = useSame((action: Action) => {
     if (action === "restart") actions.run("restart");
@@ -61,24 +68,46 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
     else navigate({ view: "settings", tab: "agents" });
   });
   // On a phone what was opened is in another place, so that one has to go there.
+  const goBeside = () => {
+    if (phone) navigate({ view: "session", id: session.id, beside: true });
+  };
   const openFile = useSame((path: string, line: number | null) => {
     panel.openFile(path, line);
-    if (phone) navigate({ view: "session", id: session.id, beside: true });
+    goBeside();
   });
   const showChanges = useSame((runId: string) => {
     panel.showChanges(runId);
-    if (phone) navigate({ view: "session", id: session.id, beside: true });
+    goBeside();
   });
+  const showTab = (tab: Tab) => {
+    if (tab === "changes") panel.showChanges(null);
+    else panel.choose(tab);
+    goBeside();
+  };
+  const [settings, choose] = useSettings(session.id, state.settings);
+  const changeable = editable && live.connection === "connected";
+  useOffer(
+    commandsOf({
+      actions: editable ? actions.items : [],
+      settings: changeable ? settings : [],
+      onChoose: choose,
+      tabs: tabsOf(rows, panel, earlier),
+      onTab: showTab,
+    }),
+  );
   return (
     <div className="session">
       <div className="session-talk" hidden={phone && beside}>
         <Header
           session={session}
           live={live}
-          state={state}
+          settings={settings}
+          changeable={changeable}
+          onChoose={choose}
           actions={actions}
           editable={editable}
-          narrow={phone || open}
+          narrow={tight || open}
+          room={phone || (tight && open) ? 0 : ROOM}
           beside={phone ? null : { open, toggle: () => panel.setOpen(!open) }}
         />
         <SessionNotice session={session} live={live} actions={actions} editable={editable} onHelp={help} />
@@ -90,6 +119,7 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
           live={live}
           more={known.more}
           onHistory={loadOlder}
+          onHold={(held) => store.hold(session.id, held)}
           anchor={anchor}
           onOpenFile={openFile}
           onShowChanges={showChanges}
@@ -109,6 +139,8 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
           live={live}
           state={state}
           panel={panel}
+          loaded={known}
+          earlier={earlier}
           whole={phone}
         />
       )}

@@ -46,8 +46,16 @@ test("nothing is said while the agent is there and well", () => {
 
 test("an agent that is gone is said, with why, and can be restarted", () => {
   const gone = live("disconnected", { reason: "exited with 1" });
-  expect(told(gone)).toEqual({ tone: "bad", text: "exited with 1", actions: ["reload", "restart"] });
+  expect(told(gone)).toEqual({ tone: "bad", text: "exited with 1", helps: ["reload", "restart"] });
   expect(doable(gone)).toEqual(expect.arrayContaining(["restart", "reload", "continue"]));
+});
+
+test("what helps most is offered first", () => {
+  const problem = { kind: "", category: "", message: "no such program", guidance: "", stderr: "", install: null };
+  const helps = (...actions: string[]) => told(live("error", { problem: { ...problem, actions } }))?.helps;
+  expect(helps("install", "settings", "restart")).toEqual(["settings", "reload", "restart"]);
+  expect(helps("login", "restart")).toEqual(["login", "reload", "restart"]);
+  expect(helps("restart", "settings")).toEqual(["reload", "restart", "settings"]);
 });
 
 test("what the agent cannot do is not offered", () => {
@@ -57,5 +65,5 @@ test("what the agent cannot do is not offered", () => {
 });
 
 test("a session that another program has open is only to be looked at", () => {
-  expect(doable(live("elsewhere"))).toEqual(["export", "jsonl", "frames"]);
+  expect(doable(live("elsewhere"))).toEqual(["rename", "link", "export", "jsonl", "frames"]);
 });

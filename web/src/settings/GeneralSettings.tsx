@@ -1,6 +1,8 @@
 import type { SettingItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
 import { useAsk } from "../store/client";
+import { THEMES, THEME_NAMES, chooseTheme, useTheme } from "../theme";
+import type { Theme } from "../theme";
 import { Button } from "../ui/Button";
 import { Field, SelectField } from "../ui/Field";
 import { Pending } from "./Pending";
@@ -9,6 +11,34 @@ import { useLoaded } from "./useLoaded";
 type Value = SettingItem["value"];
 
 export function GeneralSettings() {
+  return (
+    <section aria-label="General">
+      <ThemeField />
+      <ServerSettings />
+    </section>
+  );
+}
+
+function ThemeField() {
+  return (
+    <div className="settings-item">
+      <SelectField
+        label="Theme"
+        hint="On this device alone."
+        value={useTheme()}
+        onChange={(event) => chooseTheme(event.target.value as Theme)}
+      >
+        {THEMES.map((theme) => (
+          <option key={theme} value={theme}>
+            {THEME_NAMES[theme]}
+          </option>
+        ))}
+      </SelectField>
+    </div>
+  );
+}
+
+function ServerSettings() {
   const ask = useAsk();
   const attempt = useAttempt();
   const [loaded, put] = useLoaded(() => ask("settings.get", {}));
@@ -19,10 +49,7 @@ export function GeneralSettings() {
     if (answer !== null) put(answer);
   };
   return (
-    <section aria-label="General">
-      <p className="hint">
-        Dragoman {version}, with its files in <code>{home}</code>
-      </p>
+    <>
       <ul className="settings-list">
         {settings.map((setting) => (
           <li key={setting.name} className="settings-item">
@@ -31,7 +58,7 @@ export function GeneralSettings() {
               <Button
                 look="quiet"
                 onClick={() => void set(setting.name, null)}
-                aria-label={`Default: put ${setting.name} back to it`}
+                aria-label={`Default: put ${nameOf(setting)} back to it`}
               >
                 Default
               </Button>
@@ -39,8 +66,17 @@ export function GeneralSettings() {
           </li>
         ))}
       </ul>
-    </section>
+      <p className="hint">
+        Dragoman {version}, with its files in <code>{home}</code>
+      </p>
+    </>
   );
+}
+
+/** `start_timeout` as people write it. */
+function nameOf({ name }: SettingItem): string {
+  const words = name.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Value) => void }) {
@@ -48,7 +84,7 @@ function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Valu
   if (!setting.editable) {
     return (
       <div>
-        <h3>{setting.name}</h3>
+        <h3>{nameOf(setting)}</h3>
         <p>
           <code>{String(setting.value ?? "not set")}</code>
         </p>
@@ -61,7 +97,7 @@ function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Valu
       <label className="settings-check">
         <input type="checkbox" checked={setting.value === true} onChange={(event) => onSet(event.target.checked)} />
         <span>
-          {setting.name}
+          {nameOf(setting)}
           <small className="hint">{hint}</small>
         </span>
       </label>
@@ -70,7 +106,7 @@ function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Valu
   if (setting.choices.length > 0) {
     return (
       <SelectField
-        label={setting.name}
+        label={nameOf(setting)}
         hint={hint}
         value={String(setting.value ?? "")}
         onChange={(event) => onSet(event.target.value)}
@@ -88,7 +124,7 @@ function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Valu
   };
   return (
     <Field
-      label={setting.name}
+      label={nameOf(setting)}
       hint={hint}
       type={number ? "number" : "text"}
       step="any"

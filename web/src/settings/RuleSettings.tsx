@@ -29,7 +29,9 @@ export function RuleSettings() {
       </p>
       {notice !== null && <p className="hint">{notice}</p>}
       <h2>Remembered from your answers</h2>
-      {remembered.length === 0 && <p className="hint">None yet. “Always here” on a request makes one.</p>}
+      {remembered.length === 0 && (
+        <p className="hint">None yet. “Always in this workspace” on a request makes one.</p>
+      )}
       <ul className="settings-list">
         {remembered.map((rule) => (
           <li key={rule.id} className="settings-item">

@@ -17,11 +17,18 @@ export class Refused extends Error {
   }
 }
 
+/** The agent could not be had. Of one session, that is told above its conversation for as long as it is so. */
+export function agentFailed(problem: unknown): boolean {
+  return problem instanceof Refused && (problem.body.kind === "agent" || problem.body.kind === "timeout");
+}
+
 /** Those that only ask. The others get a `command_id`: one that is sent again after a reconnect is done once. */
 const ASKING: ReadonlySet<ControlType> = new Set<ControlType>([
   "session.list",
   "session.history",
   "session.row",
+  "session.contents",
+  "session.diffs",
   "session.export",
   "workspace.recent",
   "policy.list",

@@ -13,7 +13,8 @@ import { byReadiness } from "./agents";
 /** Where there is no session yet: three ways to have one. */
 export function FirstStart() {
   const agents = useKnown((known) => known.agents) ?? [];
-  const found = byReadiness(agents).filter((agent) => agent.state === "installed" && agent.id !== "demo");
+  const usable = byReadiness(agents).filter((agent) => agent.state !== "missing" && agent.id !== "demo");
+  const found = usable.filter((agent) => agent.state === "installed");
   return (
     <div className="start">
       <h1>Welcome to Dragoman</h1>
@@ -22,23 +23,23 @@ export function FirstStart() {
         <TryDemo />
         <section>
           <h2>Connect an agent</h2>
-          {found.length === 0 ? (
-            <>
-              <p>No coding agent was found on this machine.</p>
-              <Link className="button" to={{ view: "new" }}>
-                See which there are
-              </Link>
-            </>
-          ) : (
-            <>
-              <p>{plural(found.length, "agent was", "agents were")} found here:</p>
-              <ul className="start-found">
-                {found.map((agent) => (
-                  <FoundAgent key={agent.id} agent={agent} />
-                ))}
-              </ul>
-            </>
+          <p>
+            {found.length > 0
+              ? `${plural(found.length, "agent was", "agents were")} found here:`
+              : usable.length > 0
+                ? "None is installed on this machine, but these can be downloaded:"
+                : "No coding agent was found on this machine."}
+          </p>
+          {usable.length > 0 && (
+            <ul className="start-found">
+              {(found.length > 0 ? found : usable).map((agent) => (
+                <FoundAgent key={agent.id} agent={agent} />
+              ))}
+            </ul>
           )}
+          <Link className="button" to={{ view: "new" }}>
+            {usable.length > 0 ? "See all agents" : "See which there are"}
+          </Link>
         </section>
         <BringHistory />
       </div>

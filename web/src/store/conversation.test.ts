@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 
 import type { History, Row, Rows, SessionSnapshot, SessionUpdate, State } from "../protocol";
-import { older, snapshot, update } from "./conversation";
+import { Made } from "../dev/made";
+import { older, snapshot, trimmed, update } from "./conversation";
 import type { Conversation } from "./conversation";
 import { NO_ROWS, TABLES } from "./tables";
 import vectors from "./vectors.json";
@@ -106,6 +107,55 @@ test("more of a message leaves the other rows as they are, so that only one is d
   expect(after.rows.messages.at(-1)?.text).toBe(`${last?.text}!`);
   expect(after.rows.messages[0]).toBe(known.rows.messages[0]);
   expect(after.rows.tool_calls).toBe(known.rows.tool_calls);
+});
+
+// -- what is let go
+
+/** A session of so many runs, each with a prompt and an answer; the last one still goes on. */
+function long(runs: number): { made: Made; known: Conversation } {
+  const made = new Made();
+  for (let at = 1; at <= runs; at++) {
+    const run = made.run({ status: at === runs ? "running" : "success" });
+    made.message("user", `prompt ${at}`, { run_id: run.id });
+    made.message("assistant", `answer ${at}`, { run_id: run.id });
+  }
+  const first = (snapshots[0] as (typeof snapshots)[number]).whole;
+  return { made, known: { ...snapshot(null, first), rows: made.rows, more: false, before: 0 } };
+}
+
+test("of a long conversation the newest rows stay, and it is known where they begin", () => {
+  const { known } = long(1000);
+  const less = trimmed(known);
+  const places = less.rows.messages.map(({ place }) => place);
+  expect(less.more).toBe(true);
+  expect(Math.min(...places)).toBeGreaterThanOrEqual(less.before);
+  expect(less.rows.messages.at(-1)).toBe(known.rows.messages.at(-1));
+  expect(less.rows.messages.length + less.rows.runs.length).toBeLessThan(500);
+  expect(trimmed(less)).toBe(less);
+});
+
+test("what was let go and is loaded again makes the conversation what it was", () => {
+  const { known } = long(1000);
+  const less = trimmed(known);
+  expect(older(less, history(known.rows, less.before)).rows).toEqual(known.rows);
+});
+
+test("what waits for an answer and what goes on is never let go, and still changes", () => {
+  const { made, known } = long(1);
+  const [run] = known.rows.runs;
+  const call = made.call("execute", "make", { run_id: run?.id ?? "", status: "in_progress", ended_time: null });
+  const permission = made.permission("May I?", { run_id: run?.id ?? "", outcome: "pending" });
+  for (let at = 0; at < 1000; at++) made.message("assistant", `${at}`, { run_id: run?.id ?? "" });
+  const less = trimmed({ ...known, rows: made.rows });
+  expect(less.rows.runs.map(({ id }) => id)).toEqual([run?.id]);
+  expect(less.rows.permissions.map(({ id }) => id)).toEqual([permission.id]);
+  const row = { ...call, status: "completed" };
+  const change = { op: "put", row } as const;
+  const after = update(less, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [change] });
+  expect(after.rows.tool_calls).toEqual([row]);
+  const again = older(after, history({ ...made.rows, tool_calls: [call] }, less.before));
+  expect(again.rows.tool_calls).toEqual([row]);
+  expect(again.rows.messages).toHaveLength(1002);
 });
 
 /** What the server answers to `session.history`, in one page. */

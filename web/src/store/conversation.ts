@@ -1,8 +1,13 @@
 // One session as the page knows it, and what each message makes of it. Pure: the same messages in the same order give
 // the same state, whatever else happened in between. `tables.ts` has the rows.
 
-import type { Change, History, Live, Rows, SessionItem, SessionSnapshot, SessionUpdate, State } from "../protocol";
-import { appended, put, putOlder, removed } from "./tables";
+import type { Change, History, Live, Row, Rows, SessionItem, SessionSnapshot, SessionUpdate, State } from "../protocol";
+import { appended, countOf, has, put, putOlder, removed, since, startOf } from "./tables";
+
+/** Rows that are held of a conversation whose end is followed, whatever comes: past the first number the oldest go, down
+ * to the second. That is many screens; who goes up further has them loaded again. */
+const MOST = 800;
+const HELD = 400;
 
 export interface Conversation {
   readonly session: SessionItem;
@@ -31,11 +36,18 @@ export function older(known: Conversation, history: History): Conversation {
   return { ...known, rows: putOlder(known.rows, history.rows), more: history.more, before: history.before };
 }
 
+/** The same with the oldest rows let go, where there are too many. */
+export function trimmed(known: Conversation): Conversation {
+  if (countOf(known.rows) <= MOST) return known;
+  const before = startOf(known.rows, HELD);
+  return { ...known, rows: since(known.rows, before), more: true, before };
+}
+
 function changed(known: Conversation, change: Change): Conversation {
   switch (change.op) {
     case "put":
       // Rows that were never asked for stay where they are: one of them alone would leave a gap.
-      if (known.more && "place" in change.row && change.row.place < known.before) return known;
+      if (isOlder(known, change.row) && !has(known.rows, change.row)) return known;
       return { ...known, rows: put(known.rows, change.row) };
     case "remove":
       return { ...known, rows: removed(known.rows, change.table, change.id) };
@@ -48,4 +60,8 @@ function changed(known: Conversation, change: Change): Conversation {
     case "live":
       return { ...known, live: change.live };
   }
+}
+
+function isOlder({ more, before }: Conversation, row: Row): boolean {
+  return more && "place" in row && row.place < before;
 }

@@ -51,3 +51,22 @@ test("who comes back to a conversation goes on behind all that came, drawn or no
   store.follow("s1");
   expect(subscribed.at(-1)?.after).toBe(vectors.updates[1]?.cursor);
 });
+
+test("nothing is let go of a conversation while someone reads further up in it", () => {
+  store.follow("s1");
+  tell(snapshot);
+  draw();
+  const put = (place: number) => {
+    const row = { ...vectors.rows.messages[0], id: `m-${place}`, place };
+    tell({ type: "update", stream: "session", id: "s1", cursor: `c${place}`, changes: [{ op: "put", row }] } as StreamMessage);
+  };
+  const count = () => store.current().conversations.get("s1")?.rows.messages.length ?? 0;
+  store.hold("s1", true);
+  for (let at = 0; at < 1000; at++) put(1_000_000 + at);
+  draw();
+  expect(count()).toBeGreaterThanOrEqual(1000);
+  store.hold("s1", false);
+  put(2_000_000);
+  draw();
+  expect(count()).toBeLessThan(500);
+});

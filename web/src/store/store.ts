@@ -2,7 +2,7 @@
 
 import type { History, SessionItem, Stream } from "../protocol";
 import type { Socket, StreamMessage } from "../socket/socket";
-import { older } from "./conversation";
+import { older, trimmed } from "./conversation";
 import { listOlder } from "./list";
 import { NOTHING, reduce, withConversation } from "./reduce";
 import type { Known } from "./reduce";
@@ -19,6 +19,7 @@ export class Store {
   private gathered: StreamMessage[] = [];
   private readonly watchers = new Set<() => void>();
   private recent: readonly string[] = [];
+  private readonly held = new Set<string>();
   private journal: string | null = null;
 
   constructor(
@@ -43,6 +44,12 @@ export class Store {
     const after = this.known.conversations.get(id)?.cursor ?? null;
     return this.socket.subscribe("session", id, { after, onMessage: this.gather });
   }
+
+  /** Whether someone reads further up in a conversation: then nothing of it is let go. */
+  readonly hold = (id: string, held: boolean): void => {
+    if (held) this.held.add(id);
+    else this.held.delete(id);
+  };
 
   private followAlways(stream: Stream): void {
     this.socket.subscribe(stream, "", {
@@ -84,8 +91,16 @@ export class Store {
     if (this.gathered.length === 0) return;
     const messages = this.gathered;
     this.gathered = [];
-    this.become(messages.reduce(reduce, this.known));
+    this.become(this.trimmed(messages.reduce(reduce, this.known)));
   };
+
+  private trimmed(known: Known): Known {
+    for (const [id, conversation] of known.conversations) {
+      const less = this.held.has(id) ? conversation : trimmed(conversation);
+      if (less !== conversation) known = withConversation(known, id, less);
+    }
+    return known;
+  }
 
   private become(known: Known): void {
     this.known = this.forgetting(known);

@@ -4,6 +4,7 @@
 import type { Append, Message, Row, Rows, Table } from "../protocol";
 
 type Sorted = { readonly id: string; readonly place: number };
+type Placed = Exclude<Row, { table: "plans" }>;
 
 export const TABLES: readonly Table[] = [
   "runs",
@@ -53,6 +54,53 @@ export function appended(rows: Rows, more: Append): Rows {
   return { ...rows, messages: rows.messages.with(at, grown) };
 }
 
+export function has(rows: Rows, { table, id }: Row): boolean {
+  const known: readonly Row[] = rows[table];
+  return known.some((row) => row.id === id);
+}
+
+export function countOf(rows: Rows): number {
+  return TABLES.reduce((sum, table) => sum + rows[table].length, 0);
+}
+
+/** The place where the last so many rows begin. */
+export function startOf(rows: Rows, count: number): number {
+  const places = placed(rows).map((row) => row.place);
+  places.sort((one, other) => other - one);
+  return places[Math.min(count, places.length) - 1] ?? 0;
+}
+
+/** The rows from a place on, the run that it is in, and what is not over yet wherever it began. */
+export function since(rows: Rows, place: number): Rows {
+  const run = rows.runs.findLast((one) => one.place <= place);
+  const running = new Set(rows.runs.filter((one) => one.status === "running").map((one) => one.id));
+  const goesOn = (row: Placed): boolean => {
+    switch (row.table) {
+      case "runs":
+        return row === run || running.has(row.id);
+      case "permissions":
+        return row.outcome === "pending";
+      case "questions":
+        return row.action === "pending";
+      case "tool_calls":
+      case "terminals":
+        return row.ended_time === null && running.has(row.run_id ?? "");
+      default:
+        return false;
+    }
+  };
+  const kept: Record<string, readonly Row[]> = {};
+  for (const table of TABLES) {
+    const known: readonly Row[] = rows[table];
+    kept[table] = known.filter((row) => row.table === "plans" || row.place >= place || goesOn(row));
+  }
+  return kept as unknown as Rows;
+}
+
+function placed(rows: Rows): Placed[] {
+  return TABLES.flatMap((table): readonly Row[] => rows[table]).filter((row) => row.table !== "plans");
+}
+
 /** Older rows come before those that are known; of one that is known already, the known is the newer. */
 export function putOlder(rows: Rows, before: Rows): Rows {
   const merged: Record<string, readonly Row[]> = {};
@@ -60,9 +108,14 @@ export function putOlder(rows: Rows, before: Rows): Rows {
     const known: readonly Row[] = rows[table];
     const ids = new Set(known.map((row) => row.id));
     const older: readonly Row[] = before[table];
-    merged[table] = [...older.filter((row) => !ids.has(row.id)), ...known];
+    // One that goes on is known although it began before some of those that come now.
+    merged[table] = [...older.filter((row) => !ids.has(row.id)), ...known].sort(byPlace);
   }
   return merged as unknown as Rows;
+}
+
+function byPlace(one: Row, other: Row): number {
+  return "place" in one && "place" in other ? one.place - other.place : 0;
 }
 
 function putSorted<T extends Sorted>(known: readonly T[], row: T): readonly T[] {

@@ -185,19 +185,24 @@ async def set_mode(bridge: Bridge, said: asked.SessionSetMode, caller: Caller) -
 
 
 async def answer_permission(bridge: Bridge, said: asked.PermissionAnswer, caller: Caller) -> answers.Answered:
+    if said.always:
+        caller.require("admin", "an answer for good, which makes a rule,")
     command = commands.AnswerPermission(
         permission_id=said.permission_id,
         option_id=said.option_id,
         answer=said.answer,
         always=said.always,
         by=said.by,
+        remember=caller.scope == "admin",
     )
     outcome = await _command(bridge, said.session_id, command, said.command_id)
     return answers.Answered(accepted=outcome.accepted)
 
 
 async def answer_question(bridge: Bridge, said: asked.QuestionAnswer, caller: Caller) -> answers.Answered:
-    command = commands.AnswerQuestion(question_id=said.question_id, action=said.action, content=said.content)
+    command = commands.AnswerQuestion(
+        question_id=said.question_id, action=said.action, content=said.content, by=said.by
+    )
     outcome = await _command(bridge, said.session_id, command, said.command_id)
     return answers.Answered(accepted=outcome.accepted)
 

@@ -6,7 +6,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from dragoman.bridge import asked
-from dragoman.bridge.controls import agents, files, history, policy, sessions, settings, terminals, tokens, transcripts
+from dragoman.bridge.controls import (
+    agents,
+    contents,
+    files,
+    history,
+    policy,
+    sessions,
+    settings,
+    terminals,
+    tokens,
+    transcripts,
+)
 from dragoman.bridge.messages import Scope
 
 # A bridge, the control, and who asks; what it is answered with.
@@ -29,6 +40,8 @@ CONTROLS: Final[dict[type[asked.Control], tuple[Scope, Handler]]] = {
     asked.SessionList: ("view", sessions.list_sessions),
     asked.SessionHistory: ("view", sessions.history),
     asked.SessionRow: ("view", sessions.whole_row),
+    asked.SessionContents: ("view", contents.contents),
+    asked.SessionDiffs: ("view", contents.diffs),
     asked.QueueAdd: ("prompt", sessions.queue_add),
     asked.QueueEdit: ("prompt", sessions.queue_edit),
     asked.QueueMove: ("prompt", sessions.queue_move),

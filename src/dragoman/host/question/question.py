@@ -29,10 +29,12 @@ MODES: tuple[Mode, ...] = ("form", "url")
 
 
 class QuestionAnswer(msgspec.Struct, frozen=True):
-    """`content` is what the form was filled with; None unless it was accepted."""
+    """`content` is what the form was filled with; None unless it was accepted. `by`: who gave it, where one
+    `on_question` brings the answers of several."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Value] | None = None
+    by: Literal["person", "callback"] | None = None
 
 
 DECLINED = QuestionAnswer("decline")

@@ -157,6 +157,8 @@ async def _consult(on_question: OnQuestion, waiting: _Asked) -> None:
         # On a thread: a pattern of the agent's may take its time.
         answer = await callback.call(lambda given: answer_of(question, given), reply)
         assert isinstance(answer, QuestionAnswer)
+        if isinstance(reply, QuestionAnswer) and reply.by is not None:
+            by = reply.by
         who = "a person" if by == "person" else "on_question"
         waiting.decide(Settled(question, answer, by, f"{who} {_DONE[answer.action]} it"))
     except asyncio.CancelledError:

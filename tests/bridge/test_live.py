@@ -1,0 +1,35 @@
+"""How it stands with a session, and what would help."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bridge.talking import served
+from dragoman.bridge.live import problem_of
+from dragoman.errors import CommandNotFound, ExitedAtStart
+
+
+async def test_a_program_that_is_gone_is_told_with_the_line_that_installs_it(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    program = tmp_path / "agent"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dragoman.agents.demo\n')
+    program.chmod(0o755)
+    home.mkdir()
+    (home / "config.toml").write_text(f'[agents.mine]\ncommand = "{program}"\ninstall = "get mine"\n')
+    async with served(home) as server, server.client() as talk:
+        session_id = (await talk.done("session.open", agent="mine", cwd=str(tmp_path)))["session_id"]
+        view = await talk.follow(session_id)
+        program.unlink()
+        await talk.refused("session.restart", session_id=session_id, reload=True)
+        await talk.see(view, lambda view: view.live["problem"] is not None)
+        problem = view.live["problem"]
+        assert (problem["kind"], problem["install"]) == ("CommandNotFound", "get mine")
+        assert "install" in problem["actions"]
+
+
+def test_where_nothing_is_to_be_installed_there_is_no_line() -> None:
+    for error in (ExitedAtStart("it ended"), CommandNotFound("its interpreter is gone", guidance="Install that.")):
+        problem = problem_of(error)
+        assert problem is not None
+        assert problem.install is None

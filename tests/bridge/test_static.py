@@ -1,0 +1,51 @@
+"""The page as files, while it is built anew under a server that runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from bridge.standing import standing
+
+BROWSER = {"accept": "text/html"}
+
+
+def build(folder: Path, words: str) -> Path:
+    """As the page's own build does it: beside, then in its place. Assets are named by what is in them."""
+    beside = folder.with_name("beside")
+    (beside / "assets").mkdir(parents=True)
+    (beside / "index.html").write_text(words)
+    (beside / f"{words}.svg").write_text(words)
+    (beside / f"assets/page-{words:x>8}.js").write_text(words)
+    if folder.exists():
+        shutil.rmtree(folder)
+    return beside.rename(folder)
+
+
+async def test_a_page_that_is_built_while_the_server_runs_is_served(tmp_path: Path) -> None:
+    async with standing(tmp_path / "home", tmp_path / "page") as server, server.stranger() as stranger:
+        assert (await stranger.get("/")).status_code == 302
+        build(tmp_path / "page", "one")
+        assert (await stranger.get("/")).text == "one"
+        assert (await stranger.get("/sessions/s1", headers=BROWSER)).text == "one"
+
+
+async def test_a_page_that_is_built_anew_is_served_anew(tmp_path: Path) -> None:
+    page = build(tmp_path / "page", "one")
+    async with standing(tmp_path / "home", page) as server, server.stranger() as stranger:
+        assert (await stranger.get("/")).text == "one"
+        build(page, "two")
+        assert (await stranger.get("/")).text == "two"
+        assert (await stranger.get("/assets/page-xxxxxtwo.js")).text == "two"
+        # A browser that has the old one open asks for the rest of it.
+        assert (await stranger.get("/assets/page-xxxxxone.js")).text == "one"
+        assert (await stranger.get("/one.svg")).status_code == 404
+
+
+async def test_while_a_page_is_built_the_one_before_is_served(tmp_path: Path) -> None:
+    page = build(tmp_path / "page", "one")
+    async with standing(tmp_path / "home", page) as server, server.stranger() as stranger:
+        assert (await stranger.get("/")).text == "one"
+        shutil.rmtree(page)
+        assert (await stranger.get("/")).text == "one"
+        assert (await stranger.get("/assets/page-xxxxxone.js")).text == "one"

@@ -1,0 +1,117 @@
+"""Agents that are shared: one process for all sessions in a folder, and none left when the last of them ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from dragoman.config import make_home
+from dragoman.errors import DragomanError, SessionClosed
+from dragoman.hub import commands
+from dragoman.hub.held import Held
+from dragoman.testing.leaks import nothing_left
+from dragoman.testing.stage import LIMIT
+from hub.test_commands import NewHub, config, idle, texts, until
+
+
+@pytest.fixture(autouse=True)
+def shared(home: Path) -> None:
+    make_home(home)
+    (home / "config.toml").write_text("[agents.demo]\nshared = true\n")
+
+
+def process_of(held: Held) -> int:
+    assert held.session is not None
+    link = held.session._runtime._link
+    assert link is not None
+    pid = link.pid  # type: ignore[attr-defined]
+    assert isinstance(pid, int)
+    return pid
+
+
+async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have_another(
+    new_hub: NewHub, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        opened = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(5)))
+        apart = await hub.open("demo", config(other))
+        assert len({process_of(held) for held in opened}) == 1
+        assert process_of(apart) != process_of(opened[0])
+        for number, held in enumerate(opened):
+            await hub.command(held.id, commands.Prompt(text=f"stream {number}"))
+        for number, held in enumerate(opened):
+            await until(hub, held, idle)
+            assert await texts(hub, held.id) == [f"stream {number}"]
+
+
+async def test_one_that_is_closed_leaves_the_others_their_agent(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        one, other = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(2)))
+        await hub.drop(one.id)
+        await hub.command(other.id, commands.Prompt(text="hello"))
+        await until(hub, other, idle)
+        again = await hub.reopen(one.id)
+        assert process_of(again) == process_of(other)
+        await hub.drop(one.id)
+        await hub.drop(other.id)
+
+
+async def test_one_that_is_restarted_gets_a_process_of_its_own(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        one, other = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(2)))
+        before = process_of(other)
+        again = await hub.reopen(one.id)
+        assert process_of(again) != before
+        assert process_of(other) == before
+        assert process_of(await hub.open("demo", config(tmp_path))) == process_of(again)  # the newest is shared on
+
+
+async def test_an_agent_that_dies_is_the_end_of_all_its_sessions_and_not_of_the_next(
+    new_hub: NewHub, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        one, other = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(2)))
+        os.kill(process_of(one), signal.SIGKILL)
+        for held in (one, other):
+            await until(hub, held, lambda held: held.connection != "connected")
+        third = await hub.open("demo", config(tmp_path))
+        assert await hub.command(third.id, commands.Prompt(text="hello"))
+        await until(hub, third, idle)
+
+
+async def test_who_gives_up_opening_takes_nobody_else_with_them(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        one = asyncio.create_task(hub.open("demo", config(tmp_path), "one"))
+        other = asyncio.create_task(hub.open("demo", config(tmp_path), "other"))
+        await asyncio.sleep(0)  # both have begun
+        await hub.drop("one")
+        with pytest.raises((SessionClosed, DragomanError)):
+            await one
+        await hub.command((await other).id, commands.Prompt(text="hello"))
+        await until(hub, await other, idle)
+
+
+async def test_an_agent_that_nobody_waits_for_is_not_started(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        one = asyncio.create_task(hub.open("demo", config(tmp_path), "one"))
+        await asyncio.sleep(0)
+        await hub.drop("one")
+        with pytest.raises(DragomanError):
+            await one
+        assert not hub.held
+
+
+async def test_an_agent_is_not_ended_under_one_who_is_about_to_open_a_session(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        assert held.session is not None
+        async with hub._shared.runtime(held.session.spec, lambda: pytest.fail("there is one")) as runtime:
+            await hub.drop(held.id)
+            assert runtime.living
+        assert not runtime.living  # nobody came

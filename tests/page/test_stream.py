@@ -1,0 +1,82 @@
+"""A session that goes on and on, and the page that follows it."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from playwright.sync_api import expect
+
+from page import busy, cost
+from page.person import Person
+
+# What may be added after the warm-up, of what is held then: caches that fill, and how rows happen to fall.
+GROWTH = 1.15
+NODES = 2_000
+
+# The item in the middle of what is read.
+IN_VIEW = """() => {
+  const { x, y, width, height } = document.querySelector("[role=log]").getBoundingClientRect();
+  return document.elementFromPoint(x + width / 2, y + height / 2).closest("[data-key]").dataset.key;
+}"""
+
+# Goes up and up, until there is what is looked for.
+UP = """words => {
+  const view = document.querySelector("[role=log]");
+  view.scrollTop = 0;
+  return view.textContent.includes(words);
+}"""
+
+
+@pytest.mark.timeout(300)
+def test_an_hour_of_streaming_played_at_speed_keeps_memory_flat(person: Person) -> None:
+    held = cost.hour(person)
+    warm, later = held[2], held[3:]
+    assert max(one.heap for one in later) < GROWTH * warm.heap, held
+    assert max(one.nodes for one in held) < NODES, held
+
+
+@pytest.mark.timeout(120)
+def test_one_message_without_end_costs_its_text_and_no_more(person: Person) -> None:
+    person.start_session()
+    before = cost.heap(person)
+    # A million characters. As often as the page may hold them: what it has, what it draws, what it drew before.
+    assert cost.stream(person, "stream 100000").heap < before + 10 * 1_200_000
+
+
+@pytest.mark.timeout(180)
+def test_who_reads_further_up_keeps_what_they_look_at(person: Person) -> None:
+    person.add_agent("busy", sys.executable, busy.__file__)
+    person.start_session(agent="busy")
+    # More than is held where the end is followed.
+    person.say("Work for 30 minutes.")
+    stop = person.page.get_by_role("button", name="Stop")
+    person.page.wait_for_function("() => document.querySelector('[role=log]').scrollTop > 1000")
+    person.conversation.hover()
+    person.page.mouse.wheel(0, -1_000_000)
+    to_end = person.page.get_by_role("button", name=re.compile("To the end|new"))
+    expect(to_end).to_be_visible()
+    reading = person.conversation.locator(f"[data-key='{person.page.evaluate(IN_VIEW)}']")
+    place = reading.bounding_box()
+    expect(stop).to_have_count(0, timeout=60_000)
+    assert reading.bounding_box() == place
+    to_end.click()
+    expect(person.conversation).to_contain_text(busy.over(30))
+
+
+@pytest.mark.timeout(180)
+def test_what_the_page_let_go_is_there_again_for_who_looks_for_it(person: Person) -> None:
+    person.add_agent("busy", sys.executable, busy.__file__)
+    person.start_session(agent="busy")
+    person.say("Work for 30 minutes.")
+    expect(person.conversation).to_contain_text(busy.over(30), timeout=60_000)
+    earlier = person.conversation.get_by_role("button", name="Earlier")
+    expect(earlier).to_have_count(1)
+    # The panel tells of all of it all the same.
+    changes = person.page.get_by_role("tabpanel", name="Changes")
+    expect(changes).to_contain_text("30 files")
+    changes.get_by_role("button", name=re.compile(r"\bpart1\.py")).click()
+    expect(changes.get_by_role("region", name=re.compile(r"\bpart1\.py"))).to_contain_text("new 0 of 13")
+    person.page.wait_for_function(UP, arg="Work for 30 minutes.")
+    expect(earlier).to_have_count(0)

@@ -1,0 +1,52 @@
+// Light or dark: as the system has it, or as it was chosen on this device. public/theme.js does it at load.
+
+import { useSyncExternalStore } from "react";
+
+export const THEMES = ["system", "light", "dark"] as const;
+export type Theme = (typeof THEMES)[number];
+
+export const THEME_NAMES: Readonly<Record<Theme, string>> = {
+  system: "As the system",
+  light: "Light",
+  dark: "Dark",
+};
+
+const KEY = "dragoman.theme";
+const watchers = new Set<() => void>();
+
+function current(): Theme {
+  return THEMES.find((theme) => theme === document.documentElement.dataset["theme"]) ?? "system";
+}
+
+function show(theme: string | null): void {
+  const { dataset } = document.documentElement;
+  if (theme === "light" || theme === "dark") dataset["theme"] = theme;
+  else delete dataset["theme"];
+  for (const watcher of watchers) watcher();
+}
+
+export function chooseTheme(theme: Theme): void {
+  show(theme);
+  try {
+    if (theme === "system") localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, theme);
+  } catch {
+    // Then it counts until the page is loaded anew.
+  }
+}
+
+/** From now on what another tab of the same browser chooses counts here too. */
+export function followTheme(): void {
+  addEventListener("storage", (event) => {
+    if (event.key === KEY || event.key === null) show(event.newValue);
+  });
+}
+
+function watch(watcher: () => void): () => void {
+  watchers.add(watcher);
+  return () => watchers.delete(watcher);
+}
+
+export function useTheme(): Theme {
+  return useSyncExternalStore(watch, current);
+}
