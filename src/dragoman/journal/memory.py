@@ -250,9 +250,10 @@ class MemoryJournal:
         for session in await self.sessions() if terms else ():
             store = self._rows[session.id]
             found.extend(
-                Candidate(session.id, doc.row_id, doc.kind, doc.at, text)
+                Candidate(session.id, doc.row_id, doc.kind, doc.at, text, text_folded)
                 for doc in store.docs
-                if _wanted(query, session, doc) and all(term in folded(text := store.text(doc)) for term in terms)
+                if _wanted(query, session, doc)
+                and all(term in (text_folded := folded(text := store.text(doc))) for term in terms)
             )
         found.sort(key=lambda candidate: -candidate.at)
         return ranked(query, found[:RANKED])

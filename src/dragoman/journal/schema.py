@@ -219,7 +219,7 @@ _MORE_ROWS: Final = {
         "CREATE INDEX search_docs_session ON search_docs(session)",
     ),
     "search_index": (
-        "CREATE VIRTUAL TABLE search_index USING fts5(text, content='', columnsize=0, tokenize='trigram')",
+        "CREATE VIRTUAL TABLE search_index USING fts5(text, content='', columnsize=0, detail=none, tokenize='trigram')",
     ),
     "search_terms": ("CREATE VIRTUAL TABLE search_terms USING fts5vocab(search_index, 'row')",),
 }

@@ -2,8 +2,8 @@
 
 The index is a list of texts for each group of three characters, and reading the lists is what a search costs: that of
 `ing` names half of all texts, that of `rtz` hardly one. So a word is first asked for by those of its groups that are
-rare, and what comes is held against the text itself. Where too much of it does not have the word, the index is asked
-for all groups in their order, which is exact.
+rare, and what comes is held against the text itself: the index does not know where in a text a group stands, which
+would make it five times as large. Where too much of it does not have the word, the index is asked for all its groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CONTINUATIONS: Final = 1000
 _RECENT: Final = 50
 _RECENT_CHARACTERS: Final = 300
 
-# Texts without the word, after which it is asked for exactly: looking at so many costs less than reading long lists.
+# Texts without the word, after which all its groups are asked for: looking at so many costs less than long lists do.
 _IN_VAIN: Final = 500
 
 # The newest texts, which are looked through for a term that is shorter than a group: it stands for many groups, and one
@@ -60,8 +60,8 @@ def candidates(connection: sqlite3.Connection, query: Query) -> list[Candidate]:
     rough = " AND ".join(short.get(term) or recent.rough(term) for term in terms)
     found = _matching(connection, query, terms, _BY_INDEX, rough, in_vain=_IN_VAIN)
     if found is None:
-        exact = " AND ".join(short.get(term) or _quoted(term) for term in terms)
-        found = _matching(connection, query, terms, _BY_INDEX, exact)
+        closely = " AND ".join(short.get(term) or _all(_groups(term)) for term in terms)
+        found = _matching(connection, query, terms, _BY_INDEX, closely)
     return found or []
 
 
@@ -101,17 +101,18 @@ def _matching(
     found: list[Candidate] = []
     wrong = 0
     with closing(connection.execute(statement, values)) as rows:
-        for row in rows:
-            candidate = Candidate(*row)
-            text = folded(candidate.text)
-            if all(term in text for term in terms):
-                found.append(candidate)
-                if len(found) == RANKED:
+        for session_id, row_id, kind, at, text in rows:
+            text_folded = folded(text)
+            for term in terms:
+                if term not in text_folded:
+                    wrong += 1
                     break
             else:
-                wrong += 1
-                if wrong == in_vain:
-                    return None
+                found.append(Candidate(session_id, row_id, kind, at, text, text_folded))
+            if len(found) == RANKED:
+                break
+            if wrong == in_vain:
+                return None
     return found
 
 
@@ -124,11 +125,9 @@ class _Recent:
         self._counts: dict[str, int] = {}
 
     def rough(self, term: str) -> str:
-        """As many of the term's groups, near each other, as it takes for few texts to have them by chance; the rarest
-        first. Two that share two characters tell hardly more than one of them."""
-        if len(term) <= _GROUP + 1:
-            return _quoted(term)
-        groups = [term[start : start + _GROUP] for start in range(len(term) - _GROUP + 1)]
+        """As many of the term's groups as it takes for few texts to have them by chance; the rarest first. Two that
+        share two characters tell hardly more than one of them."""
+        groups = _groups(term)
         taken: list[int] = []
         by_chance = float(self._texts or 0)
         for frequency, start in sorted((self._frequency(group), start) for start, group in enumerate(groups)):
@@ -137,7 +136,7 @@ class _Recent:
                 by_chance *= (frequency[0] + 1) / _RECENT
                 if by_chance < _IN_VAIN:
                     break
-        return f"NEAR({' '.join(_quoted(groups[start]) for start in taken)}, {len(term)})"
+        return _all([groups[start] for start in taken])
 
     def _frequency(self, group: str) -> tuple[int, int]:
         """Of those that do not occur here, that one is rarer whose pairs are."""
@@ -157,6 +156,14 @@ def _longer(connection: sqlite3.Connection, term: str) -> str | None:
         (term, term + "\U0010ffff", _CONTINUATIONS),
     ).fetchall()
     return f"({' OR '.join(_quoted(longer) for (longer,) in found)})" if found else None
+
+
+def _groups(term: str) -> list[str]:
+    return [term[start : start + _GROUP] for start in range(len(term) - _GROUP + 1)]
+
+
+def _all(groups: Sequence[str]) -> str:
+    return " AND ".join(map(_quoted, dict.fromkeys(groups)))
 
 
 def _quoted(text: str) -> str:

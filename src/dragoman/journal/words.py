@@ -67,11 +67,14 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
+    """A text that has all the terms. `folded` is the same without case."""
+
     session_id: str
     row_id: str
     kind: DocKind
     at: float
     text: str
+    folded: str
 
 
 def docs_of(row: StoredMessage | rows.ToolCall | rows.FileCall | rows.Terminal) -> list[Doc]:
@@ -132,27 +135,22 @@ def folded(text: str) -> str:
 def ranked(query: Query, candidates: Sequence[Candidate]) -> list[Hit]:
     """The best first: many matches in a short text, then the newest."""
     terms = terms_of(query.text)
-    scored = [(candidate, score) for candidate in candidates if (score := _score(candidate, terms)) is not None]
-    scored.sort(key=lambda pair: (-pair[1], -pair[0].at, pair[0].session_id, pair[0].row_id))
-    return [_hit(candidate, score, terms) for candidate, score in scored[: query.limit]]
+    scored = [(_score(candidate.folded, terms), candidate) for candidate in candidates]
+    scored.sort(key=lambda pair: (-pair[0], -pair[1].at, pair[1].session_id, pair[1].row_id))
+    return [_hit(candidate, score, terms) for score, candidate in scored[: query.limit]]
 
 
-def _score(candidate: Candidate, terms: Sequence[str]) -> float | None:
-    """None where a term is missing."""
-    text = folded(candidate.text)
+def _score(text: str, terms: Sequence[str]) -> float:
     score = 0.0
     for term in terms:
         count = text.count(term)
-        if not count:
-            return None
         # Saturating, and less in a long text: as BM25 weighs one word, for which rarity is the same everywhere.
         score += count / (count + 0.6 + 0.6 * len(text) / 500)
     return round(score, 6)
 
 
 def _hit(candidate: Candidate, score: float, terms: Sequence[str]) -> Hit:
-    text = folded(candidate.text)
-    begin = max(0, min(text.find(term) for term in terms) - SNIPPET // 3)
+    begin = max(0, min(candidate.folded.find(term) for term in terms) - SNIPPET // 3)
     snippet = candidate.text[begin : begin + SNIPPET]
     return Hit(
         session_id=candidate.session_id,
@@ -160,7 +158,7 @@ def _hit(candidate: Candidate, score: float, terms: Sequence[str]) -> Hit:
         kind=candidate.kind,
         at=candidate.at,
         snippet=snippet,
-        marks=_marks(folded(snippet), terms),
+        marks=_marks(candidate.folded[begin : begin + SNIPPET], terms),
         score=score,
     )
 
