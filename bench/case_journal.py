@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 
-from bench.measure import Contender, Outcome, Settings, interleaved, python_client
+from bench.measure import Contender, Outcome, Settings, Unavailable, interleaved, python_client
 from bench.peers import PYTHON_SDK, Peers
 from bench.table import Case, Figure, Row, Unit
 
 BAR, AIM = 3, 5
 SIZE_BAR = 2.2
+RECORDED_SIZE_BAR = 1.6
 READ_BAR = 3
 SEARCH_BAR = 100
 OPEN_BAR = 20
@@ -53,6 +55,12 @@ def run(settings: Settings, peers: Peers) -> Case:
         1,
         settings.say,
     )["search"]
+    recorded = interleaved(
+        "journal",
+        [Contender("recordings", lambda: python_client(sys.executable, "journal_recordings", _recordings()))],
+        1,
+        settings.say,
+    )["recordings"]
     ours = outcomes["dragoman"]
     hub, busy_hub = outcomes["a hub"], outcomes[f"a hub, {SESSIONS} sessions"]
     return Case(
@@ -100,6 +108,13 @@ def run(settings: Settings, peers: Peers) -> Case:
                 _figure(ours, "frame_bytes", "frames", "B"),
                 bar=SIZE_BAR,
             ),
+            Row(
+                "the same of recordings of real agents",
+                "cost",
+                _figure(recorded, "file_bytes", "the file", "B"),
+                _figure(recorded, "frame_bytes", "frames", "B"),
+                bar=RECORDED_SIZE_BAR,
+            ),
             _within("read by cursor, against written", alone, "read_seconds", "write_seconds", READ_BAR),
             _within("opened from rows, against folded", alone, "rows_seconds", "fold_seconds", OPEN_BAR),
             _within("a rare word, against looked through", library, "search_seconds", "scan_seconds", SEARCH_BAR),
@@ -113,6 +128,14 @@ def run(settings: Settings, peers: Peers) -> Case:
             *_lag(busy_hub, f"{SESSIONS} sessions of a hub"),
         ],
     )
+
+
+def _recordings() -> str:
+    """A folder of them: more than the project's own, which are so few that the empty tables are most of the file."""
+    folder = os.environ.get("DRAGOMAN_RECORDINGS")
+    if not folder:
+        raise Unavailable("DRAGOMAN_RECORDINGS names no folder with recordings")
+    return folder
 
 
 def _figure(outcome: Outcome, value: str, name: str = "", unit: Unit = "s") -> Figure:

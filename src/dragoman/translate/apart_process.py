@@ -90,7 +90,9 @@ def main() -> None:
     try:
         asyncio.run(_serve(sys.stdin.buffer, _Sender(sys.stdout.buffer)))
     except BrokenPipeError:
-        os._exit(0)  # nobody listens any more
+        pass  # nobody listens any more
+    # All that was sent is out. To take down what was built would only keep waiting who waits for the end.
+    os._exit(0)
 
 
 if __name__ == "__main__":
