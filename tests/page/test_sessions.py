@@ -155,6 +155,29 @@ def test_two_browsers_show_the_same(browser: Browser, person: Person) -> None:
     other.leave()
 
 
+def test_what_someone_else_sends_moves_nobody_who_reads_further_up(browser: Browser, person: Person) -> None:
+    session = person.start_session()
+    person.say("stream 3000")
+    person.done()
+    reader = Person.at(browser, person.served, width=1360, height=850)
+    reader.go(f"/s/{session}")
+    reader.done()
+    reader.conversation.hover()
+    reader.page.mouse.wheel(0, -2000)
+    below = "view => view.scrollHeight - view.scrollTop - view.clientHeight"
+    person.say("hello there")
+    expect(person.conversation.locator(".bubble").last).to_have_text("hello there")
+    person.is_ready()
+    assert person.conversation.evaluate(below) == 0
+    expect(reader.page.get_by_role("button", name=re.compile("new"))).to_be_visible()
+    assert reader.conversation.evaluate(below) > 1000
+    reader.say("hello again")
+    expect(reader.conversation.locator(".bubble").last).to_have_text("hello again")
+    reader.is_ready()
+    assert reader.conversation.evaluate(below) == 0
+    reader.leave()
+
+
 def test_the_address_of_a_session_that_is_not_there_says_so(person: Person) -> None:
     person.go("/s/nothing")
     person.sees("This session is not here")

@@ -10,6 +10,7 @@ import {
 } from "react";
 
 import type { Bridge } from "../conversation/bridge";
+import { tellSent } from "../conversation/sent";
 import { useSame } from "../conversation/useSame";
 import type { Attachment, Live, Rows, SessionItem, State } from "../protocol";
 import { agentFailed, Refused } from "../socket/control";
@@ -93,6 +94,7 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
     try {
       const prompt = { text: before.draft.text.trim(), attachments, when };
       const id = open ? session.id : (await bridge.control("session.resume", { session_id: session.id })).session_id;
+      tellSent(id);
       await bridge.control("session.prompt", { session_id: id, ...prompt });
     } catch (error) {
       // Nothing that was written is lost, unless something else was written meanwhile.

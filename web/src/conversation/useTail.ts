@@ -6,6 +6,7 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState, type RefObje
 import { guess } from "./heights";
 import type { Item } from "./items";
 import { keepPosition, readPosition } from "./position";
+import { onSent } from "./sent";
 import { useSame } from "./useSame";
 
 /** A reader who comes down to within this of the end is at the end. */
@@ -74,8 +75,6 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
       note(element);
     } else setFar(distance(element) > BESIDE_END);
   });
-  useOwnPrompt(items, () => setLeft(null));
-
   const note = (element: HTMLElement) => {
     lastTop.current = element.scrollTop;
     lastHeight.current = element.scrollHeight;
@@ -134,6 +133,8 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
     });
   });
   const toEnd = useCallback(() => setLeft(null), []);
+  // Who sends something wants to see what comes of it.
+  useEffect(() => onSent((id) => id === sessionId && toEnd()), [sessionId, toEnd]);
   const seen = left === null ? -1 : items.findIndex((item) => item.key === left);
   const unseen = left === null || !far ? null : seen < 0 ? 0 : items.length - 1 - seen;
   return { place, list, unseen, away: left !== null, toEnd, hold };
@@ -169,14 +170,4 @@ function useOpening(sessionId: string, items: readonly Item[], list: List): RefO
     list.scrollToOffset(start[0] + position.offset);
   }, [sessionId, items, list]);
   return kept;
-}
-
-/** Who sends something wants to see what comes of it. */
-function useOwnPrompt(items: readonly Item[], sent: () => void): void {
-  const newest = items.findLast((item) => item.kind === "user")?.key ?? null;
-  const known = useRef(newest);
-  useLayoutEffect(() => {
-    if (newest !== known.current && known.current !== null && items.length > 0) sent();
-    known.current = newest;
-  });
 }
