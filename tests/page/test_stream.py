@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import WebSocketRoute, expect
 
 from page import busy, cost
 from page.person import Person
@@ -80,3 +81,51 @@ def test_what_the_page_let_go_is_there_again_for_who_looks_for_it(person: Person
     expect(changes.get_by_role("region", name=re.compile(r"\bpart1\.py"))).to_contain_text("new 0 of 13")
     person.page.wait_for_function(UP, arg="Work for 30 minutes.")
     expect(earlier).to_have_count(0)
+
+
+@pytest.mark.timeout(180)
+def test_who_reads_further_up_is_back_there_when_all_is_told_anew(person: Person) -> None:
+    """As it is for a page that was away for long, or is too slow for what comes."""
+    lines: list[WebSocketRoute] = []
+    anew: list[bool] = []
+
+    def through(line: WebSocketRoute) -> None:
+        server = line.connect_to_server()
+        lines.append(line)
+
+        def from_page(text: str | bytes) -> None:
+            said = json.loads(text)
+            server.send(json.dumps({**said, "after": None}) if said["type"] == "subscribe" else text)
+
+        def from_server(text: str | bytes) -> None:
+            said = json.loads(text)
+            if said["type"] == "snapshot" and said["stream"] == "session":
+                anew.append(not said["resumed"])
+            line.send(text)
+
+        line.on_message(from_page)
+        server.on_message(from_server)
+
+    person.page.route_web_socket("**/v1/socket", through)
+    person.add_agent("busy", sys.executable, busy.__file__)
+    person.start_session(agent="busy")
+    for minute in (5, 10, 15):
+        person.say(f"Work for 5 minutes, to minute {minute}.")
+        expect(person.conversation).to_contain_text(busy.over(minute), timeout=60_000)
+    person.conversation.hover()
+    person.page.wait_for_function(UP, arg="to minute 5.")
+    person.conversation.evaluate("view => view.scrollTo(0, view.scrollHeight / 3)")
+    person.page.evaluate("() => new Promise(requestAnimationFrame)")
+    key = person.page.evaluate(IN_VIEW)
+    place = person.conversation.locator(f"[data-key='{key}']").bounding_box()
+    lines[-1].close(code=1012)
+    while len(anew) < 2:
+        person.page.evaluate("() => new Promise(requestAnimationFrame)")
+    for _ in range(5):  # it is drawn
+        person.page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert anew == [True, True]
+    assert place is not None
+    person.page.wait_for_function(
+        "([key, y]) => Math.abs(document.querySelector(`[data-key='${key}']`)?.getBoundingClientRect().y - y) < 2",
+        arg=[key, place["y"]],
+    )

@@ -26,6 +26,8 @@ export interface ConversationProps {
   live: Live;
   /** There are older rows, which `onHistory` asks for. */
   more: boolean;
+  /** Changes when the rows were told anew, and those that are read may be among the older ones. */
+  anew?: number;
   onHistory: () => Promise<unknown>;
   /** Whether the reader is elsewhere than at the end, and needs what is here to stay. */
   onHold?: (held: boolean) => void;
@@ -59,10 +61,17 @@ export function Conversation(props: ConversationProps) {
   );
 }
 
-function List({ session, rows, live, more, onHistory, onHold, anchor }: ConversationProps) {
+function List({ session, rows, live, more, anew = 0, onHistory, onHold, anchor }: ConversationProps) {
   const [opened, setOpened] = useState<Opened>(new Map());
   const items = useItems(rows, opened, live);
-  const { place, list, unseen, away, toEnd, hold } = useTail({ sessionId: session.id, items, more, onHistory });
+  const { place, list, unseen, away, toEnd, hold } = useTail({
+    sessionId: session.id,
+    items,
+    more,
+    anew,
+    onHistory,
+    onLeave: () => onHold?.(true),
+  });
   const toggle = useSame((item: OpeningItem) => {
     hold(item.key);
     setOpened((before) => new Map(before).set(item.key, !item.open));

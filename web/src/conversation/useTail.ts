@@ -5,7 +5,7 @@ import { useCallback, useEffect, useLayoutEffect, useRef, useState, type RefObje
 
 import { guess } from "./heights";
 import type { Item } from "./items";
-import { keepPosition, readPosition } from "./position";
+import { keepPosition, readPosition, type Position } from "./position";
 import { onSent } from "./sent";
 import { useSame } from "./useSame";
 
@@ -34,10 +34,14 @@ interface Given {
   sessionId: string;
   items: readonly Item[];
   more: boolean;
+  /** Changes when all rows were told anew. */
+  anew: number;
   onHistory: () => Promise<unknown>;
+  /** The reader has just gone up. */
+  onLeave: () => void;
 }
 
-export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
+export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Given): Tail {
   const place = useRef<HTMLDivElement>(null);
   /** The last item when the reader left the end; null while it is followed. */
   const [left, setLeft] = useState<string | null>(null);
@@ -45,6 +49,8 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
   const lastTop = useRef(0);
   const lastHeight = useRef(0);
   const asking = useRef(false);
+  /** Where the reader was last, while they are elsewhere than at the end. */
+  const at = useRef<Position | null>(null);
   const list = useVirtualizer<HTMLDivElement, Element>({
     count: items.length,
     getScrollElement: () => place.current,
@@ -64,6 +70,7 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
 
   const last = items.at(-1)?.key ?? null;
   const kept = useOpening(sessionId, items, list);
+  const lost = useLost({ at, items, more, anew, onHistory }, list);
   useLayoutEffect(() => {
     const element = place.current;
     if (!element) return;
@@ -101,17 +108,21 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
     const wentUp = scrollTop < lastTop.current - 1 && element.scrollHeight >= lastHeight.current;
     const wentDown = scrollTop > lastTop.current;
     note(element);
+    if (lost.current) return; // nobody went anywhere
     setFar(distance(element) > BESIDE_END);
     // What grows below the view moves nothing; what shrinks above it leaves the reader at the end.
     if (distance(element) < 2 || (wentDown && distance(element) < NEAR_END)) setLeft(null);
-    else if (wentUp || kept.current) setLeft((before) => before ?? last);
+    else if (wentUp || kept.current) {
+      onLeave(); // at once: before the next rows come, and the oldest go
+      setLeft((before) => before ?? last);
+    }
     kept.current = false;
+    const top = distance(element) < 2 ? undefined : list.getVirtualItemForOffset(scrollTop);
+    at.current = top ? { key: String(top.key), offset: scrollTop - top.start } : null;
     askOlder();
   });
   const rested = useSame(() => {
-    const element = place.current;
-    const top = element && left !== null ? list.getVirtualItemForOffset(element.scrollTop) : undefined;
-    keepPosition(sessionId, element && top ? { key: String(top.key), offset: element.scrollTop - top.start } : null);
+    if (!lost.current) keepPosition(sessionId, left === null ? null : at.current);
   });
   useEffect(() => {
     const element = place.current;
@@ -132,7 +143,10 @@ export function useTail({ sessionId, items, more, onHistory }: Given): Tail {
       if (place.current && distance(place.current) < 2) setLeft(null);
     });
   });
-  const toEnd = useCallback(() => setLeft(null), []);
+  const toEnd = useCallback(() => {
+    at.current = null;
+    setLeft(null);
+  }, []);
   // Who sends something wants to see what comes of it.
   useEffect(() => onSent((id) => id === sessionId && toEnd()), [sessionId, toEnd]);
   const seen = left === null ? -1 : items.findIndex((item) => item.key === left);
@@ -170,4 +184,45 @@ function useOpening(sessionId: string, items: readonly Item[], list: List): RefO
     list.scrollToOffset(start[0] + position.offset);
   }, [sessionId, items, list]);
   return kept;
+}
+
+interface Reading {
+  readonly at: RefObject<Position | null>;
+  readonly items: readonly Item[];
+  readonly more: boolean;
+  readonly anew: number;
+  readonly onHistory: () => Promise<unknown>;
+}
+
+/** Whoever reads further up when all is told anew gets back to where they were: what is older is asked for until it is
+ * there. True while it is looked for. */
+function useLost({ at, items, more, anew, onHistory }: Reading, list: List): RefObject<boolean> {
+  const lost = useRef(false);
+  const asking = useRef(false);
+  const known = useRef(anew);
+  useLayoutEffect(() => {
+    if (known.current !== anew) lost.current = at.current !== null;
+    known.current = anew;
+    if (!lost.current || at.current === null) return;
+    const { key, offset } = at.current;
+    const found = items.findIndex((item) => item.key === key);
+    const start = found < 0 ? undefined : list.getOffsetForIndex(found, "start");
+    if (start) list.scrollToOffset(start[0] + offset);
+    if (start || !more) lost.current = false;
+    else if (!asking.current) {
+      asking.current = true;
+      // Not yet: whoever loads them learns of the rows that are here now after this.
+      afterFrames(1, () => {
+        const { count } = list.options;
+        void onHistory().finally(() => {
+          asking.current = false;
+          // Where nothing came, there is nothing to wait for.
+          afterFrames(3, () => {
+            if (list.options.count === count) lost.current = false;
+          });
+        });
+      });
+    }
+  }, [at, items, more, anew, onHistory, list]);
+  return lost;
 }

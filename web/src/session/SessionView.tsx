@@ -118,6 +118,7 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
           rows={rows}
           live={live}
           more={known.more}
+          anew={known.anew}
           onHistory={loadOlder}
           onHold={(held) => store.hold(session.id, held)}
           anchor={anchor}

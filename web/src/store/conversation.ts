@@ -18,13 +18,16 @@ export interface Conversation {
   readonly more: boolean;
   readonly before: number;
   readonly cursor: string;
+  /** How often all of it was told anew: rows that were here may have gone each time. */
+  readonly anew: number;
 }
 
 /** `known` is what was there before, if anything: where the server says so, it is gone on with. */
 export function snapshot(known: Conversation | null, message: SessionSnapshot): Conversation {
   const { session, live, state, cursor } = message;
   if (message.resumed && known !== null) return { ...known, session, live, state, cursor };
-  return { session, live, state, cursor, rows: message.rows, more: message.more, before: message.before };
+  const anew = known === null ? 0 : known.anew + 1;
+  return { session, live, state, cursor, rows: message.rows, more: message.more, before: message.before, anew };
 }
 
 export function update(known: Conversation, message: SessionUpdate): Conversation {
