@@ -42,6 +42,12 @@ def take(browser: Browser, served: Served) -> None:
     expect(dark.page.get_by_role("button", name="Start")).to_be_enabled()
     dark.page.get_by_label("Folder").fill("~/api-server")
     dark.page.screenshot(path=IMAGES / "page-new-dark.png")
+    dark.go(f"/s/{session}")
+    expect(dark.page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()
+    dark.page.screenshot(path=IMAGES / "page-session-dark.png")
+    dark.go("/settings/agents")
+    dark.page.get_by_text("Claude Code").first.evaluate("one => one.scrollIntoView()")
+    dark.page.screenshot(path=IMAGES / "page-settings-dark.png")
     dark.context.close()
 
     phone = Person.at(browser, served, width=390, height=780, touch=True)
@@ -51,6 +57,14 @@ def take(browser: Browser, served: Served) -> None:
     expect(phone.page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()
     phone.page.screenshot(path=IMAGES / "page-phone-session.png")
     phone.context.close()
+
+    troubled = Person.at(browser, served, width=1280, height=800)
+    troubled.edit_agent("Demo", command="no-such-program")
+    troubled.go(f"/s/{session}")
+    troubled.act("Restart and reload")
+    expect(troubled.page.get_by_text("not started", exact=True)).to_be_visible()
+    troubled.page.screenshot(path=IMAGES / "page-failed.png")
+    troubled.context.close()
 
 
 def main() -> None:
