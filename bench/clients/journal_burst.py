@@ -1,4 +1,5 @@
-"""`journal` with Dragoman: the chunks of `chunks`, each shown only when its frame and rows are committed to a file.
+"""`journal` with Dragoman: the chunks of `chunks`, each shown only when its frame and rows are committed to a file. The
+connection and the recorder are joined as a runtime joins them.
 
 With `--tool-every N` (the argument that says how many of something) N sessions are prompted at once, each on an agent
 of its own, and all into one journal.
@@ -63,7 +64,7 @@ class Recorded:
         raise NotImplementedError
 
     async def ready(self) -> None:
-        await self.recorder.ready()
+        pass  # nothing is read before what was read is kept
 
     async def ended(self) -> DragomanError:
         return SessionClosed("the agent has ended")
@@ -74,7 +75,7 @@ async def opened(journal: SqliteJournal, given: Arguments, name: str) -> tuple[R
     handler = Recorded(journal, name)
     handler.recorder.add("host", notes.write(notes.SessionOpened(agent="raw", cwd=given.cwd)), time.time(), name)
     link = await launch(AgentSpec(command=given.agent), Limits(), lambda _: None)
-    connection = Connection(link, handler)
+    connection = Connection(link, handler, kept=handler.recorder.flush)  # as `AgentRuntime` has it
     await connection.request("initialize", {"protocolVersion": 1})
     answer = await connection.request("session/new", {"cwd": given.cwd, "mcpServers": []})
     return handler, connection, msgspec.json.decode(answer)["sessionId"]

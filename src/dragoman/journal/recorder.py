@@ -12,15 +12,20 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from dragoman.journal import room, turns
 from dragoman.journal.entry import UPDATE_KINDS, Cursor, Entry, Origin, frame_of, kind_of, message_of
 from dragoman.journal.errors import JournalError
 from dragoman.journal.outgoing import kept
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Journal
+from dragoman.journal.turns import of_this_loop
 from dragoman.record.facts import Fact
 from dragoman.wire.messages import Message, Update
+
+# Bytes of frames that may wait for the disk: the next commit of a burst. A slow disk then slows the agent, what can be
+# lost to a kill is what nobody has been shown, and telling of one commit keeps the event loop for a millisecond or two.
+# (Measured: with more a burst is no faster.)
+WAITING: Final = 1024 * 1024
 
 _OURS: Final = ("client", "host")
 
@@ -48,18 +53,16 @@ class Recorder:
         frames: int = 0,
         told: Told | None = None,
         secrets: Mapping[str, str] = {},
-        waiting: int | None = None,
+        waiting: int = WAITING,
     ) -> None:
         """`frames` is the number of the connection's frames that the journal has already; `secrets` are the values,
-        by name, that must not be kept of what we send; `waiting`, bytes that may wait for the disk, where they are not
-        to be those that all connections have together."""
+        by name, that must not be kept of what we send."""
         self._journal = journal
         self._connection_id = connection_id
         self._n = frames
         self._told = told
-        self._room = room.of_this_loop() if waiting is None else room.Room(waiting)
-        self._held = 0  # bytes of ours in the room
-        self._turns = turns.of_this_loop()
+        self._limit = waiting
+        self._turns = of_this_loop()
         self._secrets = secrets
         self._records: dict[str, SessionRecord] = {}
         self._epochs: dict[str, int] = {}
@@ -68,6 +71,8 @@ class Recorder:
         self._committing: tuple[_Batch, Sequence[RowChanges]] | None = None
         self._task: asyncio.Task[None] | None = None
         self._problem: JournalError | None = None
+        self._room = asyncio.Event()
+        self._room.set()
         self.cursor: Cursor | None = None  # after the last frame that is committed
 
     def session(self, record: SessionRecord, epoch: int | None = None) -> None:
@@ -111,15 +116,15 @@ class Recorder:
             batch.facts.append(facts)
         if self._task is None and self._problem is None:
             self._task = asyncio.get_running_loop().create_task(self._commit_all(), name="dragoman recorder")
-        self._held += len(frame)
-        self._room.fill(len(frame))
+        if batch.size > self._limit:
+            self._room.clear()
         return facts
 
     async def ready(self) -> None:
         """Returns when more may be added; raises when the journal has failed."""
         size = self._batch.size
-        if self._problem is None:
-            await self._room.free()
+        if not self._room.is_set():
+            await self._room.wait()
         await self._turns.take(size)
         if self._problem is not None:
             raise self._problem
@@ -143,27 +148,21 @@ class Recorder:
                 batch, changes = self._committing
                 self.cursor = await self._journal.append(batch.entries, changes, epochs=self._epochs_of(batch))
                 self._committing = None
-                self._leave(batch.size)
                 if self._told is not None:
                     await self._turns.take(batch.size)
                     self._told(list(zip(batch.entries, batch.messages, batch.facts, strict=True)))
         except JournalError as problem:
             # The batch is kept: its frames are the next ones of this connection, and may still be written.
             self._problem = problem
-            self._leave(self._held)
+            self._room.set()
         finally:
             self._task = None
 
     def _gathered(self) -> tuple[_Batch, Sequence[RowChanges]]:
         batch, self._batch = self._batch, _Batch()
         touched, self._touched = self._touched, {}
+        self._room.set()
         return batch, [record.take() for record in touched.values()]
-
-    def _leave(self, size: int) -> None:
-        """What is committed makes room; and what waits after a failure, so that it is in nobody's way."""
-        size = min(size, self._held)
-        self._held -= size
-        self._room.empty(size)
 
     def _epochs_of(self, batch: _Batch) -> dict[str, int]:
         if not self._epochs:

@@ -3,7 +3,7 @@
 The index is a list of texts for each group of three characters, and reading the lists is what a search costs: that of
 `ing` names half of all texts, that of `rtz` hardly one. So a word is first asked for by those of its groups that are
 rare, and what comes is held against the text itself: the index does not know where in a text a group stands, which
-would make it five times as large. Where too much of it does not have the word, the index is asked for all its groups.
+would make it several times as large. Where too much of it does not have the word, the index is asked for all groups.
 """
 
 from __future__ import annotations
