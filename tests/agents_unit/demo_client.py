@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -80,7 +80,8 @@ class TestTerminal:
 
     def kill(self) -> None:
         if self.process.returncode is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has been ended, and we have not heard of it yet
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     async def release(self) -> None:
         self.kill()
