@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.cli.figures import duration, size, usage_parts
 from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Text, Thought
-from dragoman.cli.render import Renderer, duration, size, usage_parts
+from dragoman.cli.render import Renderer
 from dragoman.cli.screen import without_colours
 from dragoman.record import rows
 from dragoman.record.notes import Difference

@@ -108,6 +108,15 @@ def test_a_result_whose_call_never_came_is_told_at_the_end() -> None:
     assert (update["toolCallId"], update["status"]) == ("toolu_9", "completed")
 
 
+def test_an_edit_whose_call_never_came_still_shows_what_it_changed() -> None:
+    transcript = Transcript()
+    hunk = {"oldStart": 3, "newStart": 3, "lines": [" a", "-x", "+y"]}
+    transcript.result("ok", {"filePath": "/a", "structuredPatch": [hunk]}, "toolu_9")
+    (update,) = updates(transcript.frames(), "tool_call_update")
+    assert update["content"] == [{"type": "diff", "path": "/a", "oldText": "a\nx", "newText": "a\ny"}]
+    assert update["locations"] == [{"path": "/a", "line": 3}]
+
+
 def test_two_objects_on_one_line_are_two_records() -> None:
     transcript = Transcript()
     transcript.user("Go")
@@ -183,6 +192,82 @@ def test_an_interruption_cancels_the_run_and_fails_what_was_under_way() -> None:
     assert "interrupted" not in "".join(message.text for message in fold.messages)
 
 
+def test_a_result_that_stands_after_the_interruption_counts_still() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "make"})
+    transcript.user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    transcript.result("made")
+    (call,) = transcript.fold().tool_calls
+    assert (call.status, call.raw_output) == ("completed", "made")
+
+
+def test_an_interruption_gives_up_each_call_once() -> None:
+    transcript = Transcript()
+    for number in range(2):
+        transcript.user("Go")
+        transcript.call("Bash", {"command": "sleep 100"}, f"toolu_{number}", id=f"msg_{number}")
+        transcript.user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    given_up = [update["toolCallId"] for update in updates(transcript.frames(), "tool_call_update")]
+    assert given_up == ["toolu_0", "toolu_1"]
+
+
+def test_a_message_with_a_prompt_between_its_lines_is_paid_once() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "ls"})
+    transcript.user("And hurry")
+    transcript.call("Bash", {"command": "pwd"}, "toolu_2")
+    transcript.text("Done.", id="msg_2")
+    tokens = [run.usage.output_tokens for run in transcript.fold().runs.values() if run.usage]
+    assert tokens == [5, 5]
+
+
+def test_words_said_along_with_a_permission_steer_the_model_and_break_nothing_off() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "ls"})
+    allowed = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a"}
+    transcript.user([allowed, {"type": "text", "text": "But mind the tests"}])
+    transcript.text("I do.", id="msg_2")
+    fold = transcript.fold()
+    assert [(run.status, run.stop_reason) for run in fold.runs.values()] == [("success", "end_turn")] * 2
+    assert [message.text for message in fold.messages] == ["Go", "But mind the tests", "I do."]
+
+
+def test_a_prompt_that_is_taken_back_before_its_answer_is_cancelled() -> None:
+    transcript = Transcript()
+    transcript.user("One")
+    answer = transcript.text("Done.")
+    transcript.user("Tw", parentUuid=answer)
+    transcript.user("Two", parentUuid=answer)
+    transcript.text("Done two.", id="msg_2")
+    assert [run.status for run in transcript.fold().runs.values()] == ["success", "cancelled", "success"]
+
+
+@pytest.mark.parametrize("end", ["turn_duration", "stop_hook_summary"])
+def test_a_turn_that_ends_in_a_thought_went_well_where_claude_code_says_that_it_is_over(end: str) -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "ls"}, "toolu_lost")
+    transcript.user("Never mind the files")
+    transcript.said({"type": "thinking", "thinking": "Nothing to do", "signature": "x"}, id="msg_2")
+    transcript.add("system", subtype=end)
+    transcript.user("Thanks")
+    transcript.text("Welcome.", id="msg_3")
+    assert [run.status for run in transcript.fold().runs.values()] == ["error", "success", "success"]
+
+
+def test_a_hook_of_a_sub_agents_end_does_not_end_the_run_that_waits_for_it() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Agent", {"description": "Look", "prompt": "Look!"})
+    transcript.add("system", subtype="stop_hook_summary")
+    transcript.result("Seen.")
+    transcript.text("Done.", id="msg_2")
+    assert [run.status for run in transcript.fold().runs.values()] == ["success"]
+
+
 def test_a_refusal_of_the_provider_is_a_notice_and_ends_the_run_in_an_error() -> None:
     transcript = Transcript()
     transcript.user("Go")
@@ -247,6 +332,28 @@ def test_a_slash_command_that_claude_code_carries_out_itself_is_no_run() -> None
         ("user", "/cost"),
         ("assistant", "two dollars"),
         ("assistant", "```console\n$ ls\n```"),
+    ]
+
+
+def test_a_command_that_claude_code_carries_out_while_the_model_works_leaves_the_run_alone() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Bash", {"command": "make"})
+    transcript.add("system", subtype="local_command", content="<command-name>/remote-control</command-name>")
+    transcript.add("system", subtype="local_command", content="<local-command-stdout>on</local-command-stdout>")
+    transcript.result("made")
+    transcript.text("Done.", id="msg_2")
+    transcript.add("system", subtype="local_command", content="<command-name>/exit</command-name>")
+    transcript.text("By the way …", id="msg_3")
+    fold = transcript.fold()
+    assert [run.status for run in fold.runs.values()] == ["success", "success"]
+    assert [(message.kind, message.text) for message in fold.messages if message.text] == [
+        ("user", "Go"),
+        ("user", "/remote-control"),
+        ("assistant", "on"),
+        ("assistant", "Done."),
+        ("user", "/exit"),
+        ("assistant", "By the way …"),
     ]
 
 
@@ -401,6 +508,26 @@ def test_copies_of_the_conversation_in_requests_are_not_told_again() -> None:
     frames = transcript.frames()
     assert [message.text for message in folds(frames)[SESSION].messages] == ["Go", "Done."]
     assert not natives(frames)
+
+
+def test_what_other_versions_write_down_for_themselves_is_known_and_not_told() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.bare("worktree-state", worktreeSession=None)
+    transcript.bare("content-replacement", replacements=[])
+    transcript.add("system", subtype="agents_killed")
+    transcript.add("attachment", attachment={"type": "invoked_skills", "skills": []})
+    assert not natives(transcript.frames())
+    assert not transcript.frames(finish=False)[3:]
+
+
+@pytest.mark.parametrize("subtype", ["model_refusal_no_fallback", "model_consent_fallback"])
+def test_that_the_model_refused_or_was_replaced_is_a_notice(subtype: str) -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.add("system", subtype=subtype, content="")
+    (notice,) = updates(transcript.frames(), "notice")
+    assert notice["title"]
 
 
 def test_what_nobody_knows_is_kept_whole_and_counted() -> None:

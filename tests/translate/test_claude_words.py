@@ -50,6 +50,14 @@ from dragoman.translate.claude_words import Task, Words, joined, read
             "<task-notification><task-id>b1</task-id><status>killed</status><summary>S</summary></task-notification>",
             Words(tasks=(Task("b1", "", "killed", "S"),), injected="task-notification"),
         ),
+        (
+            "<task-notification><task-id>b1</task-id></task-notification>\nFull transcript available at: /x.output",
+            Words(tasks=(Task("b1"),), injected="task-notification"),
+        ),
+        (
+            "See <task-notification><task-id>b1</task-id></task-notification>",
+            Words(prompt="See ", tasks=(Task("b1"),)),
+        ),
     ],
 )  # fmt: skip
 def test_a_text_is_told_apart(text: str, words: Words) -> None:

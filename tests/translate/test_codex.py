@@ -91,6 +91,81 @@ def test_messages_with_empty_ids_are_each_their_own() -> None:
     assert spoken(transcript.fold())[1:] == [("thought", "One"), ("thought", "Two")]
 
 
+def test_a_message_of_parts_is_told_once_whether_events_tell_it_whole_or_in_parts() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    for events in (["One. ", "Two."], ["One. Two."]):
+        for event in events:
+            transcript.event("agent_message", message=event)
+        content = [{"type": "output_text", "text": text} for text in ("One. ", "Two.")]
+        transcript.item("message", role="assistant", content=content)
+    transcript.ended()
+    assert spoken(transcript.fold())[1:] == [("assistant", "One. Two."), ("assistant", "One. Two.")]
+
+
+@pytest.mark.parametrize("event_first", [True, False])
+def test_what_a_model_notes_for_the_program_is_not_shown(event_first: bool) -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    noted = "Done.<oai-mem-citation><rollout_ids>x</rollout_ids></oai-mem-citation>"
+    if event_first:
+        transcript.event("agent_message", message="Done.")
+    transcript.item("message", role="assistant", content=[{"type": "output_text", "text": noted}])
+    if not event_first:
+        transcript.event("agent_message", message="Done.")
+    transcript.ended()
+    assert spoken(transcript.fold())[1:] == [("assistant", "Done.")]
+
+
+def test_a_plan_within_a_message_is_read_without_its_marks_and_told_once() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.completed("Plan", id="p1", text="# Plan\n")
+    transcript.event("agent_message", message="I plan:\nAgreed?")
+    whole = "I plan:\n<proposed_plan>\n# Plan\n</proposed_plan>\nAgreed?"
+    transcript.item("message", role="assistant", content=[{"type": "output_text", "text": whole}])
+    transcript.text("It stands in `<proposed_plan>`.")
+    transcript.ended()
+    assert spoken(transcript.fold())[1:] == [
+        ("assistant", "I plan:\n# Plan\nAgreed?"),
+        ("assistant", "It stands in `<proposed_plan>`."),
+    ]
+
+
+def test_a_thought_with_a_summary_is_told_by_its_summary_alone() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.event("agent_reasoning", text="In short")
+    transcript.event("agent_reasoning_raw_content", text="At length")
+    transcript.item("reasoning", summary=[{"type": "summary_text", "text": "In short"}],
+                    content=[{"type": "reasoning_text", "text": "At length"}])  # fmt: skip
+    transcript.ended()
+    assert spoken(transcript.fold())[1:] == [("thought", "In short")]
+
+
+def test_a_prompt_whose_event_comes_late_is_told_once() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.item("message", role="user", content=[{"type": "input_text", "text": "Go"}])
+    transcript.text("Going.")
+    transcript.event("user_message", message="Go")
+    transcript.ended()
+    transcript.run("Again")
+    assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Again", "Done."]
+
+
+@pytest.mark.parametrize("kind", ["environment_context", "user_instructions"])
+def test_context_that_old_versions_tell_as_a_prompt_is_not_told(kind: str) -> None:
+    transcript = Transcript(cli_version="0.39.0")
+    transcript.event("user_message", message=f"<{kind}>x</{kind}>", kind=kind)
+    transcript.prompt("Hello", kind="plain")
+    assert spoken(transcript.fold()) == [("user", "Hello")]
+
+
 def test_injected_context_is_not_told() -> None:
     transcript = Transcript()
     for text in ("<environment_context>x</environment_context>", "# AGENTS.md instructions", "<turn_aborted>"):
@@ -220,6 +295,31 @@ def test_a_turn_that_nobody_asked_for_is_a_run_without_words() -> None:
     assert spoken(transcript.fold()) == [("user", ""), ("assistant", "I went on.")]
 
 
+@pytest.mark.parametrize("told_by", ["event", "item"])
+def test_a_command_of_the_users_own_is_a_run_with_a_call(told_by: str) -> None:
+    transcript = Transcript()
+    transcript.started()
+    told: dict[str, Any] = {"command": ["bash", "-lc", "make"], "cwd": FOLDER, "exit_code": 0, "source": "user_shell"}
+    if told_by == "event":
+        transcript.event("exec_command_end", call_id="x", **told)
+    else:
+        transcript.completed("CommandExecution", id="x", **told)
+    transcript.ended()
+    (run,) = transcript.fold().runs.values()
+    assert (transcript.tool().run_id, run.status) == (run.id, "success")
+
+
+def test_a_command_that_ends_as_a_turn_begins_does_not_take_the_place_of_its_prompt() -> None:
+    transcript = Transcript()
+    transcript.run()
+    transcript.started()
+    transcript.event("exec_command_end", call_id="x", command=["make"], cwd=FOLDER, source="unified_exec_startup")
+    transcript.prompt("Go on")
+    transcript.ended()
+    (_, frame) = [frame for frame in transcript.frames() if (frame.kind, frame.direction) == ("session/prompt", "out")]
+    assert msgspec.json.decode(frame.line)["params"]["prompt"] == [{"type": "text", "text": "Go on"}]
+
+
 def test_what_another_agent_asks_is_the_prompt_of_its_turn() -> None:
     transcript = Transcript()
     transcript.started()
@@ -230,9 +330,42 @@ def test_what_another_agent_asks_is_the_prompt_of_its_turn() -> None:
     assert spoken(transcript.fold()) == [("user", "Look at it."), ("assistant", "Seen.")]
 
 
-def test_a_reviews_prompt_is_told_once_though_two_records_have_it() -> None:
+def _letter(form: str, words: str) -> Transcript:
+    """From one agent to another, as versions have told it."""
     transcript = Transcript()
-    transcript.event("entered_review_mode", user_facing_hint="current changes")
+    transcript.started()
+    letter: dict[str, Any] = {"author": "/root", "recipient": "/root/child"}
+    match form:
+        case "words":
+            transcript.item("agent_message", **letter, content=[{"type": "input_text", "text": words}])
+        case "not encrypted after all":
+            transcript.item("agent_message", **letter, content=[
+                {"type": "encrypted_content", "encrypted_content": words},
+                {"type": "encrypted_content", "encrypted_content": "gAAAAABo"}])  # fmt: skip
+        case "JSON":
+            text = msgspec.json.encode({**letter, "content": words, "trigger_turn": True}).decode()
+            transcript.item("message", role="assistant", content=[{"type": "output_text", "text": text}])
+        case _:
+            transcript.add("inter_agent_communication", **letter, content=words, trigger_turn=True)
+    transcript.text("Seen.")
+    transcript.ended()
+    return transcript
+
+
+@pytest.mark.parametrize("form", ["words", "not encrypted after all", "JSON", "record"])
+def test_a_letter_is_read_in_each_of_its_forms(form: str) -> None:
+    transcript = _letter(form, "Look at it.")
+    assert spoken(transcript.fold()) == [("user", "Look at it."), ("assistant", "Seen.")]
+    assert not natives(transcript.frames())
+
+
+@pytest.mark.parametrize("told_by", ["event", "item"])
+def test_a_reviews_prompt_is_told_once_though_two_records_have_it(told_by: str) -> None:
+    transcript = Transcript()
+    if told_by == "event":
+        transcript.event("entered_review_mode", user_facing_hint="current changes")
+    else:
+        transcript.completed("EnteredReviewMode", id="r1", user_facing_hint="current changes")
     transcript.started()
     transcript.event("user_message", message="Review it.")
     transcript.event("user_message", message="Review it.")
@@ -240,6 +373,19 @@ def test_a_reviews_prompt_is_told_once_though_two_records_have_it() -> None:
     transcript.text("Fine.")
     transcript.ended()
     assert spoken(transcript.fold()) == [("user", "Review it."), ("assistant", "Fine.")]
+    assert [notice["title"] for notice in updates(transcript.frames(), "notice")] == ["Review of current changes"]
+
+
+def test_each_review_has_its_own_last_words() -> None:
+    transcript = Transcript()
+    for words in ("Fine.", "Finer."):
+        transcript.started()
+        transcript.prompt("Review it.")
+        transcript.text(words, id="review_rollout_assistant")
+        transcript.text("And so on.")
+        transcript.ended()
+    said = [text for kind, text in spoken(transcript.fold()) if kind == "assistant"]
+    assert said == ["Fine.", "And so on.", "Finer.", "And so on."]
 
 
 # -- tokens
@@ -259,6 +405,23 @@ def test_counts_that_grow_become_what_each_run_cost() -> None:
     assert [usage.cached_tokens for usage in usages if usage] == [50, 100]
     assert [usage.input_tokens for usage in usages if usage] == [40, 100]
     assert [update["used"] for update in updates(transcript.frames(), "usage_update")] == [100, 150]
+
+
+def test_what_a_turn_that_only_compacts_costs_is_the_next_runs() -> None:
+    transcript = Transcript()
+    transcript.run()
+    transcript.started()
+    transcript.add("compacted", message="", replacement_history=[])
+    transcript.tokens(100, 100)
+    transcript.ended()
+    transcript.started()
+    transcript.prompt("Go")
+    transcript.tokens(150, 50)
+    transcript.text("Done.")
+    transcript.ended()
+    _, run = transcript.fold().runs.values()
+    assert run.usage is not None
+    assert run.usage.total_tokens == 150
 
 
 def test_a_count_that_goes_back_is_summed_by_its_requests() -> None:
@@ -353,6 +516,15 @@ def test_a_thread_is_called_by_its_first_prompt_until_it_has_a_name() -> None:
     assert transcript.fold().title == "Greeting"
 
 
+def test_a_thread_that_begins_with_a_picture_is_called_by_its_first_words() -> None:
+    transcript = Transcript()
+    transcript.started()
+    transcript.event("user_message", message="", images=["data:image/png;base64,QUJD"])
+    transcript.ended()
+    transcript.run("What is it?")
+    assert transcript.fold().title == "What is it?"
+
+
 def test_the_index_of_threads_tells_the_name_and_its_last_line_counts() -> None:
     transcript = Transcript()
     transcript.run("Hello")
@@ -434,6 +606,31 @@ def test_a_fork_of_the_users_tells_its_history_as_such() -> None:
     assert run.usage.total_tokens == 120
 
 
+def test_a_copy_ends_with_a_turn_that_begins_after_it_was_written() -> None:
+    transcript = Transcript(forked_from_id=PARENT, source=_spawned())
+    transcript.started("parents-turn")
+    transcript.prompt("The parent's")
+    transcript.ended()
+    transcript.started("turn-1")
+    transcript.prompt("Its own")
+    transcript.ended()
+    assert spoken(transcript.fold()) == [("user", "Its own")]
+
+
+def test_another_thread_at_the_end_of_a_file_is_no_copy() -> None:
+    transcript = Transcript()
+    transcript.run()
+    earlier = Transcript(id=PARENT)
+    earlier.started(PARENTS_TURN)
+    earlier.prompt("Before")
+    earlier.text("Done.")
+    earlier.ended()
+    lines = [line.replace(b"2026-04-11", b"2026-04-10") for line in earlier.lines]
+    fold = folds(translated([*transcript.lines, *lines]))[THREAD]
+    assert [text for _, text in spoken(fold)] == ["Go", "Done.", "Before", "Done."]
+    assert len(fold.runs) == 2
+
+
 def test_a_file_that_says_where_its_own_history_begins_is_believed() -> None:
     transcript = Transcript(begun=False)
     transcript.line(type="session_meta", ordinal=0, payload={
@@ -509,10 +706,12 @@ def test_what_nobody_knows_is_kept_and_counted() -> None:
     transcript.event("weather", sky="blue")
     transcript.item("dream")
     transcript.completed("Wish", id="w")
+    transcript.completed("Extension", id="x", kind="garden.bloom")
     transcript.add("omen")
     translator = CodexTranslator(PurePath(NAME))
     frames = [frame for line in transcript.lines for frame in translator.feed(line, 0)]
-    kinds = ["event_msg/weather", "response_item/dream", "event_msg/item_completed/Wish", "omen"]
+    kinds = ["event_msg/weather", "response_item/dream", "event_msg/item_completed/Wish",
+             "event_msg/item_completed/Extension", "omen"]  # fmt: skip
     assert [native["kind"] for native in natives(frames)] == kinds
     assert dict(translator.unknown) == dict.fromkeys(kinds, 1)
     assert natives(frames)[0]["record"]["payload"] == {"type": "weather", "sky": "blue"}
@@ -520,9 +719,15 @@ def test_what_nobody_knows_is_kept_and_counted() -> None:
 
 def test_what_the_program_notes_for_itself_is_known_and_silent() -> None:
     transcript = Transcript()
-    for kind in ("world_state", "token_usage_record", "inter_agent_communication_metadata"):
+    for kind in ("world_state", "token_usage_record", "inter_agent_communication_metadata", "security_risk_score"):
         transcript.add(kind)
-    transcript.item("ghost_snapshot")
+    for kind in ("ghost_snapshot", "compaction_trigger", "additional_tools"):
+        transcript.item(kind)
+    for kind in ("thread_goal_updated", "guardian_assessment"):
+        transcript.event(kind)
+    transcript.completed("HookPrompt", id="h1", fragments=[])
+    transcript.completed("Sleep", id="s1", duration_ms=10)
+    transcript.completed("Extension", id="s2", kind="clock.sleep", durationMs=10)
     assert [frame.kind for frame in transcript.frames()] == ["session/new", "session/new"]
 
 

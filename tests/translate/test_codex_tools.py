@@ -83,6 +83,11 @@ def _refused(text: str) -> Result:
             "Wall time: 0.0 seconds\nOutput:\nExit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.\n",
             Result("Success.\n", 0),
         ),
+        (
+            "Wall time: 0.500 seconds\nProcess running with session ID 42\n"
+            "Warning: truncated output (original token count: 1000)\nOutput:\na",
+            Result("a", running="process 42"),
+        ),
         ("Script completed\nWall time 0.3 seconds\nOutput:\na", Result("a")),
         ("Script failed\nWall time 0.3 seconds\nOutput:\na", Result("a", failed=True)),
         ("Script running with cell ID 27\nWall time 11.0 seconds\nOutput:\n", Result("", running="script 27")),
@@ -112,6 +117,12 @@ def test_an_output_of_pieces_is_their_words_and_images() -> None:
     call = _told(("dance", {}, pieces)).tool()
     assert _words(call) == "a"
     assert len(call.content) == 2
+
+
+def test_an_output_may_be_wrapped_in_an_object() -> None:
+    whole = {"content": [{"type": "input_text", "text": "no"}], "success": False}
+    call = _told(("dance", {}, whole)).tool()
+    assert (call.status, _words(call)) == ("failed", "no")
 
 
 # -- commands
@@ -262,6 +273,17 @@ def test_a_command_that_an_event_ended_is_not_told_again_by_polls(event_first: b
     transcript.call("write_stdin", {"session_id": 7}, "call_2")
     transcript.output(_exited(1, "two\n"), "call_2")
     assert (transcript.tool().status, _words(transcript.tool())) == ("failed", "one\ntwo\n")
+
+
+def test_an_event_of_a_poll_adds_nothing_to_the_command() -> None:
+    transcript = Transcript()
+    transcript.call("exec_command", {"cmd": "make"})
+    transcript.output(_running("one\n"))
+    transcript.call("write_stdin", {"session_id": 7}, "call_2")
+    transcript.event("exec_command_end", call_id="call_2", command=["make"], cwd=FOLDER, aggregated_output="two\n",
+                     exit_code=0, status="completed")  # fmt: skip
+    transcript.output(_exited(0, "two\n"), "call_2")
+    assert (transcript.tool().title, _words(transcript.tool())) == ("make", "one\ntwo\n")
 
 
 def test_an_item_with_addresses_tells_the_same() -> None:
@@ -482,6 +504,30 @@ def test_a_search_of_which_nothing_is_told_is_told_once() -> None:
     assert transcript.tool().title == "Web search"
 
 
+@pytest.mark.parametrize("action", [None, {"type": "open_page"}])
+def test_searches_that_are_alike_are_each_told(action: Any) -> None:
+    transcript = Transcript()
+    for _ in range(3):
+        transcript.item("web_search_call", status="completed", **({"action": action} if action else {}))
+    assert len(list(transcript.fold().tool_calls)) == 3
+
+
+def test_a_tool_that_searches_is_called_by_its_search_and_ends_with_its_output() -> None:
+    transcript = Transcript()
+    transcript.call("run", {"q": "acp"}, namespace="web")
+    transcript.completed("Extension", id="call_1", kind="web.search", query="acp", action={"type": "openPage"})
+    transcript.output("Found.")
+    call = transcript.tool()
+    assert (call.title, call.kind, call.status, _words(call)) == ("Open page", "search", "completed", "Found.")
+
+
+def test_an_image_that_an_extension_made_is_shown() -> None:
+    transcript = Transcript()
+    transcript.completed("Extension", id="ig_1", kind="image_gen.generation", status="completed", result="QUJD")
+    call = transcript.tool()
+    assert (call.title, call.status, len(call.content)) == ("Image generation", "completed", 1)
+
+
 def test_an_image_that_is_looked_at_is_read() -> None:
     transcript = Transcript()
     transcript.call("view_image", {"path": "pic.png"})
@@ -490,6 +536,13 @@ def test_an_image_that_is_looked_at_is_read() -> None:
     call = transcript.tool()
     assert (call.title, call.kind, call.status) == (f"View Image {FOLDER}/pic.png", "read", "completed")
     assert [place.path for place in call.locations] == [f"{FOLDER}/pic.png"]
+
+
+@pytest.mark.parametrize(("message", "shown"), [("Look!", "Look!"), ("gAAAAABo", "")])
+def test_what_an_agent_is_asked_is_shown_unless_it_is_encrypted(message: str, shown: str) -> None:
+    transcript = Transcript()
+    transcript.call("spawn_agent", {"message": message}, namespace="collaboration")
+    assert _words(transcript.tool()) == shown
 
 
 def test_a_tool_that_nobody_knows_is_named_after_itself() -> None:

@@ -31,7 +31,7 @@ from dragoman.journal.store import Connection, Journal, Process
 from dragoman.session.handle import read_handle
 from dragoman.translate import importer
 from dragoman.translate.admission import DELETED, LIVE, session_id_of
-from dragoman.translate.apart import Apart
+from dragoman.translate.apart_begin import begin
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import given, kept, whose
 from dragoman.translate.imported import ImportedFile, summed
@@ -293,9 +293,8 @@ async def test_a_last_line_without_a_newline_counts_when_it_is_whole(journal: Jo
 @pytest.fixture(params=["here", "apart"])
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are read here; as if they were large, in a process of its own."""
-    monkeypatch.setattr(importer, "_WORTH_A_PROCESS", 0 if request.param == "apart" else 2**62)
+    monkeypatch.setattr(importer, "pays", lambda _: request.param == "apart")
     monkeypatch.setattr(importer, "_SMALL", 0)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
 
 @pytest.mark.usefixtures("where")
@@ -418,28 +417,21 @@ async def test_files_come_in_though_the_process_that_reads_them_is_killed(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     """Whether it was asked for them, or they were read here while it was to begin."""
-    begun = Apart.begun
-
-    async def killed() -> Apart:
-        apart = await begun()
-        apart._process.kill()
-        return apart
-
-    monkeypatch.setattr(importer, "_WORTH_A_PROCESS", 0)
+    killed = begin()
+    killed.kill()
     monkeypatch.setattr(importer, "_SMALL", small)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(Apart, "begun", killed)
     path = _claude(tmp_path, _talk("Go").lines)
     async with asyncio.timeout(LIMIT):
-        taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0)])
+        taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0)], process=killed)
     assert [one.new for one in taken] == [[OURS]]
     assert not await upkeep.verify(journal)
 
 
-async def test_the_process_that_reads_files_ends_when_nobody_asks_any_more() -> None:
-    async with asyncio.timeout(LIMIT), await Apart.begun() as apart:
+def test_the_process_that_reads_files_ends_when_nobody_asks_any_more() -> None:
+    process = begin()
+    with process:  # closes its pipes, and waits
         pass
-    assert apart._process.returncode == 0  # nobody had to kill it
+    assert process.returncode == 0
 
 
 @pytest.mark.usefixtures("where")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.journal import upkeep
 from dragoman.journal.entry import Entry, message_of
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
+from dragoman.record.fold import SessionFold
 from dragoman.translate import frames, intake
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.importer import REST, Importer
@@ -18,6 +22,7 @@ from dragoman.translate.lean import LeanFold
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
     Content,
+    PromptRequest,
     SessionToolCallUpdate,
     SessionUpdate,
     TextContent,
@@ -64,9 +69,9 @@ def _rows(record: SessionRecord, lean: LeanFold | None) -> RowStore:
 
 def test_the_rows_are_the_same_however_late_an_update_comes() -> None:
     lean = LeanFold()
-    given = _rows(SessionRecord("s", lean), lean).read()
-    assert given == _rows(SessionRecord("s"), None).read()
-    assert [(row.title, row.raw_output) for row in given.tool_calls] == [("One, again", {"said": LONG}), ("Two", None)]
+    told = _rows(SessionRecord("s", lean), lean).read()
+    assert told == _rows(SessionRecord("s"), None).read()
+    assert [(row.title, row.raw_output) for row in told.tool_calls] == [("One, again", {"said": LONG}), ("Two", None)]
 
 
 def test_what_was_taken_is_not_kept_in_memory() -> None:
@@ -74,6 +79,36 @@ def test_what_was_taken_is_not_kept_in_memory() -> None:
     _rows(SessionRecord("s", lean), lean)
     assert [message.text for message in lean.messages] == ["", "Between."]  # the second one may go on
     assert not any(call.content or call.raw_input or call.raw_output for call in lean.tool_calls)
+
+
+_ids = st.sampled_from(["", "a", "b"])
+_statuses = st.sampled_from([None, "pending", "in_progress", "completed", "failed"])
+_told = st.one_of(
+    st.just("prompt"),
+    st.builds(ToolCall, tool_call_id=_ids, title=st.sampled_from(["", "A title"]), status=_statuses),
+    st.builds(SessionToolCallUpdate, tool_call_id=_ids, title=st.sampled_from([None, "Another"]), status=_statuses),
+)
+
+
+@given(st.lists(st.tuples(_told, st.booleans()), max_size=40))
+def test_ids_that_come_again_in_any_order_mean_the_same_calls(told: list[tuple[Any, bool]]) -> None:
+    """Whenever it lets go: within a turn, after it, or never."""
+    lean, whole = LeanFold(), SessionFold()
+    records = [SessionRecord("s", lean), SessionRecord("s", whole)]
+    stores = [RowStore(), RowStore()]
+    for n, (update, lets_go) in enumerate(told, start=1):
+        if update == "prompt":
+            said = frames.prompt("native", float(n), f"p{n}", PromptRequest(session_id="native", prompt=()))
+        else:
+            said = frames.update("native", float(n), update)
+        entry = Entry("c", "s", n, said.at, "import", said.kind, said.line)
+        for record, store in zip(records, stores, strict=True):
+            record.add(entry, message_of(entry))
+            store.apply(record.take())
+        if lets_go:
+            lean.let_go()
+    assert stores[0].read() == stores[1].read()
+    assert len(lean.tool_calls) == len(whole.tool_calls)
 
 
 @pytest.mark.parametrize("size", [1, 3])

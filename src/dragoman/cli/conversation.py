@@ -12,9 +12,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Thought
-from dragoman.cli.render import Renderer, size
-from dragoman.cli.served import NO, UNSEEN, YES
+from dragoman.cli.figures import size
+from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Text, Thought
+from dragoman.cli.render import Renderer
+from dragoman.cli.served import NO, YES
 from dragoman.cli.stored import when
 from dragoman.cli.text import one_line, plain
 from dragoman.cli.wrap import wrapped

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Final
 
-from dragoman.cli.served import UNSEEN
+from dragoman.cli.pieces import UNSEEN
 from dragoman.cli.text import plain
 from dragoman.errors import (
     AgentCrashed,

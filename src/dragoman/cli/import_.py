@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import click
@@ -27,6 +28,9 @@ or what was deleted here, is left out. docs/import.md tells more."""
 @click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
 def import_(**given: Any) -> int:
     """Take in transcripts: files, or folders with files in them."""
-    from dragoman.cli.import_report import run_import
+    from dragoman.translate.apart_begin import begin, pays, sizes_below
 
-    return run_import(**given)
+    with begin() if pays(sizes_below(given["paths"])) else nullcontext() as process:
+        from dragoman.cli.import_report import run_import
+
+        return run_import(**given, process=process)

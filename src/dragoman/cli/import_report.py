@@ -7,14 +7,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import Popen
 from types import TracebackType
 from typing import Final
 
 import click
 
 from dragoman.cli import exits
+from dragoman.cli.figures import size
 from dragoman.cli.output import STDERR, STDIN
-from dragoman.cli.render import size
 from dragoman.cli.stored import folder, note, print_json, told, where
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
@@ -33,7 +34,10 @@ _STEP: Final = 0.1
 
 
 @told
-async def run_import(*, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool) -> int:
+async def run_import(
+    *, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool, process: Popen[bytes] | None
+) -> int:
+    """`process`: who may read them, where one was begun."""
     found = given([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
     if not found:
         note("No transcripts there." if paths else "No transcripts of these agents are on this machine.")
@@ -43,7 +47,7 @@ async def run_import(*, paths: Sequence[str], provider: str | None, yes: bool, a
     if not paths and not yes and not _agreed():
         note("Nothing was read.")
         return exits.AGENT_FAILED
-    done = summed(await _taken(found))
+    done = summed(await _taken(found, process))
     if as_json:
         print_json(done)
     else:
@@ -72,11 +76,11 @@ def _agreed() -> bool:
     return click.confirm(f"Read them, and keep what they say in {folder(str(where()))}?", err=True)
 
 
-async def _taken(found: Sequence[Transcript]) -> list[ImportedFile]:
+async def _taken(found: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
     with _shown(found) as shown:
         try:
             async with await open_journal(where().parent) as journal:
-                return await Importer(journal).take_all(found, shown.within, lambda one, _: shown.done(one))
+                return await Importer(journal).take_all(found, shown.within, lambda one, _: shown.done(one), process)
         except asyncio.CancelledError:
             shown.stop()
             note("Stopped. What came in stays; the same command goes on from there.")

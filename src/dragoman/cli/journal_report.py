@@ -13,8 +13,8 @@ from typing import BinaryIO, Final
 import click
 
 from dragoman.cli import exits
+from dragoman.cli.figures import size
 from dragoman.cli.progress import Progress
-from dragoman.cli.render import size
 from dragoman.cli.sessions_export import writing
 from dragoman.cli.sessions_find import is_held
 from dragoman.cli.stored import existing, note, told, where

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,9 @@ Block: TypeAlias = Literal["prompt", "text", "thought", "line", "question", "end
 
 # Names of what a span means; `screen` knows how each looks.
 Style: TypeAlias = Literal["", "bold", "dim", "good", "bad", "tool", "question", "thought"]
+
+# By whom things are decided without a word on the screen.
+UNSEEN: Final = ("rule", "default", "timeout")
 
 
 class Span(msgspec.Struct, frozen=True):

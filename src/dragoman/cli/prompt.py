@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from dragoman.cli.figures import size
 from dragoman.cli.output import STDIN
-from dragoman.cli.render import size
 from dragoman.errors import InputError
 from dragoman.session.prompt import Attachment, File, Image, Part
 

@@ -6,15 +6,15 @@ The agent's words become `Text` and go to stdout; everything else stands beside 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from dragoman.cli.diffs import stat
-from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
-from dragoman.cli.served import NO, UNSEEN, YES, Served, why
+from dragoman.cli.figures import duration, size, usage_parts
+from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
+from dragoman.cli.served import NO, YES, Served, why
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.cli.wrap import wrapped
-from dragoman.config import format_duration
 from dragoman.record import rows
 from dragoman.record.notes import Difference
 from dragoman.views import events
@@ -286,53 +286,3 @@ def _attachment(block: object) -> str:
     inner = said.get("resource")
     uri = said.get("uri") or (inner.get("uri") if isinstance(inner, dict) else None) or ""
     return f"[{kind.removeprefix('resource_') or kind}: {one_line(str(uri), 70)}]"
-
-
-def size(count: int) -> str:
-    for unit, scale in (("MB", 1_000_000), ("kB", 1_000)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} bytes"
-
-
-def duration(seconds: float) -> str:
-    return f"{seconds:.1f}s" if seconds < 60 else format_duration(round(seconds))
-
-
-def usage_parts(usage: rows.Usage) -> Sequence[str]:
-    """The figures that were reported, and no others."""
-    parts = []
-    tokens = [(usage.input_tokens, "in"), (usage.output_tokens, "out")]
-    if known := [f"{_short(count)} {word}" for count, word in tokens if count is not None]:
-        parts.append(f"tokens: {', '.join(known)}")
-    elif usage.total_tokens is not None:
-        parts.append(f"tokens: {_short(usage.total_tokens)}")
-    if context := context_part(usage):
-        parts.append(f"context: {context}")
-    if cost := cost_part(usage):
-        parts.append(cost)
-    return parts
-
-
-def context_part(usage: rows.Usage) -> str:
-    """How full the context is; empty where it was not reported."""
-    if usage.context_used is None:
-        return ""
-    return _short(usage.context_used) + (f" of {_short(usage.context_size)}" if usage.context_size is not None else "")
-
-
-def cost_part(usage: rows.Usage) -> str:
-    """What it has cost; empty where it was not reported."""
-    if usage.cost is None:
-        return ""
-    amount = f"{usage.cost.amount:.2f}" if usage.cost.amount >= 1 or not usage.cost.amount else None
-    return f"{amount or f'{usage.cost.amount:.4f}'} {one_line(usage.cost.currency, 8)}"
-
-
-def _short(count: int) -> str:
-    for unit, scale in (("M", 1_000_000), ("k", 1_000)):
-        if count >= 10 * scale:
-            return f"{count / scale:.0f}{unit}"
-        if count >= scale:
-            return f"{count / scale:.1f}".removesuffix(".0") + unit
-    return str(count)

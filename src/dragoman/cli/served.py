@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dragoman.cli.diffs import lines_of, stat
-from dragoman.cli.pieces import Ending, Line, Piece, Span, Style
+from dragoman.cli.pieces import UNSEEN, Ending, Line, Piece, Span, Style
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.requests import command_of
 from dragoman.host.shell.typed import typed
@@ -25,9 +25,6 @@ DIFF_LINES = 16
 
 # Lines of a command's output that are shown with -v, from its end.
 OUTPUT_LINES = 10
-
-# By whom things are decided without a word on the screen.
-UNSEEN = ("rule", "default", "timeout")
 
 # Layers whose rules are what `--access` says, which the reason names.
 _SELF_EVIDENT = ("built in", "access")

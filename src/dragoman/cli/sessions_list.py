@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from dragoman.cli import exits
+from dragoman.cli.figures import cost_part
 from dragoman.cli.output import STDIN
 from dragoman.cli.progress import Progress
-from dragoman.cli.render import cost_part
 from dragoman.cli.sessions_find import State, is_held, matching, moment, state_of
 from dragoman.cli.stored import (
     NOT_REPORTED,

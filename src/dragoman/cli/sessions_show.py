@@ -11,9 +11,10 @@ import msgspec
 
 from dragoman.cli.conversation import Conversation, Prompt, Told, retold
 from dragoman.cli.drive import LOG_WIDTH
+from dragoman.cli.figures import cost_part
 from dragoman.cli.output import STDOUT, Outbox, terminal_width
 from dragoman.cli.pieces import Line, Piece, Span
-from dragoman.cli.render import Renderer, cost_part
+from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen, colours, without_colours
 from dragoman.cli.sessions_find import State, state_of
 from dragoman.cli.stored import folder, has_colours, reading, told, when

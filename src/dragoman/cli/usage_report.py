@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from dragoman.agents.preset import load_presets
-from dragoman.cli.render import cost_part
+from dragoman.cli.figures import cost_part
 from dragoman.cli.sessions_find import matching, moment
 from dragoman.cli.stored import (
     NOT_REPORTED,

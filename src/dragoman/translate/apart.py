@@ -8,10 +8,13 @@ where they do not fit, or it fails, the file is simply read here.
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 import struct
-import sys
 from collections.abc import Set
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from subprocess import Popen
 from types import TracebackType
 from typing import Final, TypeAlias
 
@@ -29,12 +32,6 @@ UP: Final = LENGTH.pack(0)
 
 # Answers that are held until they are asked for, beside the one that is being read: each may be some megabytes.
 _AHEAD: Final = 1
-
-# Bytes that are held of the next one.
-_BUFFER: Final = 1024 * 1024
-
-# Seconds that the other process has to end once nobody asks any more; it may be in the middle of a file.
-_GRACE: Final = 1.0
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -77,28 +74,15 @@ class Arrived:
 class Apart:
     """`ask` for files; `answer` gives what comes of them, in the same order: commits, then `Done` or `Failed`."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: Popen[bytes]) -> None:
         self.is_up = False  # until then nothing that is asked is being read
         self._process = process
         self._admission: Admission | None = None
         self._answers: asyncio.Queue[Answer] = asyncio.Queue(_AHEAD)
         self._lost = False  # it is no more: whatever was asked will not be answered
+        self._writer = ThreadPoolExecutor(1, "dragoman import: asks")
+        self._reader = ThreadPoolExecutor(1, "dragoman import: hears")
         self._reading = asyncio.create_task(self._read())
-
-    @classmethod
-    async def begun(cls) -> Apart:
-        return cls(
-            await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "dragoman.translate.apart_process",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,  # what goes wrong there goes wrong here once more, and is told
-                start_new_session=True,  # Ctrl-C is for whoever began it
-                limit=_BUFFER,
-            )
-        )
 
     async def __aenter__(self) -> Apart:
         return self
@@ -107,40 +91,54 @@ class Apart:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._reading.cancel()
+        self._process.kill()  # it only reads: nothing is lost with it
+        with self._process:  # its pipes are closed when nobody is at them any more
+            self._reader.shutdown()
+            self._writer.shutdown()
         await asyncio.wait([self._reading])
-        assert self._process.stdin is not None
-        self._process.stdin.close()  # nobody asks any more
-        if kind is not None and self._process.returncode is None:
-            self._process.kill()
-        try:
-            async with asyncio.timeout(_GRACE):
-                await self._process.communicate()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.communicate()
 
     def ask(self, path: bytes, position: Position, end: Seen, admission: Admission) -> None:
         told = None if admission is self._admission else admission
         self._admission = admission
         data = msgspec.msgpack.encode(Asked(path, position, end, told))
-        assert self._process.stdin is not None
-        self._process.stdin.write(LENGTH.pack(len(data)) + data)
+        self._writer.submit(self._send, LENGTH.pack(len(data)) + data)
 
     async def answer(self) -> Answer:
         return Failed() if self._lost and self._answers.empty() else await self._answers.get()
 
     async def _read(self) -> None:
         """Ahead of who asks: neither of the two processes is to wait for the other."""
-        stdout = self._process.stdout
-        assert stdout is not None
-        while True:
-            try:
-                if not self.is_up:
-                    self.is_up = await stdout.readexactly(len(UP)) == UP
-                (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
-                data = await stdout.readexactly(length)
-            except (asyncio.IncompleteReadError, ConnectionError):
-                self._lost = True
-                await self._answers.put(Failed())  # of the file that is at hand
-                return
-            await self._answers.put(pickle.loads(data))  # noqa: S301 (from our own process)
+        hear = partial(asyncio.get_running_loop().run_in_executor, self._reader)
+        self.is_up = bytes(await hear(self._received, len(UP)) or b"") == UP
+        while not self._lost:
+            answer = await hear(self._next)
+            self._lost = answer is None
+            await self._answers.put(answer or Failed())  # of the file that is at hand
+
+    # -- in threads of their own
+
+    def _send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        left = memoryview(data)
+        try:
+            while left:
+                left = left[self._process.stdin.write(left) :]
+        except OSError:
+            pass  # it is no more, as the reader finds
+
+    def _next(self) -> Answer | None:
+        """None when there is no more to come."""
+        head = self._received(LENGTH.size)
+        data = self._received(LENGTH.unpack(head)[0]) if head else None
+        return None if data is None else pickle.loads(data)  # noqa: S301 (from our own process)
+
+    def _received(self, length: int) -> bytearray | None:
+        assert self._process.stdout is not None
+        data = bytearray(length)
+        left = memoryview(data)
+        while left:
+            count = os.readv(self._process.stdout.fileno(), [left])
+            if not count:
+                return None
+            left = left[count:]
+        return data

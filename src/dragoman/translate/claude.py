@@ -20,6 +20,7 @@ from dragoman.translate.claude_chains import Chains
 from dragoman.translate.claude_prompts import native
 from dragoman.translate.claude_records import Record
 from dragoman.translate.claude_session import Session
+from dragoman.translate.hashed import HashSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import UNREADABLE
 from dragoman.wire.vocabulary import Notice, RunningStateUpdate
@@ -29,12 +30,18 @@ from dragoman.wire.vocabulary import Notice, RunningStateUpdate
 _BOOKKEEPING: Final = frozenset(
     {
         "file-history-snapshot", "file-history-delta", "last-prompt", "mode", "bridge-session", "pr-link", "frame-link",
-        "agent-name", "queue-operation", "api-request", "api-request-shape", "api-request-blob", "atis-latch",
-        "tools-used",
+        "agent-name", "agent-color", "agent-setting", "queue-operation", "api-request", "api-request-shape",
+        "api-request-blob", "atis-latch", "tools-used", "tag", "task-summary", "worktree-state", "relocated",
+        "content-replacement", "attribution-snapshot", "history-suppression",
     }
 )  # fmt: skip
 _TALK: Final = frozenset({"user", "assistant"})
-_QUIET_SYSTEM: Final = frozenset({"", "away_summary", "bridge_status", "microcompact_boundary", "informational"})
+_QUIET_SYSTEM: Final = frozenset(
+    {
+        "", "away_summary", "bridge_status", "microcompact_boundary", "informational", "memory_saved", "agents_killed",
+        "permission_retry", "api_metrics", "scheduled_task_fire", "file_snapshot", "thinking",
+    }
+)  # fmt: skip
 _QUIET_ATTACHMENTS: Final = frozenset(
     {
         "hook_success", "task_reminder", "hook_additional_context", "edited_text_file", "deferred_tools_delta",
@@ -43,7 +50,14 @@ _QUIET_ATTACHMENTS: Final = frozenset(
         "hook_cancelled", "hook_blocking_error", "opened_file_in_ide", "plan_mode_exit", "ultra_effort_enter",
         "goal_status", "compact_file_reference", "directory", "plan_mode", "selected_lines_in_ide", "todo_reminder",
         "environment", "model", "session_context", "date", "remote_session_change", "prompt_snapshot",
-        "total_tokens_reminder",
+        "total_tokens_reminder", "already_read_file", "pdf_reference", "edited_image_file", "mcp_resource",
+        "relevant_memories", "current_session_memory", "dynamic_skill", "skill_discovery", "invoked_skills",
+        "output_style", "structured_output", "plan_mode_reentry", "plan_file_reference", "verify_plan_reminder",
+        "auto_mode_exit", "ultra_effort_exit", "ultrathink_effort", "critical_system_reminder", "compaction_reminder",
+        "context_efficiency", "token_usage", "output_token_usage", "budget_usd", "max_turns_reached", "agent_mention",
+        "task_status", "team_context", "teammate_mailbox", "teammate_shutdown_batch", "async_hook_response",
+        "hook_error_during_execution", "hook_stopped_continuation", "hook_permission_decision", "companion_intro",
+        "workflow_keyword_request",
     }
 )  # fmt: skip
 _PROGRESS: Final = frozenset(
@@ -62,7 +76,7 @@ class ClaudeTranslator:
         self._is_agent = False  # the file is a sub-agent's
         self._sides: dict[str, Session] = {}
         self._chains = Chains()
-        self._seen: set[int] = set()  # hashes of uuids: half their size, and a file may have a million
+        self._seen = HashSet()  # uuids
         self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
         self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
         self._handlers: dict[str, Callable[[Session, Record, bytes], None]] = {
@@ -108,10 +122,8 @@ class ClaudeTranslator:
         if record.uuid is None:
             if record.type in _TALK:
                 record = msgspec.structs.replace(record, uuid=f"{position}.{index}")
-        elif (seen := hash(record.uuid)) in self._seen:
+        elif not self._seen.add(record.uuid):
             return
-        else:
-            self._seen.add(seen)
         if record.timestamp is not None:
             self._at = lines.seconds(record.timestamp) or self._at
         if record.type in _BOOKKEEPING:
@@ -221,6 +233,10 @@ class ClaudeTranslator:
                 self._notice(session, record, "warning", "The model's provider answered with an error; trying again")
             case "model_refusal_fallback":
                 self._notice(session, record, "info", "The model refused; another one answers")
+            case "model_refusal_no_fallback":
+                self._notice(session, record, "warning", "The model refused")
+            case "model_fallback" | "model_consent_fallback":
+                self._notice(session, record, "info", "Another model answers")
             case subtype:
                 if subtype not in _QUIET_SYSTEM:
                     self._strange(session, f"system/{subtype}", text)
@@ -249,7 +265,7 @@ class ClaudeTranslator:
         """Many a file begins with summaries of other conversations: the last uuid tells whose it is."""
         if record.summary is None:
             return
-        if hash(record.leaf_uuid) in self._seen:
+        if record.leaf_uuid in self._seen:
             session.settings.title(self._at, "summary", record.summary)
         elif record.leaf_uuid is not None:
             self._leaves[record.leaf_uuid] = record.summary

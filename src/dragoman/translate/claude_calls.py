@@ -16,6 +16,7 @@ from dragoman.translate import frames
 from dragoman.translate.claude_plan import Plan
 from dragoman.translate.claude_records import ABSENT, Block, Record, blocks
 from dragoman.translate.claude_words import Task
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import Plan as PlanUpdate
 from dragoman.wire.vocabulary import SessionToolCallUpdate, ToolCall, ToolCallStatus
@@ -23,6 +24,8 @@ from dragoman.wire.vocabulary import SessionToolCallUpdate, ToolCall, ToolCallSt
 # Of calls that have their result: one object for all of them.
 _NO_INPUT: Final = tools.Input()
 _NO_META: Final[dict[str, Any]] = {}
+
+_UNTOLD: Final = -1
 
 
 class Call(msgspec.Struct, gc=False):
@@ -33,6 +36,7 @@ class Call(msgspec.Struct, gc=False):
     meta: dict[str, Any]
     told: bool = False  # as a tool call
     under_way: bool = False
+    given_up: bool = False  # the run was interrupted before there was a result
     description: str | None = None
 
     def forget(self) -> None:
@@ -50,21 +54,18 @@ class Calls:
         self._session_id = session_id
         self._cwd = cwd
         self._out = out
-        self._calls: dict[str, Call] = {}  # by Claude's id
+        self._calls: dict[str, Call] = {}  # by Claude's id: those without a result, and those that may have news
+        self._ended = HashMap()  # the others: the number of the tool
+        self._tools: dict[str, int] = {}  # and its name
         self._open: dict[str, Call] = {}
         self._held: dict[str, tuple[float, Block, Record]] = {}  # results whose calls have not come
         self._tasks: dict[str, str] = {}  # background tasks and sub-agents, to Claude's id of the call
         self._plan = Plan()
 
-    @property
-    def any_open(self) -> bool:
-        return bool(self._open)
-
     def called(self, at: float, block: Block, meta: dict[str, Any]) -> results.Output | None:
         """A call. What its tool gave, where the result stood before it."""
-        known = self._calls.get(block.id)
         # An id that comes again is another call: published transcripts have ids blacked out.
-        call_id = block.id if known is None else f"{block.id}:{meta['native'].get('uuid')}"
+        call_id = f"{block.id}:{meta['native'].get('uuid')}" if self._knows(block.id) else block.id
         call = Call(call_id, block.name, block.input, tools.read_input(block.input), meta)
         self._calls[block.id] = self._open[block.id] = call
         if call.name not in tools.PLAN_TOOLS:
@@ -76,7 +77,7 @@ class Calls:
         """A result. None where its call has not come."""
         call = self._open.pop(block.tool_use_id, None)
         if call is None:
-            if block.tool_use_id not in self._calls:
+            if not self._knows(block.tool_use_id):
                 self._held[block.tool_use_id] = (at, block, record)
             return None
         output = results.read_output(call.name, record.tool_use_result)
@@ -88,18 +89,25 @@ class Calls:
             self._plan.done(call.name, call.input, output, words)
             meta = {**meta, "native": {**meta["native"], "toolUseId": call.id, "tool": call.name}}
             self._update(at, PlanUpdate(entries=self._plan.entries(), meta=meta))
-            call.forget()
-            return output
-        if not call.told:
-            self._tell(at, call)
-        self._update(at, _finished(call, block, results.shown(call.name, block, output), meta))
+        else:
+            if not call.told:
+                self._tell(at, call)
+            self._update(at, _finished(call, block, results.shown(call.name, block, output), meta))
         call.forget()
+        may_have_news = call.name in tools.AGENT_TOOLS or output.agent_id or output.background_task_id
+        if call.id == block.tool_use_id and not may_have_news:
+            del self._calls[call.id]
+            self._ended.put(call.id, self._tools.setdefault(call.name, len(self._tools)) if call.told else _UNTOLD)
         return output
+
+    def _knows(self, native_id: str) -> bool:
+        return native_id in self._calls or native_id in self._ended
 
     def agent_with(self, prompt: str) -> tuple[str, tools.Input] | None:
         """The unanswered call that began a sub-agent with this prompt."""
         for call in self._open.values():
-            if call.name in tools.AGENT_TOOLS and (call.input.prompt or "").strip() == prompt.strip():
+            fits = call.name in tools.AGENT_TOOLS and (call.input.prompt or "").strip() == prompt.strip()
+            if fits and not call.given_up:
                 return call.id, call.input
         return None
 
@@ -117,43 +125,55 @@ class Calls:
 
     def news(self, at: float, task: Task, meta: dict[str, Any]) -> str | None:
         """A background task ended. The id of its call, where that is known here."""
-        native_id = task.tool_use_id if task.tool_use_id in self._calls else self._tasks.get(task.id, "")
-        call = self._calls.get(native_id)
-        if call is None or not task.status or not call.told:
+        call = self._told(task.tool_use_id if self._knows(task.tool_use_id) else self._tasks.get(task.id, ""))
+        if call is None or not task.status:
             return None
+        call_id, tool = call
         said = task.result or task.summary
         self._update(
             at,
             SessionToolCallUpdate(
-                tool_call_id=call.id,
+                tool_call_id=call_id,
                 status="completed" if task.status == "completed" else "failed",
                 content=(tools.text(said),) if said else None,
-                meta={**meta, "claudeCode": {"toolName": call.name}},
+                meta={**meta, "claudeCode": {"toolName": tool}},
             ),
         )
-        return call.id
+        return call_id
+
+    def _told(self, native_id: str) -> tuple[str, str] | None:
+        """The id and the tool of a call, where it is told."""
+        call = self._calls.get(native_id)
+        if call is not None:
+            return (call.id, call.name) if call.told else None
+        number = self._ended.get(native_id)
+        return (native_id, [*self._tools][number]) if number is not None and number != _UNTOLD else None
 
     def interrupted(self, at: float, meta: dict[str, Any]) -> None:
-        """What has no result will have none."""
+        """What has no result will hardly have one; where it stands a line or two further down, it counts."""
         for call in self._open.values():
+            if call.given_up:
+                continue
+            call.given_up = True
             if not call.told:
                 self._tell(at, call)
             self._update(at, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=meta))
-        self._open = {}
 
     def finish(self) -> None:
-        """Calls that were to be told by their result, and results without a call."""
+        """Calls that were to be told by their result, and results without a call: only an edit tells what it was."""
         for call in self._open.values():
             if not call.told:
                 self._tell(self._out[-1].at if self._out else 0.0, call)
-        for at, block, _ in self._held.values():
-            content = results.shown("", block, results.read_output("", ABSENT)).content
+        for at, block, record in self._held.values():
+            output = results.read_output("Edit", record.tool_use_result)
+            shown = results.shown("Edit" if output.structured_patch else "", block, output)
             self._update(
                 at,
                 SessionToolCallUpdate(
                     tool_call_id=block.tool_use_id,
                     status=_status(block),
-                    content=content,
+                    content=shown.content,
+                    locations=shown.locations,
                     raw_output=_raw_output(block),
                 ),
             )

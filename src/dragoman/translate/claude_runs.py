@@ -37,6 +37,7 @@ class Runs:
         self._request_id: str | None = None  # of the run that is going on
         self._stopped: StopReason | None = None  # how it would end now
         self._spent: dict[str, tuple[str, Tokens]] = {}  # of each message: its model and tokens
+        self._paid: dict[str, tuple[str, Tokens]] = {}  # the same, of the run before
 
     @property
     def going_on(self) -> bool:
@@ -51,7 +52,7 @@ class Runs:
         """A prompt; without words for a run that nobody asked for, as when a background task has news."""
         self._request_id = f"{self._session_id}:{uuid}"
         self._stopped = None
-        self._spent = {}
+        self._paid, self._spent = self._spent, {}
         asked = PromptRequest(session_id=self._session_id, prompt=tuple(prompt), meta=meta)
         self._out.append(frames.prompt(self._session_id, at, self._request_id, asked))
 
@@ -60,7 +61,12 @@ class Runs:
         self._stopped = stopped
 
     def spent(self, message_id: str, model: str, tokens: Tokens) -> None:
-        """Each line of a message repeats its tokens. Where they differ, the last line has the most."""
+        """Each line of a message repeats its tokens. Where they differ, the last line has the most.
+
+        A prompt may come between the lines of a message, which is then paid with the run that it began in.
+        """
+        if message_id in self._paid:
+            return
         known = self._spent.get(message_id)
         if known is None or tokens.total >= known[1].total:
             self._spent[message_id] = (model, tokens)

@@ -62,6 +62,7 @@ class Session:
         self._hiding = False  # the output of a slash command that was not told
         self._injected: Record | None = None  # what was last put in the place of the user's words
         self._message_id = ""  # of the model's last message
+        self._thought_last = False  # the model's last line is a thought, and nothing has followed
         self._compaction: str | None = None
         request_id = f"{session_id}:new"
         asked = NewSessionRequest(cwd=cwd, mcp_servers=(), meta=meta)
@@ -113,6 +114,7 @@ class Session:
 
     def _stop(self, at: float, message: Said, content: Sequence[Block]) -> None:
         last = content[-1].type if content else ""
+        self._thought_last = last == "thinking"
         stopped = STOPS.get(message.stop_reason or "")
         if stopped is not None and last == "text":
             # A message that stops by itself ends with words; thoughts stand before them, on lines of their own.
@@ -149,6 +151,7 @@ class Session:
 
     def user(self, at: float, record: Record, *, rewound_to: str | None = None) -> None:
         content = blocks(said(record.message).content)
+        self._thought_last = False
         if record.permission_mode is not None:
             self.settings.mode(at, record.permission_mode)
         results = [block for block in content if block.type == "tool_result"]
@@ -159,7 +162,10 @@ class Session:
         elif record.is_meta:
             self._injected = record
         elif len(results) < len(content):
-            self._spoken(at, record, [block for block in content if block.type != "tool_result"], rewound_to)
+            spoken = [block for block in content if block.type != "tool_result"]
+            if results and prompt_of(record, spoken):
+                self.runs.heard("end_turn")  # said along with a permission: the model was not stopped, but steered
+            self._spoken(at, record, spoken, rewound_to)
 
     def _result(self, at: float, block: Block, record: Record) -> None:
         output = self.calls.answered(at, block, record, native(record))
@@ -177,6 +183,8 @@ class Session:
             self._interrupted(at, record)
         for task in heard.tasks:
             self._news(at, record, task)
+        if heard.command:
+            self.runs.settle(at)
         asked = prompt_of(record, content)
         if asked:
             self._asked(at, record, asked, {"rewoundTo": rewound_to, "origin": heard.injected or None})
@@ -187,6 +195,8 @@ class Session:
         self._flush_command()
         self._injected = None
         self._hiding = False
+        if extras.get("rewoundTo") is not None and not self.runs.would_end:
+            self.runs.end(at, "cancelled")  # whoever goes back does not wait for the answer
         self.runs.settle(at)
         meta = native(record)
         meta["native"] |= {key: value for key, value in extras.items() if value is not None}
@@ -207,8 +217,12 @@ class Session:
             self._asked(at, record, prompt, {})
 
     def local(self, at: float, record: Record, text: str) -> None:
-        """A command of the user's that Claude Code carried out itself, or what it printed."""
+        """A command of the user's that Claude Code carried out itself, or what it printed.
+
+        It may come while the model is at work, which then goes on: no answer of the model's belongs to it.
+        """
         self._done_here(at, record, words.read(text))
+        self._flush_command()
 
     def _done_here(self, at: float, record: Record, heard: words.Words) -> bool:
         if heard.command or heard.hidden:
@@ -218,7 +232,6 @@ class Session:
             return True
         if heard.command:
             self._flush_command()
-            self.runs.settle(at)
             self._command = (at, record, heard.command)
         elif heard.output or heard.shell:
             self._flush_command()
@@ -283,14 +296,14 @@ class Session:
 
     def over(self, at: float) -> None:
         """Claude Code says that the turn is over."""
-        if not self.calls.any_open:
+        if not self.runs.would_end:
             self.runs.heard("end_turn")
         self.runs.settle(at)
 
     def stopping(self, at: float) -> None:
         """The model stopped, and hooks were asked whether it may; where they said no, it goes on as unasked."""
-        if self.runs.would_end:
-            self.runs.settle(at)
+        if self.runs.would_end or self._thought_last:
+            self.over(at)
 
     def finish(self, at: float) -> None:
         self._flush_command()

@@ -78,7 +78,8 @@ def read(text: str) -> Words:
     if not tagged:
         return Words(prompt=text)
     tasks = tuple(_task(body) for tag, body in tagged if tag == "task-notification")
-    if rest.strip():
+    # After its news of a task, Claude Code tells the model which file has more.
+    if rest.strip() and not (tasks and text.lstrip().startswith("<task-notification>")):
         return Words(prompt=rest, tasks=tasks)
     return _only_tags(dict(tagged), tasks)
 

@@ -21,11 +21,14 @@ from dragoman.translate import frames, lines
 from dragoman.translate.codex_forks import Fork, parent_of
 from dragoman.translate.codex_session import Session
 from dragoman.translate.codex_where import Where
+from dragoman.translate.hashed import HashSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import UNREADABLE
 
 # What Codex writes down for itself. Known, and nothing of it is the conversation.
-_BOOKKEEPING: Final = frozenset({"world_state", "token_usage_record", "inter_agent_communication_metadata"})
+_BOOKKEEPING: Final = frozenset(
+    {"world_state", "token_usage_record", "inter_agent_communication_metadata", "security_risk_score", "session_state"}
+)
 _TURNS: Final = frozenset({"task_started", "turn_started", "task_complete", "turn_complete", "turn_aborted"})
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -40,7 +43,7 @@ class CodexTranslator:
         self._sidecar = sidecar
         self._out: list[Frame] = []
         self._at = 0.0
-        self._seen: set[int] = set()  # hashes of lines; each has its time in it
+        self._seen = HashSet()  # lines; each has its time in it
         self._session: Session | None = None
         self._fork: Fork | None = None
         self._meta: tuple[Where, records.Payload] | None = None  # of a flat file whose session is not told yet
@@ -78,10 +81,8 @@ class CodexTranslator:
 
     def _take(self, line: records.Line, text: bytes, position: int) -> None:
         if line.timestamp is not None and line.type:
-            seen = hash(text)
-            if seen in self._seen:
+            if not self._seen.add(text):
                 return
-            self._seen.add(seen)
             self._at = lines.seconds(line.timestamp) or self._at
         where = Where(self._at, line.timestamp, position)
         if line.payload is None:
@@ -116,6 +117,9 @@ class CodexTranslator:
                 known = True
             case "compacted":
                 session.compacted(where, "record")
+                known = True
+            case "inter_agent_communication":
+                session.words.letter(where, payload)
                 known = True
             case kind:
                 known = kind in _BOOKKEEPING

@@ -8,7 +8,7 @@ told as news of the command. A plan's call is told as the plan, and as a call wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,6 +20,7 @@ from dragoman.translate import codex_tools as tools
 from dragoman.translate import frames
 from dragoman.translate.codex_outputs import Result
 from dragoman.translate.codex_where import Where
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     Content,
@@ -43,8 +44,6 @@ _SMALL: Final = 16 * 1024
 
 
 class Call(msgspec.Struct, gc=False):
-    """Of a call that has ended, only that it has."""
-
     id: str
     shown: tools.Shown
     text: str = ""  # what it printed until now
@@ -53,10 +52,10 @@ class Call(msgspec.Struct, gc=False):
     ended: bool = False
     event_only: bool = False  # no call was seen, only its end
 
-    def forget(self) -> None:
-        self.ended = True
-        self.text = ""
-        self.shown = tools.Shown(name=self.shown.name, title=self.shown.title, form=self.shown.form)
+
+# What stands for a call that has ended: that is all that matters of it.
+_ENDED: Final = Call("", tools.Shown(name="", title=""), ended=True)
+_ENDED_UNSEEN: Final = msgspec.structs.replace(_ENDED, event_only=True)
 
 
 class Calls:
@@ -65,11 +64,12 @@ class Calls:
     def __init__(self, session_id: str, out: list[Frame]) -> None:
         self._session_id = session_id
         self._out = out
-        self._calls: dict[str, Call] = {}  # by Codex's id
+        self._calls: dict[str, Call] = {}  # by Codex's id: those that have not ended
+        self._ended = HashMap()  # the others: whether only their end was seen
         self._open: dict[str, Call] = {}
         self._running: dict[str, Call] = {}  # by the number of the process or script
         self._early: dict[str, tuple[Where, Result]] = {}  # outputs whose calls have not come
-        self._searches: list[bytes] = []  # on the web, told by one of their two records; the other has no id
+        self._searches: list[tuple[str, bytes]] = []  # on the web, told by one of two records; the other has no id
 
     @property
     def any_open(self) -> bool:
@@ -78,9 +78,9 @@ class Calls:
     # -- calls and outputs
 
     def called(self, where: Where, call_id: str, shown: tools.Shown) -> None:
-        known = self._calls.get(call_id)
-        if known is not None and known.event_only:
-            known.event_only = False
+        known = self._known(call_id)
+        if known is _ENDED_UNSEEN:
+            self._ended.put(call_id, False)
             return
         # An id that comes again is another call.
         call = Call(call_id if known is None else f"{call_id}:{where.position}", shown)
@@ -92,7 +92,7 @@ class Calls:
             self.answered(early[0], call_id, early[1])
 
     def answered(self, where: Where, call_id: str, result: Result) -> None:
-        call = self._calls.get(call_id)
+        call = self._known(call_id)
         if call is None:
             self._early[call_id] = (where, result)
         elif call.ended:
@@ -173,9 +173,9 @@ class Calls:
         told: Sequence[commands.Action],
         result: Result,
     ) -> None:
-        call = self._calls.get(call_id)
-        if call is not None and (call.ended or call.shown.form == "patch"):
-            return
+        call = self._known(call_id)
+        if call is not None and (call.ended or call.shown.form in ("patch", "poll")):
+            return  # their outputs tell as much
         look = commands.look(line, folder, told)
         if call is None:
             shown = tools.Shown(
@@ -192,7 +192,7 @@ class Calls:
         made = patches.made(changes)
         diffs = patches.diffs(made, folder)
         places = patches.locations(made, folder)
-        call = self._calls.get(call_id)
+        call = self._known(call_id)
         if call is not None and call.ended:
             return
         if call is None:
@@ -221,7 +221,7 @@ class Calls:
         raw_output: object,
     ) -> None:
         """A tool of an MCP server, or another of which an event tells."""
-        call = self._calls.get(call_id)
+        call = self._known(call_id)
         if call is not None and call.ended:
             return
         if call is None:
@@ -241,22 +241,31 @@ class Calls:
         content: tuple[ToolCallContent, ...] = (),
     ) -> None:
         """A call that is told when it has ended, by one record or by two."""
-        call = self._calls.get(call_id)
+        call = self._known(call_id)
         if call is None:
             call = self._only_ended(where, call_id, shown)
         if not call.ended:
             self._end(where, call, status, content or None)
 
-    def searched(self, where: Where, call_id: str | None, query: str, action: msgspec.Raw) -> None:
+    def searched(
+        self, where: Where, by: Literal["event", "item"], call_id: str | None, query: str, action: msgspec.Raw
+    ) -> None:
         """A search on the web. Of its two records, either may be without an id, or missing."""
+        shown = tools.web_search(query, action)
+        call = self._known(call_id or "")
+        if call is not None and not call.event_only:
+            if not call.ended:  # a tool that the model called searches: its output is still to come
+                self._tell(where, SessionToolCallUpdate(tool_call_id=call.id, title=shown.title, kind=shown.kind))
+            return
         told = bytes(action) if action != records.ABSENT else _NO_ACTION
-        if told in self._searches:
-            self._searches.remove(told)
-            if call_id is None or call_id not in self._calls:
+        other = ("item" if by == "event" else "event", told)
+        if other in self._searches:
+            self._searches.remove(other)
+            if call is None:
                 return
         else:
-            self._searches.append(told)
-        self.at_once(where, call_id or f"{self._session_id}:{where.position}", tools.web_search(query, action))
+            self._searches.append((by, told))
+        self.at_once(where, call_id or f"{self._session_id}:{where.position}", shown)
 
     # -- the end of a turn
 
@@ -334,8 +343,15 @@ class Calls:
         self._close(call)
 
     def _close(self, call: Call) -> None:
-        call.forget()
+        call.ended, call.text, call.shown = True, "", _ENDED.shown
+        for key in [key for key, other in self._calls.items() if other is call]:
+            del self._calls[key]
+            self._ended.put(key, call.event_only)
         self._open = {key: other for key, other in self._open.items() if other is not call}
+
+    def _known(self, call_id: str) -> Call | None:
+        ended = self._ended.get(call_id)
+        return self._calls.get(call_id) or (None if ended is None else _ENDED_UNSEEN if ended else _ENDED)
 
     def _tell(self, where: Where, update: SessionUpdate) -> None:
         self._out.append(frames.update(self._session_id, where.at, update))

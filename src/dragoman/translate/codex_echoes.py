@@ -12,18 +12,23 @@ class Echoes:
 
     def __init__(self) -> None:
         self._events: list[tuple[Where, str]] = []  # that wait for their item
-        self._items: list[str] = []  # whose event has not come
+        self._items: list[set[str]] = []  # whose event has not come, in the spellings it may have
 
-    def item(self, text: str) -> None:
-        for index, (_, waiting) in enumerate(self._events):
-            if waiting.strip() == text.strip():
+    def item(self, *spellings: str) -> None:
+        """An event may tell all of an item, without what is hidden in it, or only a part, with others for the rest."""
+        wanted = {text.strip() for text in spellings if text.strip()}
+        waiting = len(self._events)
+        for text in wanted:
+            index = next((at for at, (_, event) in enumerate(self._events) if event.strip() == text), None)
+            if index is not None:
                 del self._events[index]
-                return
-        self._items.append(text.strip())
+        if len(self._events) == waiting:
+            self._items.append(wanted)
 
     def event(self, where: Where, text: str) -> None:
-        if text.strip() in self._items:
-            self._items.remove(text.strip())
+        told = next((item for item in self._items if text.strip() in item), None)
+        if told is not None:
+            self._items.remove(told)
         elif text.strip():
             self._events.append((where, text))
 

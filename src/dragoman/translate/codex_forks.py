@@ -16,7 +16,8 @@ from dragoman.translate.lines import seconds
 
 # How the copy ends where a sub-agent is told what it is.
 _NEWLY_SPAWNED: Final = b"You are the newly spawned agent"
-# Seconds in which a copy is written at most, for files whose turns have no ids. Measured: 15 ms for 1,000 records.
+# Seconds in which a copy is written at most, for files whose turns have no ids, or none with a time in them.
+# Measured: 15 ms for 1,000 records.
 _WRITING: Final = 2.0
 _VERSION_7: Final = 7
 
@@ -40,7 +41,7 @@ class Fork:
         """Whether the record is the parent's."""
         payload = line.payload or records.Payload()
         if line.type == "session_meta":
-            if payload.id != self._id and at - self._began < _WRITING and self._own_from is None:
+            if payload.id != self._id and 0 <= at - self._began < _WRITING and self._own_from is None:
                 self._copying = True  # the parent's own beginning
             return True
         if not self._copying:
@@ -59,8 +60,11 @@ class Fork:
         if payload.type == "task_started" and payload.turn_id is not None:
             self._turn_seen = True
             began = _time_in(payload.turn_id)
-            return began is not None and began >= self._born
-        return not self._turn_seen and at - self._began > _WRITING
+            return began >= self._born if began is not None else self._is_written(at)
+        return not self._turn_seen and self._is_written(at)
+
+    def _is_written(self, at: float) -> bool:
+        return at - self._began > _WRITING
 
 
 def _time_in(uuid: str) -> float | None:

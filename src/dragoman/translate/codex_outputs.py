@@ -20,7 +20,7 @@ _HEADER: Final = re.compile(
     r"Wall time:? [^\n]*\n"
     r"(?:Process exited with code (?P<exited>-?\d+)\n)?"
     r"(?:Process running with session ID (?P<session>\S+)\n)?"
-    r"(?:Original token count: \d+\n)?"
+    r"(?:Original token count: \d+\n|Warning: truncated output[^\n]*\n)?"
     r"(?:Total output lines: \d+\n)?"
     r"Output:(?:\n|$)"
 )
@@ -61,7 +61,7 @@ def read(raw: msgspec.Raw) -> Result:
         return of_text(records.string(raw))
     value = records.plain(raw)
     if isinstance(value, dict):
-        told = of_text(str(value.get("content") or value.get("output") or ""))
+        told = read(msgspec.Raw(msgspec.json.encode(value.get("content") or value.get("output") or "")))
         failed = value.get("success") is False
         return msgspec.structs.replace(told, failed=True) if failed else told
     pieces = records.parts(raw)

@@ -26,8 +26,12 @@ _INJECTED: Final = (
     "<send_user_message_question_reply>",
     "<permissions",
     "<user_shell_command>",
+    "<goal_context>",
+    "<external_",
     "# agents.md",
 )
+# The same, as events of old versions call it.
+INJECTED_KINDS: Final = frozenset({"environment_context", "user_instructions"})
 # Editors put what is open in them before the words, and say where these begin.
 _WRAPPED: Final = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 _REQUEST: Final = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
@@ -44,6 +48,14 @@ def own_words(text: str) -> tuple[str, str | None]:
     if text.startswith(_WRAPPED) and (found := _REQUEST.search(text)):
         return text[found.end() :].strip("\n"), text[: found.start()].rstrip()
     return text, None
+
+
+def letter_in(text: str) -> records.Payload | None:
+    """What one agent says to another, where it stands in the place of the model's words, as JSON."""
+    if not text.startswith('{"author":'):
+        return None
+    letter = records.read(text.encode("utf-8", "replace"), records.Payload, None)
+    return letter if letter is not None and letter.recipient else None
 
 
 def folder_in(text: str) -> str | None:

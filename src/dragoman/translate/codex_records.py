@@ -52,6 +52,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     parsed_cmd: msgspec.Raw = ABSENT
     aggregated_output: str | None = None
     exit_code: int | None = None
+    source: msgspec.Raw = ABSENT
     status: str = ""
     changes: msgspec.Raw = ABSENT
     stdout: str = ""
@@ -73,8 +74,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     agent_path: str = ""
     kind: str = ""
     prompt: str | None = None
-    receiver_thread_ids: tuple[str, ...] = ()
-    review: str = ""
+    user_facing_hint: str | None = None
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
@@ -244,6 +244,11 @@ def string(raw: msgspec.Raw) -> str:
     """A string; empty for anything else."""
     value = plain(raw)
     return value if isinstance(value, str) else ""
+
+
+def is_encrypted(text: str) -> bool:
+    """Fernet tokens: all begin alike, with their version and the first bytes of a time of our age."""
+    return text.startswith("gAAAA")
 
 
 def texts(raw: msgspec.Raw) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class Runs:
         self._request_id: str | None = None  # of the run that is going on
         self._last_word = False  # the model had it
         self._error: RpcError | None = None
-        self._first: str | None = None  # the first prompt of all
+        self._first = ""  # the first prompt of all that has words
         self._name = name  # that someone gave the thread
         self._titled = False
         self._counts = Counts()
@@ -93,8 +93,7 @@ class Runs:
         self._request_id = f"{self._session_id}:{where.position}"
         self._last_word = False
         self._error = None
-        self._counts.begin()
-        if self._first is None:
+        if not self._first:
             self._first = " ".join(block.text for block in prompt if isinstance(block, TextContent))
         asked = PromptRequest(session_id=self._session_id, prompt=tuple(prompt), meta=meta)
         self._out.append(frames.prompt(self._session_id, where.at, self._request_id, asked))
@@ -141,6 +140,7 @@ class Runs:
     def copied_count(self, info: TokenInfo) -> None:
         """A count of the parent's, from which this thread goes on."""
         self._counts.count(info)
+        self._counts.settle()
 
     def named(self, where: Where, name: str) -> None:
         self._titled = True
@@ -148,7 +148,7 @@ class Runs:
 
     def _title(self, where: Where) -> None:
         """Before the first run ends, a thread that nobody named is called by its first prompt, as the adapter does."""
-        if self._titled or not (title := _collapsed(self._name or self._first or "")):
+        if self._titled or not (title := _collapsed(self._name or self._first)):
             return
         self._titled = True
         self._tell_title(where, title)

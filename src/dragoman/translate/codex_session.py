@@ -36,9 +36,18 @@ from dragoman.wire.vocabulary import (
 )
 
 # Kinds that are known, and of which there is nothing to tell: copies, and what is of use to the program alone.
-_SILENT_ITEMS: Final = frozenset({"compaction", "context_compaction", "compaction_summary", "ghost_snapshot", "other"})
-_SILENT_EVENTS: Final = frozenset({"dynamic_tool_call_request", "exec_command_begin", "patch_apply_begin"})
-_SILENT_TURN_ITEMS: Final = frozenset({"HookPrompt", "EnteredReviewMode", "CollabAgentToolCall"})
+_SILENT_ITEMS: Final = frozenset(
+    {"compaction", "context_compaction", "compaction_summary", "compaction_trigger", "ghost_snapshot", "other"}
+    | {"additional_tools"}
+)
+_SILENT_EVENTS: Final = frozenset(
+    {"dynamic_tool_call_request", "exec_command_begin", "patch_apply_begin", "thread_goal_updated"}
+    | {"guardian_assessment"}
+)
+_SILENT_TURN_ITEMS: Final = frozenset({"HookPrompt", "CollabAgentToolCall", "Sleep", "clock.sleep"})
+
+# The source of a command that the user ran, and not the model: it has a turn, but neither a prompt nor an answer.
+_USERS_OWN: Final = msgspec.Raw(b'"user_shell"')
 
 
 class Session:
@@ -68,11 +77,11 @@ class Session:
         match item.type:
             case "message":
                 if item.role == "assistant":
-                    self.words.message(where, item.id, "".join(records.texts(item.content)), item.phase)
+                    self._message(where, item)
                 elif item.role == "user":
                     self.words.in_users_place(where, item)
             case "reasoning":
-                self.words.reasoning(where, item.id, records.texts(item.summary) or records.texts(item.content))
+                self.words.reasoning(where, item.id, records.texts(item.summary), records.texts(item.content))
             case "function_call" | "custom_tool_call":
                 shown = tools.shown(item.name, item.namespace, item.arguments, item.input, self._cwd)
                 self._called(where, item.call_id, shown)
@@ -89,7 +98,7 @@ class Session:
                 self.calls.answered(where, item.call_id or "", result)
             case "web_search_call":
                 self.words.heard(where, words=False)
-                self.calls.searched(where, item.id, "", item.action)
+                self.calls.searched(where, "item", item.id, "", item.action)
             case "image_generation_call":
                 ends.image(self.calls, where, item.id, item)
             case "agent_message":
@@ -97,6 +106,14 @@ class Session:
             case kind:
                 return kind in _SILENT_ITEMS
         return True
+
+    def _message(self, where: Where, item: records.Payload) -> None:
+        parts = records.texts(item.content)
+        letter = prompts.letter_in(parts[0]) if len(parts) == 1 else None
+        if letter is not None:
+            self.words.letter(where, letter)
+        else:
+            self.words.message(where, item.id, parts, item.phase)
 
     def _called(self, where: Where, call_id: str | None, shown: tools.Shown) -> None:
         self.words.heard(where, words=False)
@@ -111,7 +128,8 @@ class Session:
                 if event.info is not None:
                     self.runs.counted(where, event.info)
             case "user_message":
-                self.words.prompt(where, prompts.of_message(event.message, event.images, event.local_images))
+                if event.kind not in prompts.INJECTED_KINDS:
+                    self.words.prompt(where, prompts.of_message(event.message, event.images, event.local_images))
             case "agent_message":
                 self.words.spoken.event(where, event.message)
             case "agent_reasoning" | "agent_reasoning_raw_content":
@@ -132,7 +150,7 @@ class Session:
             case "item_completed":
                 return event.item is not None and self._completed(where, event.item)
             case "exec_command_end":
-                ends.command(self.calls, where, event.call_id, event)
+                self._command_ended(where, event.call_id, event)
             case "patch_apply_end":
                 ends.patch(self.calls, where, event.call_id, event, self._cwd)
             case "mcp_tool_call_end":
@@ -140,7 +158,7 @@ class Session:
             case "dynamic_tool_call_response":
                 ends.dynamic(self.calls, where, event.call_id or event.dynamic_call_id, event)
             case "web_search_end":
-                self.calls.searched(where, event.call_id, event.query, event.action)
+                self.calls.searched(where, "event", event.call_id, event.query, event.action)
             case "image_generation_end":
                 ends.image(self.calls, where, event.call_id, event)
             case "view_image_tool_call":
@@ -155,9 +173,7 @@ class Session:
             case "error" | "stream_error" | "warning":
                 self._trouble(where, event.type, event.message, event.codex_error_info)
             case "entered_review_mode":
-                self.words.reviewing = ""
-                hint = event.user_facing_hint
-                self._notice(where, f"Review of {hint}" if hint else "Review")
+                self._review(where, event.user_facing_hint)
             case "exited_review_mode":
                 self.words.reviewing = None
             case "thread_rolled_back":
@@ -178,35 +194,37 @@ class Session:
         if kind == "error":
             self.runs.broke(message, told)
 
+    def _review(self, where: Where, hint: str | None) -> None:
+        self.words.reviewing = ""
+        self._notice(where, f"Review of {hint}" if hint else "Review")
+
     def _notice(self, where: Where, title: str) -> None:
         self._tell(where, Notice(severity="info", title=title, meta=where.meta()))
 
     # -- what an event or an item tells of a call's end
 
     def _completed(self, where: Where, item: records.Item) -> bool:
-        match item.type:
+        match item.kind if item.type == "Extension" else item.type:
             case "UserMessage":
                 self.words.prompt(where, prompts.of_parts(records.parts(item.content)))
             case "AgentMessage":
-                self.words.message(where, item.id, "".join(records.texts(item.content)), item.phase)
+                self.words.message(where, item.id, records.texts(item.content), item.phase)
             case "Reasoning":
-                self.words.reasoning(
-                    where, item.id, records.texts(item.summary_text) or records.texts(item.raw_content)
-                )
+                self.words.reasoning(where, item.id, records.texts(item.summary_text), records.texts(item.raw_content))
             case "CommandExecution":
-                ends.command(self.calls, where, item.id, item)
+                self._command_ended(where, item.id, item)
             case "FileChange":
                 ends.patch(self.calls, where, item.id, item, self._cwd)
             case "McpToolCall":
                 ends.mcp_item(self.calls, where, item)
             case "DynamicToolCall":
                 ends.dynamic(self.calls, where, item.id, item)
-            case "WebSearch":
+            case "WebSearch" | "web.search":
                 self.words.heard(where, words=False)
-                self.calls.searched(where, item.id, item.query, item.action)
+                self.calls.searched(where, "event", item.id, item.query, item.action)
             case "ImageView":
                 self.calls.at_once(where, item.id, tools.image_view(item.path, self._cwd))
-            case "ImageGeneration":
+            case "ImageGeneration" | "image_gen.generation":
                 ends.image(self.calls, where, item.id, item)
             case "Plan":
                 plan = PlanMarkdown(plan_id=item.id or f"{self.id}:{where.position}", content=item.text)
@@ -215,11 +233,18 @@ class Session:
                 self.compacted(where, "item")
             case "SubAgentActivity":
                 self._agents.activity(where, item.agent_thread_id, item.agent_path, item.kind)
+            case "EnteredReviewMode":
+                self._review(where, item.user_facing_hint)
             case "ExitedReviewMode":
                 self.words.reviewing = None
             case kind:
                 return kind in _SILENT_TURN_ITEMS
         return True
+
+    def _command_ended(self, where: Where, call_id: str | None, told: ends.Told) -> None:
+        if told.source == _USERS_OWN:
+            self.words.heard(where, words=False)
+        ends.command(self.calls, where, call_id, told)
 
     # -- the rest
 

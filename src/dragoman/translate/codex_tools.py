@@ -195,7 +195,7 @@ def _other(name: str, namespace: str | None, given: Arguments, folder: str, raw:
         return mcp(server, tool, raw)
     if name in _AGENTS:
         words = given.message
-        content = (Content(content=TextContent(text=words)),) if words else ()
+        content = (Content(content=TextContent(text=words)),) if words and not records.is_encrypted(words) else ()
         return Shown(form="agent", name=name, title=_AGENTS[name], content=content, raw_input=raw)
     if name == "request_user_input":
         return Shown(name=name, title=_question(given.questions) or name, raw_input=raw)

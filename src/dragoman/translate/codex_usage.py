@@ -14,15 +14,15 @@ from dragoman.wire.vocabulary import Usage, UsageUpdate
 
 class Counts:
     def __init__(self) -> None:
-        self._start = Tokens()  # when the run began
+        self._start = Tokens()  # when the last run had ended
         self._latest = Tokens()
         self._summed = Tokens()  # of single requests since then, for a count that went back
         self._went_back = False
         self._counted = False
         self._context: tuple[int, int] | None = None
 
-    def begin(self) -> None:
-        """A run begins here."""
+    def settle(self) -> None:
+        """What was counted until now is told, or not this thread's to tell."""
         self._start = self._latest
         self._summed = Tokens()
         self._went_back = self._counted = False
@@ -46,10 +46,11 @@ class Counts:
         return UsageUpdate(used=last.total_tokens, size=size)
 
     def spent(self) -> Usage | None:
-        """What the run cost until now; None where nothing was counted."""
+        """What a run cost that ends here, with what was counted before its prompt came; None where nothing was."""
         if not self._counted:
             return None
         grown = self._summed if self._went_back else _combined(self._latest, self._start, -1)
+        self.settle()
         return Usage(
             total_tokens=grown.total_tokens,
             input_tokens=max(0, grown.input_tokens - grown.cached_input_tokens - (grown.cache_write_input_tokens or 0)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from dragoman.translate import codex_prompts as prompts
 from dragoman.translate import codex_records as records
@@ -10,6 +12,7 @@ from dragoman.translate import frames
 from dragoman.translate.codex_echoes import Echoes
 from dragoman.translate.codex_runs import Runs
 from dragoman.translate.codex_where import Where
+from dragoman.translate.hashed import HashSet
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
@@ -18,6 +21,15 @@ from dragoman.wire.vocabulary import (
     Notice,
     SessionUpdate,
     TextContent,
+)
+
+# What a model writes for the program, and the program does not show: which memories it used.
+_HIDDEN: Final = re.compile(r"<oai-mem-citation>.*?(?:</oai-mem-citation>|\Z)", re.DOTALL)
+# The id of what each review ends with, in versions that tell this message by one record with an id.
+_OF_REVIEWS: Final = "review_rollout_assistant"
+# A plan within a message. An item of its own tells it too, and events leave it out.
+_PLAN: Final = re.compile(
+    r"^[ \t]*<proposed_plan>[ \t]*\n(.*?)(?:^[ \t]*</proposed_plan>[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
 )
 
 
@@ -32,33 +44,42 @@ class Words:
         self.thought = Echoes()
         self.reviewing: str | None = None  # the last prompt of a review, where there is one
         self.history = False  # what is told now is of a time before this thread
-        self._told: set[str] = set()  # ids of messages and thoughts
+        self._told = HashSet()  # ids of messages and thoughts
         self._tells_prompts = False  # by events, as nearly all files do
         self._unasked: tuple[Where, tuple[ContentBlock, ...]] | None = None  # what may be a prompt
+        self._assumed: tuple[ContentBlock, ...] | None = None  # what was taken for one
 
     # -- the model's
 
-    def message(self, where: Where, message_id: str | None, text: str, phase: str | None) -> None:
+    def message(self, where: Where, message_id: str | None, parts: Sequence[str], phase: str | None) -> None:
+        text = whole = _HIDDEN.sub("", "".join(parts))
+        around = ""
+        if "<proposed_plan>" in whole:
+            text, around = _PLAN.sub(r"\1", whole), _PLAN.sub("", whole)
+        message_id = None if message_id == _OF_REVIEWS else message_id
         if not text or not self._is_new(message_id):
             return
         self.heard(where, words=True)
-        self.spoken.item(text)
+        self.spoken.item(whole, around, *parts)
         self._say(where, message_id, text, phase)
 
-    def reasoning(self, where: Where, message_id: str | None, thoughts: Sequence[str]) -> None:
-        """The parts of a thought. Most have none to read: they are encrypted."""
-        if not thoughts or not self._is_new(message_id):
+    def reasoning(self, where: Where, message_id: str | None, summary: Sequence[str], thoughts: Sequence[str]) -> None:
+        """The parts of a summary, or of the thought itself. Most have none to read: they are encrypted."""
+        if not (summary or thoughts) or not self._is_new(message_id):
             return
         self.heard(where, words=False)
-        for index, thought in enumerate(thoughts):
+        if summary:
+            for thought in thoughts:
+                self.thought.item(thought)  # events tell it beside its summary
+        for index, thought in enumerate(summary or thoughts):
             self.thought.item(thought)
             self._think(where, message_id, thought if index == 0 else f"\n\n{thought}")
 
     def heard(self, where: Where, *, words: bool) -> None:
         """The model brought something."""
         if self._unasked is not None and not self._tells_prompts:
-            asked, self._unasked = self._unasked, None
-            self._ask(*asked)
+            (asked, self._assumed), self._unasked = self._unasked, None
+            self._ask(asked, self._assumed)
         self._runs.heard(where, words=words)
 
     def turn_over(self) -> None:
@@ -79,18 +100,16 @@ class Words:
 
     def _is_new(self, message_id: str | None) -> bool:
         """Newer files tell a message by two records with one id. Some models give none, or an empty one."""
-        if not message_id:
-            return True
-        new = message_id not in self._told
-        self._told.add(message_id)
-        return new
+        return not message_id or self._told.add(message_id)
 
     # -- the user's
 
     def prompt(self, where: Where, blocks: Sequence[ContentBlock]) -> None:
         """Told by an event, which has nothing but prompts."""
         self._tells_prompts = True
-        self._prompt(where, blocks)
+        assumed, self._assumed = self._assumed, None
+        if assumed != tuple(blocks):
+            self._prompt(where, blocks)
 
     def flat_user(self, where: Where, item: records.Payload) -> None:
         """The user's place in a file that tells nothing else of the user."""
@@ -132,7 +151,7 @@ class Words:
 
     def letter(self, where: Where, item: records.Payload) -> None:
         """What one agent says to another: to this one it is a prompt where nobody else asked."""
-        text = "\n".join(records.texts(item.content))
+        text = "\n".join(filter(None, map(_in_letter, records.parts(item.content))))
         if not text or not self._is_new(item.id):
             return
         if self._runs.in_turn and not self._runs.going_on:
@@ -150,3 +169,8 @@ def _not_injected(item: records.Payload) -> Sequence[ContentBlock]:
     """The user's words in an item, unless they were put there."""
     pieces = records.parts(item.content)
     return () if prompts.is_injected("".join(piece.text for piece in pieces)) else prompts.of_parts(pieces)
+
+
+def _in_letter(part: records.Part) -> str:
+    """Some letters have plain words where encrypted ones could be."""
+    return part.text or ("" if records.is_encrypted(part.encrypted_content) else part.encrypted_content)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
 from typing import Final
@@ -17,8 +18,11 @@ from dragoman.errors import InputError
 from dragoman.translate.reading import opened, whole_lines
 from dragoman.translate.translator import PROVIDERS, provider
 
-# Lines that tell whose a file is. Some begin with a few that tell nothing, such as summaries of other conversations.
+# Lines that tell whose a file is. Some begin with many that tell nothing, such as summaries of other conversations.
 _TELLING: Final = 40
+
+# Lines after which, with a session among them, there is no doubt.
+_SURE: Final = 5
 
 
 class Transcript(msgspec.Struct, frozen=True):
@@ -54,14 +58,21 @@ def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
 
 def whose(path: Path) -> str | None:
     """The provider that knows every record in the beginning of this file, and a session among them."""
+    return next((name for name in PROVIDERS if _knows(name, path)), None)
+
+
+def _knows(name: str, path: Path) -> bool:
+    translator = provider(name).translator(path)
+    has_session = False
     with opened(path) as file:
-        head = [line for _, line in zip(range(_TELLING), whole_lines(file), strict=False)]
-    for name in PROVIDERS:
-        translator = provider(name).translator(path)
-        frames = [frame for line in head for frame in translator.feed(line.text, line.position)]
-        if not translator.unknown and any(frame.kind == "session/new" for frame in frames):
-            return name
-    return None
+        for number, line in enumerate(islice(whole_lines(file), _TELLING), 1):
+            told = translator.feed(line.text, line.position)
+            has_session = has_session or any(frame.kind == "session/new" for frame in told)
+            if translator.unknown:
+                return False
+            if has_session and number >= _SURE:
+                return True
+    return has_session
 
 
 def may_be_transcript(path: Path) -> bool:

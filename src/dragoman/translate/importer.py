@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
+from subprocess import Popen
 from typing import Final
 
 import msgspec
@@ -28,6 +29,7 @@ from dragoman.journal.errors import NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.store import Journal, Position
 from dragoman.translate.admission import DELETED, Admission, look
 from dragoman.translate.apart import Apart, Arrived, Done
+from dragoman.translate.apart_begin import begin, pays
 from dragoman.translate.at_hand import AtHand
 from dragoman.translate.commits import Commit, Commits
 from dragoman.translate.discover import Transcript, whose
@@ -46,9 +48,6 @@ _TRUSTED: Final = 30.0
 # files share one, and what waits fits in memory.
 _AHEAD: Final = 64
 _AHEAD_BYTES: Final = 8 * 1024 * 1024
-
-# Bytes of transcripts from which on it pays to have them read in a process of its own, which takes a moment to begin.
-_WORTH_A_PROCESS: Final = 8 * 1024 * 1024
 
 # Bytes of a file that is rather read here while that process begins: some hundredths of a second.
 _SMALL: Final = 512 * 1024
@@ -74,14 +73,16 @@ class Importer:
         transcripts: Iterable[Transcript],
         told: Callable[[int], None] = lambda _: None,
         done: Callable[[Transcript, ImportedFile], None] = lambda _, __: None,
+        process: Popen[bytes] | None = None,
     ) -> list[ImportedFile]:
-        """`take`, for each in turn; while one is being committed, the next ones are read. `done` hears of each."""
+        """`take`, for each in turn; while one is being committed, the next ones are read. `done` hears of each.
+        `process`: who may read them, where one was begun; it is ended."""
         every = list(transcripts)
-        known = {path for _, path in await self._all_positions()}
-        unread = sum(one.size for one in every if _key(one.path) not in known)
-        if unread < _WORTH_A_PROCESS or (os.cpu_count() or 1) < 2:
-            return await self._take_ahead(every, told, done)
-        async with await Apart.begun() as apart:
+        if process is None:
+            known = {path for _, path in await self._all_positions()}
+            if not pays(one.size for one in every if _key(one.path) not in known):
+                return await self._take_ahead(every, told, done)
+        async with Apart(process or begin()) as apart:
             return await self._take_ahead(every, told, done, apart)
 
     async def _take_ahead(

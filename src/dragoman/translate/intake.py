@@ -23,6 +23,7 @@ from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.admission import LIVE, Admission, session_id_of
 from dragoman.translate.commits import Commit, Commits
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.imported import Amounts, ImportedFile, amounts
 from dragoman.translate.lean import LeanFold
 from dragoman.translate.reading import Bookmark, opened, whole_lines
@@ -57,11 +58,11 @@ class _Session:
     """A session of the file, as the journal has it, and what it has of the file already."""
 
     def __init__(
-        self, record: SessionRecord, fold: LeanFold, told: dict[int, int], cursor: Cursor | None, *, is_new: bool
+        self, record: SessionRecord, fold: LeanFold, told: HashMap | None, cursor: Cursor | None, *, is_new: bool
     ) -> None:
         self.record = record
         self.fold = fold  # the record's
-        self.told = told
+        self.told = told  # frames, and how often each; None of a session that is new
         self.cursor = cursor  # after the last frame of it that is known here
         self.is_new = is_new
         self.before = amounts(record)
@@ -238,14 +239,14 @@ class Intake:
         if self._others is not None:
             await self._others(session_id)
         record = SessionRecord(session_id, fold := LeanFold())
-        told: dict[int, int] = {}
+        told: HashMap | None = None
         cursor: Cursor | None = None
         while (page := await self._journal.read(session_id, after=cursor, limit=_PAGE)).entries:
+            told = told or HashMap()
             for entry in page.entries:
                 if entry.origin not in ("import", "host"):
                     return None
-                key = hash((entry.kind, entry.frame))
-                told[key] = told.get(key, 0) + 1
+                told.put((entry.kind, entry.frame), (told.get((entry.kind, entry.frame)) or 0) + 1)
                 record.add(entry, message_of(entry))
             cursor = page.cursor
             record.take()  # the journal has these rows
@@ -254,12 +255,9 @@ class Intake:
         return _Session(record, fold, told, cursor, is_new=not record.position)
 
     def _keep(self, session: _Session, said: _Said) -> None:
-        if session.told:
-            key = hash((said.kind, said.line))
-            if count := session.told.pop(key, 0):
-                if count > 1:
-                    session.told[key] = count - 1
-                return
+        if session.told is not None and (count := session.told.get((said.kind, said.line))):
+            session.told.put((said.kind, said.line), count - 1)
+            return
         if said.kind.startswith(_NATIVE):
             self._unknown[msgspec.json.decode(said.line, type=_Unknown).params.kind] += 1
         self._n += 1

@@ -1,7 +1,7 @@
 """`LeanFold`: a session's fold that lets go of what was taken from it, so that a transcript of any size fits in memory.
 
-Of a message that has ended only its kind stays. What a tool call has in it that has ended is put aside, in a file
-without a name: an update may come late, and the row is then written again as a whole.
+Of a message that has ended only its kind stays. A tool call that has ended is put aside, in a file without a name: an
+update may come late, and the row is then written again as a whole.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dragoman.record.facts import Fact
 from dragoman.record.fold import SessionFold
 from dragoman.record.text import GrowingText
 from dragoman.record.tool_calls import ToolCalls
+from dragoman.translate.hashed import HashMap
 from dragoman.wire import vocabulary as acp
 
 _encode = msgspec.json.Encoder().encode
@@ -40,51 +41,70 @@ class LeanFold(SessionFold):
 
 
 class LeanCalls(ToolCalls):
-    """One that was put aside reads as a call of which nothing is known but that it ended, until there is news of it."""
+    """Of a call that has ended and was put aside, its place in the file is all that is at hand, until there is news of
+    it: a few bytes for each that there ever was."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._recent: set[str] = set()  # rows that were written since
-        self._aside: dict[str, int] = {}  # where in the file each begins: on a line of its own
+        self._places = HashMap()  # by the agent's id, of the last call with it that is in the file
         self._file: IO[bytes] | None = None
         self._end = 0
+        self._turn = 0  # where in the file what is put aside of this turn begins
+        self._aside = 0  # calls that are not at hand
+
+    def __len__(self) -> int:
+        return super().__len__() + self._aside
 
     def put_aside(self) -> None:
-        for row_id in [row_id for row_id in self._recent if self._rows[row_id].finished]:
-            self._recent.discard(row_id)
-            data = _encode(self._rows[row_id])
-            if self._file is None:
-                self._file = TemporaryFile()  # noqa: SIM115 (it goes with us)
-                weakref.finalize(self, self._file.close)
-            self._file.seek(self._end)
-            self._end, self._aside[row_id] = self._end + self._file.write(data + b"\n"), self._end
-            self._rows[row_id] = _ENDED
+        for of_now, calls in ((False, self._before), (True, self._now)):
+            for agent_id, row_id in [*calls.items()]:
+                if self._rows[row_id].finished:
+                    del calls[agent_id]
+                    self._before.pop(agent_id, None)  # one of an earlier turn: from now on the id means this one
+                    self._write(agent_id, self._rows.pop(row_id), of_now)
+
+    def _write(self, agent_id: str, row: rows.ToolCall, of_now: bool) -> None:
+        if self._file is None:
+            self._file = TemporaryFile()  # noqa: SIM115 (it goes with us)
+            weakref.finalize(self, self._file.close)
+        self._places.put(agent_id, self._end * 2 + of_now)
+        self._file.seek(self._end)
+        self._end += self._file.write(_encode(row) + b"\n")
+        self._aside += 1
 
     def _bring_back(self, agent_id: str) -> None:
-        row_id = self._now.get(agent_id) or self._before.get(agent_id) or ""
-        place = self._aside.pop(row_id, None)
-        if place is not None and self._file is not None:
-            self._file.seek(place)
-            self._rows[row_id] = _decode(self._file.readline())
-            self._recent.add(row_id)
+        if agent_id in self._now or self._file is None or (found := self._places.get(agent_id)) is None:
+            return
+        place, of_now = divmod(found, 2)
+        calls = self._now if of_now and place >= self._turn else self._before
+        if agent_id in calls:
+            return
+        self._file.seek(place)
+        row = _decode(self._file.readline())
+        if row.tool_call_id == agent_id:  # else another one with the same hash
+            self._rows[row.id] = row
+            calls[agent_id] = row.id
+            self._aside -= 1
+
+    def next_turn(self) -> None:
+        super().next_turn()
+        self._turn = self._end
+
+    def knows(self, agent_id: str) -> bool:
+        self._bring_back(agent_id)
+        return super().knows(agent_id)
+
+    def by_agent_id(self, agent_id: str) -> rows.ToolCall | None:
+        self._bring_back(agent_id)
+        return super().by_agent_id(agent_id)
 
     def started(self, origin: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
         self._bring_back(call.tool_call_id)
         return super().started(origin, call)
 
-    def changed(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> Sequence[Fact]:
-        self._bring_back(call.tool_call_id)
-        return super().changed(origin, call)
-
     def asked_for(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> tuple[rows.ToolCall, Sequence[Fact]]:
         self._bring_back(call.tool_call_id)
         return super().asked_for(origin, call)
-
-    def _store(
-        self, before: rows.ToolCall | None, after: rows.ToolCall, kind: str = "tool_call_update"
-    ) -> Sequence[Fact]:
-        self._recent.add(after.id)
-        return super()._store(before, after, kind)
 
 
 def _gone(kind: rows.MessageKind) -> rows.Message:
@@ -94,5 +114,4 @@ def _gone(kind: rows.MessageKind) -> rows.Message:
 
 
 # One object stands for all that nobody asks for: a few bytes each, however many there are.
-_ENDED: Final = rows.ToolCall(id="", tool_call_id="", run_id=None, time=0.0, replayed=False, status="completed")
 _GONE: Final[dict[rows.MessageKind, rows.Message]] = {kind: _gone(kind) for kind in ("user", "assistant", "thought")}

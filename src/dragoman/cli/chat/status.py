@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from dragoman.cli.figures import context_part, cost_part
 from dragoman.cli.pieces import Span
-from dragoman.cli.render import context_part, cost_part
 from dragoman.cli.status import FRAME_TIME, FRAMES
 from dragoman.cli.text import columns, one_line
 from dragoman.record import rows

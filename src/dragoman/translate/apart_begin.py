@@ -1,0 +1,43 @@
+"""How the process that reads transcripts apart is begun.
+
+It has about as much to load as whoever begins it. So that both can load at once, nothing of the rest is needed here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+# Bytes of transcripts from which on a process of its own pays: what it reads in the time that it takes to load.
+WORTH: Final = 8 * 1024 * 1024
+
+
+def begin() -> subprocess.Popen[bytes]:
+    """It ends when its stdin is closed, and so with whoever began it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "dragoman.translate.apart_process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # what goes wrong there goes wrong here once more, and is told
+        bufsize=0,
+        start_new_session=True,  # Ctrl-C is for whoever began it
+    )
+
+
+def pays(sizes: Iterable[int]) -> bool:
+    total = 0
+    return (os.cpu_count() or 1) > 1 and any((total := total + size) >= WORTH for size in sizes)
+
+
+def sizes_below(paths: Iterable[str]) -> Iterator[int]:
+    """Of these files, and of those in these folders, whatever they are. Who opens them says what is wrong with them."""
+    for path in paths:
+        inside = (os.path.join(place, name) for place, _, names in os.walk(path) for name in names)
+        for one in inside if os.path.isdir(path) else [path]:
+            try:
+                yield os.stat(one).st_size
+            except OSError:
+                pass
