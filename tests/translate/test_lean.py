@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.journal import upkeep
-from dragoman.journal.entry import Entry, message_of
+from dragoman.journal.entry import Cursor, Entry, Page, message_of
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.store import Connection, Journal, Position
 from dragoman.record.fold import SessionFold
-from dragoman.translate import frames, intake
+from dragoman.translate import frames, hashed, intake
+from dragoman.translate.admission import Admission
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.importer import REST, Importer
 from dragoman.translate.lean import LeanFold
@@ -28,7 +32,7 @@ from dragoman.wire.vocabulary import (
     TextContent,
     ToolCall,
 )
-from translate.claude_talk import SESSION
+from translate.claude_talk import SESSION, Transcript
 from translate.test_claude_properties import DATA
 
 LONG = "long " * 1000
@@ -123,3 +127,57 @@ async def test_a_transcript_in_many_commits_gives_the_rows_that_its_frames_say(
         importer = Importer(journal, clock=lambda: modified + 2 * REST)
         assert (await importer.take(Found("claude", path, len(DATA), modified))).frames > 10
         assert not await upkeep.verify(journal)
+
+
+class _Sink:
+    """As much of a journal as an intake needs; what is appended is gone."""
+
+    async def connect(self, connection: Connection) -> None:
+        pass
+
+    async def append(self, *_: Any, **__: Any) -> Cursor:
+        return ""
+
+    async def read(self, *_: Any, **__: Any) -> Page:
+        return Page((), "", "", ())
+
+
+def _long_talk(calls: int) -> Transcript:
+    """One run after the other, each with ten calls, and what Claude Code writes between them."""
+    told = Transcript(timestamp="2026-03-01T10:00:00.000Z")
+    for number in range(calls):
+        if number % 10 == 0:
+            told.user("Go on")
+        call_id = f"toolu_{number:020}"
+        told.call("Bash", {"command": "ls", "description": f"Look, {number}"}, call_id, id=f"msg_{number}")
+        told.add("progress", data={"type": "hook_progress"}, parentToolUseID=call_id)
+        told.result("a.py\nb.py\n" * 10, {"stdout": "a.py\nb.py\n" * 10}, call_id)
+    return told
+
+
+async def test_of_what_was_read_a_few_bytes_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hashed, "_FEW", 0)
+    monkeypatch.setattr(intake, "_ENTRIES", 100)
+    calls = 1000
+    path = tmp_path / f"{SESSION}.jsonl"
+    path.write_bytes(b"\n".join(_long_talk(3 * calls).lines))
+    size = path.stat().st_size
+    held: list[int] = []
+
+    def told(offset: int) -> None:
+        if offset > size * (len(held) + 1) / 3:
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+
+    position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
+    end = intake.Seen(inode=0, size=size, modified=0.0, finished=True)
+    nobody = Admission(frozenset(), frozenset())
+    taken = intake.Intake(cast(Journal, _Sink()), nobody, position, end)
+    tracemalloc.start()
+    try:
+        await taken.read(path, told)
+    finally:
+        tracemalloc.stop()
+    assert taken.report().amounts.tool_calls == 3 * calls
+    # For each call there are three records. Of a run, of which there is one for ten calls, some hundred bytes stay.
+    assert (held[1] - held[0]) / calls < 200

@@ -30,8 +30,9 @@ from dragoman.translate.intake import Seen
 LENGTH: Final = struct.Struct("<Q")
 UP: Final = LENGTH.pack(0)
 
-# Answers that are held until they are asked for, beside the one that is being read: each may be some megabytes.
-_AHEAD: Final = 1
+# Bytes of answers that are held until they are asked for, beside the one that is being read: one of a large file, or
+# many of small ones.
+_AHEAD: Final = 4 * 1024 * 1024
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -78,7 +79,9 @@ class Apart:
         self.is_up = False  # until then nothing that is asked is being read
         self._process = process
         self._admission: Admission | None = None
-        self._answers: asyncio.Queue[Answer] = asyncio.Queue(_AHEAD)
+        self._answers: asyncio.Queue[tuple[Answer, int]] = asyncio.Queue()  # with their bytes
+        self._ahead = 0  # bytes of these
+        self._asked_for = asyncio.Event()
         self._lost = False  # it is no more: whatever was asked will not be answered
         self._writer = ThreadPoolExecutor(1, "dragoman import: asks")
         self._reader = ThreadPoolExecutor(1, "dragoman import: hears")
@@ -104,16 +107,25 @@ class Apart:
         self._writer.submit(self._send, LENGTH.pack(len(data)) + data)
 
     async def answer(self) -> Answer:
-        return Failed() if self._lost and self._answers.empty() else await self._answers.get()
+        if self._lost and self._answers.empty():
+            return Failed()
+        answer, size = await self._answers.get()
+        self._ahead -= size
+        self._asked_for.set()
+        return answer
 
     async def _read(self) -> None:
         """Ahead of who asks: neither of the two processes is to wait for the other."""
         hear = partial(asyncio.get_running_loop().run_in_executor, self._reader)
         self.is_up = bytes(await hear(self._received, len(UP)) or b"") == UP
         while not self._lost:
-            answer = await hear(self._next)
+            answer, size = await hear(self._next)
             self._lost = answer is None
-            await self._answers.put(answer or Failed())  # of the file that is at hand
+            self._ahead += size
+            self._answers.put_nowait((answer or Failed(), size))  # of the file that is at hand
+            while self._ahead > _AHEAD:
+                self._asked_for.clear()
+                await self._asked_for.wait()
 
     # -- in threads of their own
 
@@ -126,11 +138,11 @@ class Apart:
         except OSError:
             pass  # it is no more, as the reader finds
 
-    def _next(self) -> Answer | None:
-        """None when there is no more to come."""
+    def _next(self) -> tuple[Answer | None, int]:
+        """With its bytes; None when there is no more to come."""
         head = self._received(LENGTH.size)
         data = self._received(LENGTH.unpack(head)[0]) if head else None
-        return None if data is None else pickle.loads(data)  # noqa: S301 (from our own process)
+        return (None, 0) if data is None else (pickle.loads(data), len(data))  # noqa: S301 (from our own process)
 
     def _received(self, length: int) -> bytearray | None:
         assert self._process.stdout is not None

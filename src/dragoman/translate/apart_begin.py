@@ -5,19 +5,24 @@ It has about as much to load as whoever begins it. So that both can load at once
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
 # Bytes of transcripts from which on a process of its own pays: what it reads in the time that it takes to load.
 WORTH: Final = 8 * 1024 * 1024
 
+# Bytes on their way from it: with the usual 64 kB the two would have to take turns.
+_PIPE: Final = 1024 * 1024
+
 
 def begin() -> subprocess.Popen[bytes]:
     """It ends when its stdin is closed, and so with whoever began it."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "dragoman.translate.apart_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -25,6 +30,11 @@ def begin() -> subprocess.Popen[bytes]:
         bufsize=0,
         start_new_session=True,  # Ctrl-C is for whoever began it
     )
+    assert process.stdout is not None
+    if sys.platform == "linux":
+        with suppress(OSError):  # a user has so many such pages, and no more
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
+    return process
 
 
 def pays(sizes: Iterable[int]) -> bool:

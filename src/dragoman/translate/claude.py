@@ -20,7 +20,7 @@ from dragoman.translate.claude_chains import Chains
 from dragoman.translate.claude_prompts import native
 from dragoman.translate.claude_records import Record
 from dragoman.translate.claude_session import Session
-from dragoman.translate.hashed import HashSet
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import UNREADABLE
 from dragoman.wire.vocabulary import Notice, RunningStateUpdate
@@ -76,7 +76,7 @@ class ClaudeTranslator:
         self._is_agent = False  # the file is a sub-agent's
         self._sides: dict[str, Session] = {}
         self._chains = Chains()
-        self._seen = HashSet()  # uuids
+        self._seen = HashMap()  # uuids
         self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
         self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
         self._handlers: dict[str, Callable[[Session, Record, bytes], None]] = {

@@ -21,7 +21,7 @@ from dragoman.translate import frames, lines
 from dragoman.translate.codex_forks import Fork, parent_of
 from dragoman.translate.codex_session import Session
 from dragoman.translate.codex_where import Where
-from dragoman.translate.hashed import HashSet
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import UNREADABLE
 
@@ -43,7 +43,7 @@ class CodexTranslator:
         self._sidecar = sidecar
         self._out: list[Frame] = []
         self._at = 0.0
-        self._seen = HashSet()  # lines; each has its time in it
+        self._seen = HashMap()  # lines; each has its time in it
         self._session: Session | None = None
         self._fork: Fork | None = None
         self._meta: tuple[Where, records.Payload] | None = None  # of a flat file whose session is not told yet

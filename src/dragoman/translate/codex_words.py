@@ -12,7 +12,7 @@ from dragoman.translate import frames
 from dragoman.translate.codex_echoes import Echoes
 from dragoman.translate.codex_runs import Runs
 from dragoman.translate.codex_where import Where
-from dragoman.translate.hashed import HashSet
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
@@ -44,7 +44,7 @@ class Words:
         self.thought = Echoes()
         self.reviewing: str | None = None  # the last prompt of a review, where there is one
         self.history = False  # what is told now is of a time before this thread
-        self._told = HashSet()  # ids of messages and thoughts
+        self._told = HashMap()  # ids of messages and thoughts
         self._tells_prompts = False  # by events, as nearly all files do
         self._unasked: tuple[Where, tuple[ContentBlock, ...]] | None = None  # what may be a prompt
         self._assumed: tuple[ContentBlock, ...] | None = None  # what was taken for one

@@ -1,7 +1,7 @@
-"""`HashSet`, `HashMap` and `Texts`: what a file has told, in a few bytes for each record, since it may have millions.
+"""`HashMap` and `Texts`: what a file has told, in a few bytes for each record, since it may have millions.
 
-A set of Python's takes some hundred bytes for a text. These keep hashes of 64 bits, by Python's own keyed function:
-among a million texts, the chance that any two share one is one in thirty million. Nothing is ever taken out.
+A dict takes some hundred bytes for a text and a number. What is kept here are hashes of 64 bits, by Python's own keyed
+function: among a million texts, the chance that any two share one is one in thirty million. Nothing is ever taken out.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from array import array
 from collections.abc import Hashable
 from typing import Final
 
-# Slots to begin with. Of these, and of as many as there are later, no more than two thirds are used, so that a hash is
-# found within a few steps.
-_FIRST: Final = 256
+# Hashes up to which a dict is fine: it is faster, and then takes 2 MB.
+_FEW: Final = 20_000
+
+# Slots for more than that. No more than two thirds of them are used, so that a hash is found within a few steps.
+_SLOTS: Final = 2**16
 
 _EMPTY: Final = 0
 
@@ -21,66 +23,88 @@ _LENGTH: Final = 12
 _LONGEST: Final = 2**_LENGTH - 1
 
 
-class HashSet:
+class HashMap:
+    """A number for each text."""
+
     def __init__(self) -> None:
-        self._count = 0
-        self._keys = array("q", bytes(8 * _FIRST))
+        self._few: dict[int, int] = {}
+        self._many: _Slots | None = None
 
     def __contains__(self, text: Hashable) -> bool:
-        return self._keys[self._slot(_hashed(text))] != _EMPTY
-
-    def add(self, text: Hashable) -> bool:
-        """False where it was there."""
-        keys, hashed = self._keys, hash(text) or 1  # as below, and for every record of a file: without a call
-        slot = hashed & (last := len(keys) - 1)
-        while (found := keys[slot]) != _EMPTY:
-            if found == hashed:
-                return False
-            slot = (slot + 1) & last
-        keys[slot] = hashed
-        self._count += 1
-        if self._count * 3 > len(self._keys) * 2:
-            self._grow()
-        return True
-
-    def _slot(self, hashed: int) -> int:
-        """Where it is, or would be."""
-        keys = self._keys
-        last = len(keys) - 1
-        slot = hashed & last
-        while keys[slot] != hashed and keys[slot] != _EMPTY:
-            slot = (slot + 1) & last
-        return slot
-
-    def _grow(self) -> None:
-        before, self._keys = self._keys, array("q", bytes(16 * len(self._keys)))
-        for hashed in before:
-            if hashed != _EMPTY:
-                self._keys[self._slot(hashed)] = hashed
-
-
-class HashMap(HashSet):
-    """The same with a number for each."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._values = array("q", bytes(8 * _FIRST))
+        return self.get(text) is not None
 
     def get(self, text: Hashable) -> int | None:
-        slot = self._slot(_hashed(text))
-        return self._values[slot] if self._keys[slot] != _EMPTY else None
+        return self._few.get(hash(text)) if self._many is None else self._many.get(hash(text))
 
     def put(self, text: Hashable, value: int) -> None:
-        self.add(text)
-        self._values[self._slot(_hashed(text))] = value
+        if self._many is not None:
+            self._many.put(hash(text), value)
+            return
+        self._few[hash(text)] = value
+        if len(self._few) > _FEW:
+            self._many = _Slots(_SLOTS)
+            for hashed, number in self._few.items():
+                self._many.put(hashed, number)
+            self._few = {}
+
+    def add(self, text: Hashable) -> bool:
+        """As to a set. False where it was there."""
+        if text in self:
+            return False
+        self.put(text, 0)
+        return True
+
+
+class _Slots:
+    """Hashes and numbers in two rows, each hash at the place that its last bits say, or at the next that was free.
+    There is no second row while all numbers are nought."""
+
+    def __init__(self, size: int) -> None:
+        self._count = 0
+        self._keys = _row(size)
+        self._values: array[int] | None = None
+
+    def get(self, hashed: int) -> int | None:
+        place = self._place(hashed or 1)
+        if self._keys[place] == _EMPTY:
+            return None
+        return self._values[place] if self._values is not None else 0
+
+    def put(self, hashed: int, value: int) -> None:
+        place = self._place(hashed or 1)
+        if self._keys[place] == _EMPTY:
+            self._count += 1
+            if self._count * 3 > len(self._keys) * 2:
+                self._grow()
+                place = self._place(hashed or 1)
+            self._keys[place] = hashed or 1
+        if value and self._values is None:
+            self._values = _row(len(self._keys))
+        if self._values is not None:
+            self._values[place] = value
+
+    def _place(self, hashed: int) -> int:
+        keys = self._keys
+        last = len(keys) - 1
+        place = hashed & last
+        while (found := keys[place]) != hashed and found != _EMPTY:
+            place = (place + 1) & last
+        return place
 
     def _grow(self) -> None:
-        before, values = self._keys, self._values
-        self._values = array("q", bytes(16 * len(before)))
-        super()._grow()
-        for hashed, value in zip(before, values, strict=True):
+        keys, self._keys = self._keys, _row(2 * len(self._keys))
+        for hashed in keys:
             if hashed != _EMPTY:
-                self._values[self._slot(hashed)] = value
+                self._keys[self._place(hashed)] = hashed
+        if self._values is not None:
+            values, self._values = self._values, _row(len(self._keys))
+            for hashed, value in zip(keys, values, strict=True):
+                if hashed != _EMPTY:
+                    self._values[self._place(hashed)] = value
+
+
+def _row(size: int) -> array[int]:
+    return array("q", bytes(8 * size))
 
 
 class Texts:
@@ -101,7 +125,3 @@ class Texts:
     def __getitem__(self, number: int) -> str:
         start, length = number >> _LENGTH, number & _LONGEST
         return self._bytes[start : start + length].decode("utf-8", "surrogatepass")
-
-
-def _hashed(text: Hashable) -> int:
-    return hash(text) or 1  # 0 stands for none
