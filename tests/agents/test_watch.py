@@ -28,17 +28,19 @@ from .conftest import LIMIT, Stage
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-# Where each agent's own program is among what was installed, how it is told to do as it is asked, and how it is asked
-# to wait for a command.
+# Where each agent's own program is among what was installed, how it is told to do as it is asked, how to go on with a
+# session, and how it is asked to wait for a command.
 PROGRAMS = {
     "claude": (
         "@anthropic-ai/claude-agent-sdk-*/claude",
         ["--allowedTools", "Bash", "-p"],
+        "--resume",
         'Bash {"command": "COMMAND"}',
     ),
     "codex": (
         "@openai/codex-*/vendor/*/bin/codex",
         ["exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"],
+        "resume",
         'exec_command {"cmd": "COMMAND", "yield_time_ms": 30000}',
     ),
 }
@@ -55,18 +57,18 @@ def _environment(stage: Stage) -> dict[str, str]:
     return {name: value for name, value in every.items() if value is not None}
 
 
-def _command(stage: Stage, prompt: str) -> list[str]:
-    pattern, arguments, _ = PROGRAMS[stage.agent.id]
+def _command(stage: Stage, prompt: str, resumed: str | None) -> list[str]:
+    pattern, arguments, resume, _ = PROGRAMS[stage.agent.id]
     found = [path for programs in stage.programs for path in programs.parent.glob(pattern)]
     if not found:
         pytest.skip(f"{stage.agent.id} came without a program for this machine")
-    return [str(found[0]), *arguments, prompt]
+    return [str(found[0]), *arguments, *([] if resumed is None else [resume, resumed]), prompt]
 
 
 @asynccontextmanager
-async def _started(stage: Stage, prompt: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _started(stage: Stage, prompt: str, resumed: str | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        *_command(stage, prompt),
+        *_command(stage, prompt, resumed),
         cwd=stage.folder,
         env=_environment(stage),
         stdin=asyncio.subprocess.DEVNULL,
@@ -128,6 +130,27 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
         agents_ids = [one.agent_session_id for one in await journal.sessions()]
         assert len(agents_ids) == len(set(agents_ids)) == 2
         assert session.snapshot().agent_session_id in agents_ids
+
+
+async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_session(stage: Stage) -> None:
+    async with asyncio.timeout(LIMIT), MemoryJournal() as journal, _watcher(stage, journal) as watch:
+        await watch.settled()
+        process = this_process()
+        await journal.heartbeat(process)
+        keeper = Keeper(journal, process, alive)
+        async with AgentRuntime(stage.spec, sources=Sources(stage.home / ".dragoman"), keeper=keeper) as runtime:
+            session = await runtime.open_session(stage.config(allow))
+            await session.run("[[say:Of our own.]]")
+        async with _started(stage, "[[say:From a terminal.]]", session.snapshot().agent_session_id) as terminal:
+            await terminal.wait()
+        await until_said(journal, "From a terminal.")
+        await watch.settled()
+        assert [one.id for one in await journal.sessions()] == [session.id]
+        rows = await journal.rows(session.id)
+        said = [message.text for message in rows.messages if message.kind == "assistant"]
+        assert said == ["Of our own.", "From a terminal."]
+        assert len(rows.runs) == 2
+        assert await verify(journal) == []
 
 
 async def test_a_client_on_the_socket_sees_it_live(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -16,6 +17,7 @@ from dragoman.translate.translator import Frame
 from dragoman.wire.messages import Notification, Reply, Request, Unknown, Update
 
 SESSION = "11111111-2222-3333-4444-555555555555"
+BEGAN = datetime(2026, 3, 1, 10, tzinfo=UTC).timestamp()  # the first line is a second later
 FOLDER = "/home/ada/proj"
 
 

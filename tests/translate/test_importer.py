@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,7 +46,7 @@ else:
 
 from journal.talk import Talk, all_entries
 from translate import codex_talk
-from translate.claude_talk import FOLDER, SESSION, Transcript
+from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript
 from translate.test_claude_properties import DATA
 
 LIMIT = 60.0
@@ -591,8 +592,8 @@ async def test_copies_that_are_taken_at_once_bring_each_record_once(journal: Jou
 
 
 async def _ran(journal: Journal, session_id: str = "s1", agent_session_id: str = SESSION) -> Talk:
-    """As Dragoman runs it."""
-    talk = await Talk.begin(journal, session_id, agent="claude")
+    """As Dragoman runs it: the first four lines of the transcript."""
+    talk = await Talk.begin(journal, session_id, agent="claude", time=BEGAN - 1.5)
     opened = notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id=agent_session_id)
     talk.note(opened)
     talk.turn("Go", "Answer")
@@ -610,6 +611,46 @@ async def test_a_session_that_dragoman_ran_is_not_doubled(journal: Journal, tmp_
     done = await _import(journal, _claude(tmp_path, side.lines, "agent-a1.jsonl"))
     assert (done.skipped or "").startswith(LIVE)
     assert await all_entries(journal) == before
+
+
+async def test_what_is_said_elsewhere_after_dragomans_last_word_comes_in(journal: Journal, tmp_path: Path) -> None:
+    await _ran(journal)
+    path = _claude(tmp_path, _talk("Go", "On").lines)
+    done = await _import(journal, path)
+    assert (done.skipped, done.new, done.grown) == (None, [], ["s1"])
+    _claude(tmp_path, _talk("Go", "On", "And on").lines)
+    assert (await _import(journal, path)).amounts.messages == 2
+    assert not (await _import(journal, path)).frames
+    assert [session.id for session in await journal.sessions()] == ["s1"]
+    rows = await journal.rows("s1")
+    words = ["Go", "Answer", "On", "Answer to On", "And on", "Answer to And on"]
+    assert [message.text for message in rows.messages] == words
+    assert [run.status for run in rows.runs] == ["success"] * 3
+    assert not await upkeep.verify(journal)
+
+
+async def test_a_sub_agent_that_was_begun_elsewhere_afterwards_comes_in(journal: Journal, tmp_path: Path) -> None:
+    await _ran(journal)
+    side = Transcript(isSidechain=True, agentId="a2", timestamp="2026-03-01T10:00:09.000Z")
+    side.user("Look!")
+    done = await _import(journal, _claude(tmp_path, side.lines, "agent-a2.jsonl"))
+    assert done.new == [session_id_of("claude", "a2")]
+
+
+@pytest.mark.parametrize(("seconds", "comes"), [(1, False), (59, False), (61, True)])
+async def test_a_prompt_without_an_answer_may_be_in_the_transcript_a_little_later(
+    journal: Journal, tmp_path: Path, seconds: int, comes: bool
+) -> None:
+    """The agent may have died with it."""
+    talk = await _ran(journal)
+    talk.time = BEGAN + 4.5
+    talk.prompt("On")
+    await talk.commit()
+    told = _talk("Go")
+    at = datetime.fromtimestamp(talk.time + seconds, UTC)
+    told.user("On", timestamp=at.isoformat())
+    done = await _import(journal, _claude(tmp_path, told.lines))
+    assert (done.grown == ["s1"], done.skipped) == (comes, None if comes else LIVE)
 
 
 async def test_a_session_that_begins_while_files_are_imported_is_not_doubled(journal: Journal, tmp_path: Path) -> None:

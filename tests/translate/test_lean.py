@@ -16,7 +16,7 @@ from dragoman.journal.entry import Cursor, Entry, Page, message_of
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Connection, Journal, Position
+from dragoman.journal.store import Connection, Journal, Owner, Position
 from dragoman.record.fold import SessionFold
 from dragoman.translate import frames, hashed, intake
 from dragoman.translate.admission import Admission
@@ -138,6 +138,9 @@ class _Sink:
     async def append(self, *_: Any, **__: Any) -> Cursor:
         return ""
 
+    async def owner(self, session_id: str) -> Owner | None:
+        return None
+
     async def read(self, *_: Any, **__: Any) -> Page:
         return Page((), "", "", ())
 
@@ -171,7 +174,7 @@ async def test_of_what_was_read_a_few_bytes_stay(tmp_path: Path, monkeypatch: py
 
     position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
     end = intake.Seen(inode=0, size=size, modified=0.0, finished=True)
-    nobody = Admission(frozenset(), frozenset())
+    nobody = Admission({}, frozenset())
     taken = intake.Intake(cast(Journal, _Sink()), nobody, position, end)
     tracemalloc.start()
     try:

@@ -30,7 +30,7 @@ from dragoman.translate.watch_notices import Notices, Unnoticed
 from dragoman.translate.watch_places import Place, State, is_remote, places_at
 from journal.talk import Talk, all_entries
 from translate import codex_talk
-from translate.claude_talk import FOLDER, SESSION, Transcript
+from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript
 from translate.watched import (
     NATIVE,
     OURS,
@@ -346,7 +346,7 @@ async def test_a_run_stays_open_while_the_file_is_written_and_ends_when_it_rests
 
 async def _ran(journal: Journal) -> None:
     """As Dragoman runs it."""
-    ran = await Talk.begin(journal, "s1", agent="claude")
+    ran = await Talk.begin(journal, "s1", agent="claude", time=BEGAN + 3600)
     ran.note(notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id=SESSION))
     ran.turn("One", "Answer")
     await ran.commit()
@@ -372,9 +372,10 @@ async def test_a_session_that_dragoman_runs_is_not_doubled(journal: Journal, tmp
 
 async def test_a_session_whose_agent_has_renamed_it_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
     """Neither by the transcript from before nor by the one from after."""
-    ran = await Talk.begin(journal, "s1", agent="claude")
+    ran = await Talk.begin(journal, "s1", agent="claude", time=BEGAN + 3600)
     for name in (SESSION, OTHER):
         ran.note(notes.SessionOpened(agent="claude", cwd=FOLDER, agent_session_id=name))
+    ran.turn("One", "Answer")
     await ran.commit()
     before = await all_entries(journal)
     for name in (SESSION, OTHER):

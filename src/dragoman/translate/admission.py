@@ -1,11 +1,14 @@
-"""Which conversations of a transcript may come in: one conversation is one session, and what was deleted stays so.
+"""Which conversations of a transcript may come in, and as which session: one conversation is one session, and what was
+deleted stays so.
 
-Sessions are matched by the agent's own id, which is the transcript's, and by those that it had before. A sub-agent goes
-the way of the session that began it: where Dragoman ran that, it heard of the sub-agent's work too.
+Sessions are matched by the agent's own id, which is the transcript's, and by those that it had before. Of a session
+that Dragoman ran, only what was said elsewhere afterwards comes in. A sub-agent goes the way of the session that began
+it: where Dragoman ran that, it heard of the sub-agent's work too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
@@ -15,6 +18,7 @@ from dragoman.journal.store import Journal
 
 LIVE: Final = "Dragoman ran it, and has it from then"
 DELETED: Final = "it was deleted here"
+OPEN: Final = "a process has its session open"
 
 _ID_LENGTH: Final = 12  # as long as the ids of sessions that are run
 
@@ -25,17 +29,21 @@ def session_id_of(provider: str, native_id: str) -> str:
 
 
 class Admission(msgspec.Struct, frozen=True):
-    live: frozenset[str]  # the agents' ids of those that Dragoman ran
+    live: Mapping[str, str]  # the agents' ids of those that Dragoman ran, to ours
     deleted: frozenset[str]  # the agents' ids of those that are no more
 
     def refusal(self, native_id: str, parent_id: str | None = None) -> str | None:
         """Why this session stays out; None where it may come in."""
-        for known, reason in ((self.deleted, DELETED), (self.live, LIVE)):
-            if native_id in known:
-                return reason
-            if parent_id in known:
-                return f"{reason} (the session that it is a sub-agent of)"
-        return None
+        if native_id in self.deleted:
+            return DELETED
+        return of_parent(DELETED) if parent_id in self.deleted else None
+
+    def session_id(self, provider: str, native_id: str) -> str:
+        return self.live.get(native_id) or session_id_of(provider, native_id)
+
+
+def of_parent(reason: str) -> str:
+    return f"{reason} (the session that it is a sub-agent of)"
 
 
 async def look(journal: Journal, provider: str) -> Admission:
@@ -43,6 +51,6 @@ async def look(journal: Journal, provider: str) -> Admission:
     tombstones = await journal.tombstones()
     names = [(name, one.id) for one in sessions for name in (one.agent_session_id, *one.earlier_ids) if name]
     return Admission(
-        live=frozenset(name for name, session_id in names if session_id_of(provider, name) != session_id),
+        live={name: session_id for name, session_id in names if session_id_of(provider, name) != session_id},
         deleted=frozenset(name for one in tombstones for name in (one.agent_session_id, *one.earlier_ids) if name),
     )

@@ -27,7 +27,7 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.journal.errors import NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.store import Journal, Position
-from dragoman.translate.admission import DELETED, Admission, look
+from dragoman.translate.admission import DELETED, OPEN, Admission, look
 from dragoman.translate.apart import Apart, Arrived, Done
 from dragoman.translate.apart_begin import begin, pays
 from dragoman.translate.at_hand import AtHand
@@ -184,7 +184,7 @@ class Importer:
         except InputError as problem:
             reason, passing = problem.message, False
         except NotTheOwner:
-            reason = "a process has its session open"
+            reason = OPEN
         except SessionDeleted:
             reason, passing = DELETED, False
         except OutOfOrder:

@@ -1,8 +1,9 @@
 """`Intake`: one transcript into the journal, as far as it is new there.
 
 The file is translated from its beginning; what the journal has of its sessions is left out, frame by frame, each as
-often as it is there. How far it was read is committed with what came of it. Of a file that has grown since, the rest is
-read with what is known from before.
+often as it is there. Of a session that Dragoman ran, all is left out until someone asks for something elsewhere, after
+the last that was said here. How far it was read is committed with what came of it. Of a file that has grown since, the
+rest is read with what is known from before.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import msgspec
 
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, message_of
+from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
-from dragoman.translate.admission import LIVE, Admission, session_id_of
+from dragoman.translate.admission import LIVE, Admission, of_parent
 from dragoman.translate.commits import Commit, Commits
 from dragoman.translate.hashed import HashMap
 from dragoman.translate.imported import Amounts, ImportedFile, amounts
@@ -37,6 +39,22 @@ _BYTES: Final = 2 * 1024 * 1024
 _PAGE: Final = 200
 
 _NATIVE: Final = "_native/"
+
+# What is said, of all that goes between Dragoman and an agent. The rest may come at any time.
+_SAID: Final = frozenset(
+    {
+        "session/prompt",
+        "user_message_chunk",
+        "agent_message_chunk",
+        "agent_thought_chunk",
+        "tool_call",
+        "tool_call_update",
+    }
+)
+
+# Seconds after which a prompt without an answer is not the one that its transcript tells of. It is written there a
+# moment after it was sent, and where the agent died with it, nothing else tells when that was.
+_UNANSWERED: Final = 60.0
 
 # Bytes that are translated before others in this process have their turn: a few milliseconds.
 _PAUSE: Final = 64 * 1024
@@ -58,12 +76,21 @@ class _Session:
     """A session of the file, as the journal has it, and what it has of the file already."""
 
     def __init__(
-        self, record: SessionRecord, fold: LeanFold, told: HashMap | None, cursor: Cursor | None, *, is_new: bool
+        self,
+        record: SessionRecord,
+        fold: LeanFold,
+        told: HashMap | None,
+        cursor: Cursor | None,
+        last_word: float | None,
+        *,
+        is_new: bool,
     ) -> None:
         self.record = record
         self.fold = fold  # the record's
         self.told = told  # frames, and how often each; None of a session that is new
         self.cursor = cursor  # after the last frame of it that is known here
+        self.last_word = last_word  # when it was said here; None where Dragoman did not run it
+        self.elsewhere = last_word is None  # what is told now was said elsewhere
         self.is_new = is_new
         self.before = amounts(record)
         self.changed = False
@@ -77,6 +104,7 @@ class _Said(msgspec.Struct, frozen=True, gc=False):
     origin: Literal["import", "host"]
     kind: str
     line: bytes
+    asks: bool = False  # a prompt
     parent_id: str | None = None  # of a note: the session that this one is a sub-agent of
 
 
@@ -126,7 +154,7 @@ class Intake:
         if (
             translator is None
             or (end.inode, self._sidecar) != (self._end.inode, _sidecar(sidecar))
-            or any(admission.refusal(name) for name, session in self._sessions.items() if session is not None)
+            or any(self._is_another(admission, name, one) for name, one in self._sessions.items() if one is not None)
             or not self._bookmark.goes_on(path)
             or await self._overtaken()
         ):
@@ -139,6 +167,11 @@ class Intake:
                 session.before, session.changed, session.is_new = amounts(session.record), False, False
         await self._read(path, told, translator)
         return True
+
+    def _is_another(self, admission: Admission, native_id: str, session: _Session) -> bool:
+        """It may not go on, or is another session now."""
+        session_id = admission.session_id(self.position.provider, native_id)
+        return admission.refusal(native_id) is not None or session_id != session.record.session_id
 
     async def _overtaken(self) -> bool:
         """Whether others have added to the sessions: another file, another process, or Dragoman itself."""
@@ -180,8 +213,7 @@ class Intake:
         for frame in frames:
             session = self._sessions.get(frame.session_id)
             if session is not None:  # nearly always
-                at = frame.at or self._end.modified
-                self._keep(session, _Said(frame.session_id, at, "import", frame.kind, frame.line))
+                self._keep(session, self._said(frame))
                 continue
             for said in self._in_order(frame):
                 if said.native_id not in self._sessions:
@@ -198,14 +230,21 @@ class Intake:
                 return
             yield self._note(frame)
         for one in (frame, *self._early.pop(native_id, ())):
-            yield _Said(native_id, one.at or self._end.modified, "import", one.kind, one.line)
+            yield self._said(one)
+
+    def _said(self, frame: Frame) -> _Said:
+        asks = frame.kind == "session/prompt" and frame.direction == "out"
+        return _Said(frame.session_id, frame.at or self._end.modified, "import", frame.kind, frame.line, asks)
 
     def _note(self, frame: Frame) -> _Said:
         asked = msgspec.json.decode(frame.line, type=_NewSession).params
         links = [link.parent_session_id for link in asked.meta.values() if link.parent_session_id is not None]
         name, native_id = self.position.provider, frame.session_id
         handle = SessionHandle(
-            session_id=session_id_of(name, native_id), agent_session_id=native_id, agent=name, cwd=asked.cwd
+            session_id=self._admission.session_id(name, native_id),
+            agent_session_id=native_id,
+            agent=name,
+            cwd=asked.cwd,
         )
         opened_ = notes.SessionOpened(
             agent=name,
@@ -215,18 +254,18 @@ class Intake:
             handle=handle.to_json() if not links and asked.cwd else None,
         )
         note = notes.write(opened_)
-        return _Said(
-            native_id, frame.at or self._end.modified, "host", note.method, note.line, links[0] if links else None
-        )
+        at, parent_id = frame.at or self._end.modified, links[0] if links else None
+        return _Said(native_id, at, "host", note.method, note.line, parent_id=parent_id)
 
     async def _open(self, note: _Said) -> None:
         is_first = not self._sessions
         refusal = self._admission.refusal(note.native_id, note.parent_id)
+        parent = self._admission.live.get(note.parent_id or "")
+        if refusal is None and parent is not None and note.at <= ((await self._known(parent)).last_word or 0.0):
+            refusal = of_parent(LIVE)
         session: _Session | None = None
         if refusal is None:
-            session_id = session_id_of(self.position.provider, note.native_id)
-            session = await self._known(session_id)
-            refusal = LIVE if session is None else None
+            session = await self._known(self._admission.session_id(self.position.provider, note.native_id))
         if refusal is not None:
             self._refused = refusal
             self.refusal = refusal if is_first else None
@@ -234,27 +273,41 @@ class Intake:
             self.position = msgspec.structs.replace(self.position, session_id=session.record.session_id)
         self._sessions[note.native_id] = session
 
-    async def _known(self, session_id: str) -> _Session | None:
-        """The session as the journal has it; None where it was continued by Dragoman after it was imported."""
+    async def _known(self, session_id: str) -> _Session:
+        """The session as the journal has it. Raises where a process has it open: nobody else may add to it."""
         if self._others is not None:
             await self._others(session_id)
+        owner = await self._journal.owner(session_id)
+        if owner is not None and owner.process is not None:
+            raise NotTheOwner(f"session {session_id} is open", owner=owner.process.id)
         record = SessionRecord(session_id, fold := LeanFold())
         told: HashMap | None = None
         cursor: Cursor | None = None
+        last_word = 0.0 if session_id in self._admission.live.values() else None
+        unanswered = 0
         while (page := await self._journal.read(session_id, after=cursor, limit=_PAGE)).entries:
             told = told or HashMap()
             for entry in page.entries:
-                if entry.origin not in ("import", "host"):
-                    return None
-                told.put((entry.kind, entry.frame), (told.get((entry.kind, entry.frame)) or 0) + 1)
+                if entry.origin in ("import", "host"):
+                    told.put((entry.kind, entry.frame), (told.get((entry.kind, entry.frame)) or 0) + 1)
+                elif entry.origin != "replay" and entry.kind in _SAID:
+                    last_word = entry.at
+                    if entry.kind == "session/prompt":
+                        unanswered += 1 if entry.origin == "client" else -1
                 record.add(entry, message_of(entry))
             cursor = page.cursor
             record.take()  # the journal has these rows
             if len(page.entries) == _PAGE:
                 fold.let_go()
-        return _Session(record, fold, told, cursor, is_new=not record.position)
+        if last_word is not None and unanswered > 0:
+            last_word += _UNANSWERED
+        return _Session(record, fold, told, cursor, last_word, is_new=not record.position)
 
     def _keep(self, session: _Session, said: _Said) -> None:
+        if not session.elsewhere:
+            if not said.asks or said.at <= (session.last_word or 0.0):
+                return
+            session.elsewhere = True
         if session.told is not None and (count := session.told.get((said.kind, said.line))):
             session.told.put((said.kind, said.line), count - 1)
             return
@@ -294,6 +347,8 @@ class Intake:
     def report(self) -> ImportedFile:
         changed = [one for one in self._sessions.values() if one is not None and one.changed]
         refused = self._refused if self._sessions else "there is no conversation in it"
+        if any(one is not None and not one.elsewhere for one in self._sessions.values()) and not changed:
+            refused = LIVE
         return ImportedFile(
             provider=self.position.provider,
             path=self.position.path,

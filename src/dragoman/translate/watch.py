@@ -26,6 +26,7 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError
 from dragoman.journal.store import Journal
+from dragoman.translate.admission import OPEN
 from dragoman.translate.discover import Transcript
 from dragoman.translate.importer import REST, Importer
 from dragoman.translate.place_watch import USUAL, Pace, PlaceWatch, Way
@@ -206,7 +207,7 @@ class Watcher:
             return True
         if done.passing:
             watch.files[path] = None
-        if done.skipped is not None and (done.passing or path.endswith(".zst")):
+        if done.skipped not in (None, OPEN) and (done.passing or path.endswith(".zst")):
             self._note(watch, f"{path}: {done.skipped}")
         return True
 
