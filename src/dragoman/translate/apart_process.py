@@ -17,7 +17,7 @@ import msgspec
 
 from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.rows import RowChanges
-from dragoman.journal.store import PAGE, Connection, Journal, Position
+from dragoman.journal.store import PAGE, Connection, Journal, Owner, Position
 from dragoman.translate.admission import Admission
 from dragoman.translate.apart import LENGTH, UP, Answer, Asked, Done, Failed
 from dragoman.translate.commits import Commit
@@ -59,12 +59,15 @@ class _Sender:
         self.send(Commit(entries, changes, position, connection))
         return ""
 
+    async def owner(self, session_id: str) -> Owner | None:
+        return None
+
     async def read(self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
         return Page((), "", "", ())
 
 
 async def _answer(asked: Asked, admission: Admission, sender: _Sender) -> None:
-    # Of a journal's many methods an intake calls these three.
+    # Of a journal's many methods an intake calls these four.
     intake = Intake(cast(Journal, sender), admission, asked.position, asked.end)
     try:
         await intake.read(Path(os.fsdecode(asked.path)), lambda _: None)
@@ -79,7 +82,7 @@ async def _answer(asked: Asked, admission: Admission, sender: _Sender) -> None:
 
 async def _serve(asking: BinaryIO, sender: _Sender) -> None:
     sender.say_up()
-    admission = Admission(frozenset(), frozenset())
+    admission = Admission({}, frozenset())
     while len(head := asking.read(LENGTH.size)) == LENGTH.size:
         asked = _read(asking.read(LENGTH.unpack(head)[0]))
         admission = asked.admission or admission
