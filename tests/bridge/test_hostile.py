@@ -47,6 +47,20 @@ async def test_a_command_id_tells_nobody_else_what_came_of_it(server: Served) ->
         assert (await other.refused("token.create", **fields))["kind"] == "conflict"
 
 
+async def test_a_token_that_is_asked_for_again_after_a_restart_is_made_once(tmp_path: Path) -> None:
+    fields = {"name": "mine", "scope": "view", "command_id": "c1"}
+    async with served(tmp_path / "home") as server:
+        admin = server.token()
+        async with server.client(token=admin) as talk:
+            first = await talk.done("token.create", **fields)
+    async with served(tmp_path / "home") as server, server.client(token=admin) as talk:
+        second = await talk.done("token.create", **fields)
+        assert [one["name"] for one in (await talk.done("token.list"))["tokens"]] == ["a admin", "mine"]
+        tokens = server.bridge.tokens
+        assert tokens.find(first["token"]) is None  # whoever asked again was not told
+        assert tokens.find(second["token"]) is not None
+
+
 async def test_a_command_id_opens_no_door_that_the_scope_leaves_shut(server: Served, tmp_path: Path) -> None:
     async with server.client("admin") as admin, server.client("view") as viewer:
         session_id = await opened(admin, tmp_path)

@@ -1,21 +1,24 @@
-"""How it stands with a session right now, in the words of the socket. Pure but for looking at the session."""
+"""How it stands with a session right now, in the words of the socket. Pure but for looking at session and clock."""
 
 from __future__ import annotations
+
+import time
 
 from dragoman.bridge.payload import Abilities, Connection, Live, Problem, Queued, SessionItem, Status
 from dragoman.errors import AgentCrashed, AuthenticationRequired, CommandNotFound, DragomanError, StartError
 from dragoman.hub.held import Held
 from dragoman.hub.prompting import describe
 from dragoman.journal.rows import Session as SessionRow
+from dragoman.translate.imported import is_at_work
 
 
 def live_of(row: SessionRow, held: Held | None, *, elsewhere: bool, waiting: int) -> Live:
     continuable = row.handle is not None
     if held is None:
-        connection: Connection = "elsewhere" if elsewhere else "none"
+        connection, status = _not_here(row, waiting, elsewhere=elsewhere)
         return Live(
             connection=connection,
-            status=_of_run(row, waiting),
+            status=status,
             reason="" if elsewhere else _last(row),
             continuable=continuable and not elsewhere,
         )
@@ -48,6 +51,17 @@ def status_of(row: SessionRow, held: Held, waiting: int) -> Status:
     if held.session is None or held.connection != "connected":
         return "error" if held.problem is not None else "idle"
     return _of_run(row, waiting)
+
+
+def _not_here(row: SessionRow, waiting: int, *, elsewhere: bool) -> tuple[Connection, Status]:
+    """Of a session that this process does not have open."""
+    status = _of_run(row, waiting)
+    if elsewhere:
+        return "elsewhere", status
+    if is_at_work(row, time.time()):
+        return "watched", status
+    # Of a transcript that was left in the middle of a run nobody may ever say that it is over.
+    return "none", "idle" if row.imported else status
 
 
 def _of_run(row: SessionRow, waiting: int) -> Status:
@@ -137,8 +151,7 @@ def item_of(row: SessionRow, held: Held | None, *, waiting: int) -> SessionItem:
         connection: Connection = held.connection
         status = status_of(row, held, waiting)
     else:
-        connection = "elsewhere" if row.status == "running" else "none"
-        status = _of_run(row, waiting)
+        connection, status = _not_here(row, waiting, elsewhere=row.status == "running" and not row.imported)
     return SessionItem(
         id=row.id,
         agent=row.agent,
@@ -154,4 +167,5 @@ def item_of(row: SessionRow, held: Held | None, *, waiting: int) -> SessionItem:
         status=status,
         waiting=waiting,
         imported=row.imported,
+        agent_session_id=row.agent_session_id,
     )

@@ -359,7 +359,7 @@ class Rows(Out, frozen=True, kw_only=True):
 
 # -- sessions
 
-Connection: TypeAlias = Literal["none", "starting", "connected", "disconnected", "error", "elsewhere"]
+Connection: TypeAlias = Literal["none", "starting", "connected", "disconnected", "error", "elsewhere", "watched"]
 Status: TypeAlias = Literal["idle", "running", "waiting", "error"]
 
 
@@ -398,8 +398,9 @@ class Queued(Out, frozen=True, kw_only=True):
 class Live(Out, frozen=True, kw_only=True):
     """How it stands with a session right now.
 
-    `connection`: `none` for a session that nobody has open, `elsewhere` for one that another process has. `reason`
-    says in words why it is as it is, and `problem` what went wrong, with the agent's last lines on stderr.
+    `connection`: `none` for a session that nobody has open, `elsewhere` for one that another process has, `watched` for
+    one in which an agent is at work that Dragoman did not start, as far as its transcript tells. `reason` says in words
+    why it is as it is, and `problem` what went wrong, with the agent's last lines on stderr.
     """
 
     connection: Connection = "none"
@@ -429,6 +430,7 @@ class SessionItem(Out, frozen=True, kw_only=True):
     status: Status
     waiting: int
     imported: bool
+    agent_session_id: str = ""  # the agent's own id: what its sub-agents are named by in `State`
 
 
 class Waiting(Out, frozen=True, kw_only=True):

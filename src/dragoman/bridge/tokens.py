@@ -94,9 +94,14 @@ class Tokens:
         """Whether it is still good: for what was let in a while ago and is still there."""
         return any(token.id == token_id for token in self._now().tokens)
 
-    def create(self, name: str, scope: Scope, *, browser: bool = False) -> tuple[str, Token]:
-        """A new token: itself, which is nowhere to be found again, and what is kept of it."""
+    def create(
+        self, name: str, scope: Scope, *, browser: bool = False, token_id: str | None = None
+    ) -> tuple[str, Token]:
+        """A new token: itself, which is nowhere to be found again, and what is kept of it. One that has this id already
+        is good no more: this one takes its place."""
         secret, token = self._new(_name(name), scope, browser=browser)
+        if token_id is not None:
+            token = msgspec.structs.replace(token, id=token_id)
         self._change(lambda kept: _with_token(kept, token))
         return secret, token
 
@@ -184,12 +189,13 @@ class Tokens:
 
 
 def _with_token(kept: Kept, token: Token) -> Kept:
-    if len(kept.tokens) >= MOST_TOKENS:
+    others = tuple(one for one in kept.tokens if one.id != token.id)
+    if len(others) >= MOST_TOKENS:
         raise InputError(
-            f"there are {len(kept.tokens)} tokens, and no more can be made",
+            f"there are {len(others)} tokens, and no more can be made",
             guidance="Revoke some: dragoman token list, dragoman token revoke ID.",
         )
-    return msgspec.structs.replace(kept, tokens=(*kept.tokens, token))
+    return msgspec.structs.replace(kept, tokens=(*others, token))
 
 
 def _name(name: str) -> str:

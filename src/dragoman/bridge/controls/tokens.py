@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import hashlib
+from typing import TYPE_CHECKING, Final
 
 from dragoman.bridge import answers, asked
 from dragoman.bridge.caller import Caller
@@ -12,6 +13,9 @@ from dragoman.bridge.tokens import Token
 
 if TYPE_CHECKING:
     from dragoman.bridge.bridge import Bridge
+
+# Of the ids that derive from a command: long enough that none will ever be another token's.
+_ID_LENGTH: Final = 16
 
 
 def _item(token: Token, caller: Caller) -> answers.TokenItem:
@@ -30,7 +34,11 @@ async def list_tokens(bridge: Bridge, said: asked.TokenList, caller: Caller) -> 
 
 
 async def create(bridge: Bridge, said: asked.TokenCreate, caller: Caller) -> answers.TokenMade:
-    secret, token = await asyncio.to_thread(bridge.tokens.create, said.name, said.scope)
+    token_id = None
+    if said.command_id is not None:
+        # Sent again to a server that was restarted meanwhile, it makes no second one: the first was never told.
+        token_id = hashlib.sha256(f"{caller.token_id} {said.command_id}".encode()).hexdigest()[:_ID_LENGTH]
+    secret, token = await asyncio.to_thread(bridge.tokens.create, said.name, said.scope, token_id=token_id)
     return answers.TokenMade(token=secret, item=_item(token, caller))
 
 
