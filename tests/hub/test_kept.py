@@ -13,6 +13,7 @@ import pytest
 
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
+from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.errors import JournalFull, NotTheOwner
 from dragoman.journal.memory import MemoryJournal
@@ -25,7 +26,7 @@ from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.testing.conformance import CHECKS, Check
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.scripted import Answer, Asked, ScriptedAgent, Turn
-from dragoman.testing.stage import LIMIT, config, runtime_of
+from dragoman.testing.stage import LIMIT, config, runtime_of, session_of
 from dragoman.views import events
 from dragoman.wire.vocabulary import EnvVariable, HttpHeader, McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
@@ -141,6 +142,24 @@ async def test_a_full_disk_ends_the_session_with_its_own_error_and_tells_nothing
         journal.problem = None  # there is room again: what waited is kept after all
 
 
+async def test_a_note_that_the_full_disk_does_not_take_fails_before_and_after_the_agent_is_gone() -> None:
+    journal = Held()
+
+    def note() -> asyncio.Future[None]:
+        return session.recorded(notes.write(notes.SessionRenamed(title="mine")))
+
+    async with kept_session(ScriptedAgent(), journal) as session:
+        journal.problem = JournalFull("the journal could not be written, the disk is full")
+        before = note()
+        with pytest.raises(JournalFull):
+            await session.run("go")
+        with pytest.raises(JournalFull):
+            await before
+        with pytest.raises(JournalFull):
+            await note()
+        journal.problem = None
+
+
 # -- what is kept
 
 
@@ -215,6 +234,17 @@ async def test_no_secret_of_ours_is_kept_of_a_real_process(new_hub: NewHub, home
         async with opened as session:
             await session.run("hello")
     assert SECRET.encode() not in all_bytes(home)
+
+
+async def test_a_note_that_is_kept_without_its_secret_is_known_to_be_kept() -> None:
+    journal = MemoryJournal()
+    spec = AgentSpec(command=["agent"], env={"MY_KEY": SECRET})
+    keeper = await keeper_of(journal)
+    async with session_of(ScriptedAgent(), runtime={"keeper": keeper, "spec": spec}) as session:
+        await session.recorded(notes.write(notes.SessionRenamed(title=f"about {SECRET}")))
+        row = await journal.session(session.id)
+        assert row is not None
+        assert row.title == "about [secret:MY_KEY]"
 
 
 def all_bytes(folder: Path) -> bytes:

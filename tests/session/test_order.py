@@ -7,10 +7,12 @@ import asyncio
 import msgspec
 import pytest
 
+from dragoman.journal.memory import MemoryJournal
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
 from dragoman.views import events
 from dragoman.views.events import Event
+from hub.keeping import keeper_of
 
 
 async def test_all_that_was_said_before_the_answer_is_seen_before_the_end() -> None:
@@ -64,7 +66,8 @@ async def test_what_comes_after_end_turn_belongs_to_the_session() -> None:
         assert session.fold.title == "A title"
 
 
-async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs() -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["not kept", "kept"])
+async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(kept: bool) -> None:
     heard: list[Event] = []
 
     async def prompt(asked: Asked) -> object:
@@ -80,7 +83,8 @@ async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs() 
         return await asyncio.Event().wait()
 
     agent = ScriptedAgent(answers={"session/prompt": prompt})
-    async with session_of(agent, on_event=heard.append) as session:
+    runtime = {"keeper": await keeper_of(MemoryJournal())} if kept else {}
+    async with session_of(agent, runtime=runtime, on_event=heard.append) as session:
         first, second = session.run("one"), session.run("two")
         assert [(await run).text for run in (first, second)] == ["in time", "in time"]
         [late] = [event for event in heard if isinstance(event, events.AssistantDelta) and event.text == "too late"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,9 @@ from dragoman.wire.messages import UNREADABLE, Message
 if TYPE_CHECKING:
     from dragoman.journal.entry import Entry
     from dragoman.session.session import Session
+
+# Who is told of a session's frames: where each came from, what it was, when, and what it changed.
+Told: TypeAlias = Callable[[Origin, Message, float, Sequence[Fact]], None]
 
 
 class _Handshake(msgspec.Struct, frozen=True):
@@ -69,7 +72,8 @@ class Kept:
         self._keeper = keeper
         self._connection = connection
         self._recorder = Recorder(keeper.journal, connection.id, told=self._told, secrets=secrets)
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, Told] = {}
+        self.add = self._recorder.add  # itself: every update of every agent goes through it
 
     @property
     def problem(self) -> JournalError | None:
@@ -97,9 +101,9 @@ class Kept:
         self._recorder.session(record, epoch)
         return record
 
-    def join(self, session: Session) -> None:
+    def join(self, session_id: str, told: Told) -> None:
         """Its frames are told to it."""
-        self._sessions[session.id] = session
+        self._sessions[session_id] = told
 
     def opened(self, session: Session) -> None:
         """The agent has a name for it now, perhaps another one than before, or its settings have changed."""
@@ -124,15 +128,12 @@ class Kept:
             self._keeper.on_left(session)
         await self._keeper.let_go(session.id)
 
-    def add(self, origin: Origin, message: Message, at: float, session_id: str | None) -> None:
-        self._recorder.add(origin, message, at, session_id)
-
     async def flush(self) -> None:
         """Returns when all that was added is committed, and told."""
         await self._recorder.flush()
 
     def _told(self, batch: Sequence[tuple[Entry, Message, Sequence[Fact]]]) -> None:
         for entry, message, changed in batch:
-            session = self._sessions.get(entry.session_id or "")
-            if session is not None:
-                session.told(entry.origin, message, entry.at, changed)
+            told = self._sessions.get(entry.session_id or "")
+            if told is not None:
+                told(entry.origin, message, entry.at, changed)
