@@ -175,3 +175,30 @@ async def test_a_client_on_the_socket_sees_it_live(
             await process.wait()
         await talk.see(view, lambda view: view.settled and "Gone through." in "".join(view.texts()))
         assert view.session["imported"]
+
+
+async def test_what_was_left_in_a_terminal_in_the_middle_of_a_run_goes_on_here(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in _environment(stage).items():
+        monkeypatch.setenv(name, value)
+    home = tmp_path / "dragoman"
+    home.mkdir()
+    (home / "config.toml").write_text(f'[watch]\n{stage.agent.id} = "on"\n')
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    call = PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
+    async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
+        await talk.say(type="subscribe", stream="sessions")
+        async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]"):
+            listed = await talk.until(lambda said: any(item["status"] == "running" for item in said.get("changed", ())))
+            session_id = listed["changed"][0]["id"]
+            view = await talk.follow(session_id)
+            await talk.see(view, lambda view: bool(view.rows("tool_calls")))
+            assert view.live["connection"] == "watched"
+        opened = await talk.done("session.resume", session_id=session_id)
+        assert (opened["live"]["connection"], opened["live"]["status"]) == ("connected", "idle")
+        await talk.done("session.prompt", session_id=session_id, text="[[say:Here again.]]")
+        await talk.see(view, lambda view: view.settled and "Here again." in "".join(view.texts()))
+        assert [run["status"] for run in view.rows("runs")] == ["interrupted", "success"]
+        assert view.texts() == ["Here again."]

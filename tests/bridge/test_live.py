@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 from bridge.talking import served
-from dragoman.bridge.live import problem_of
+from dragoman.bridge.live import item_of, live_of, problem_of
 from dragoman.errors import CommandNotFound, ExitedAtStart
+from dragoman.journal.rows import Session
 
 
 async def test_a_program_that_is_gone_is_told_with_the_line_that_installs_it(tmp_path: Path) -> None:
@@ -33,3 +35,20 @@ def test_where_nothing_is_to_be_installed_there_is_no_line() -> None:
         problem = problem_of(error)
         assert problem is not None
         assert problem.install is None
+
+
+def test_a_session_in_which_an_agent_in_a_terminal_is_at_work_is_watched() -> None:
+    row = Session(id="one", imported=True, status="running", updated=time.time(), handle="{}")
+    live = live_of(row, None, elsewhere=False, waiting=0)
+    assert (live.connection, live.status, live.continuable) == ("watched", "running", True)
+    item = item_of(row, None, waiting=0)
+    assert (item.connection, item.status) == ("watched", "running")
+    assert live_of(row, None, elsewhere=True, waiting=0).connection == "elsewhere"
+
+
+def test_a_transcript_that_was_left_in_the_middle_of_a_run_does_not_run_for_ever() -> None:
+    row = Session(id="one", imported=True, status="running", updated=time.time() - 24 * 3600, handle="{}")
+    live = live_of(row, None, elsewhere=False, waiting=0)
+    assert (live.connection, live.status, live.continuable) == ("none", "idle", True)
+    item = item_of(row, None, waiting=0)
+    assert (item.connection, item.status) == ("none", "idle")

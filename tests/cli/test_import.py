@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from dragoman.cli.import_ import import_
+from dragoman.translate.importer import NOBODYS
 from dragoman.translate.translator import PROVIDERS
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
@@ -78,7 +80,8 @@ def test_nothing_is_read_where_nobody_can_agree(owner: Cli) -> None:
 def test_where_there_are_none_that_is_said(owner: Cli) -> None:
     done = owner("import", "--yes")
     assert (done.code, done.out) == (0, "")
-    assert "No transcripts of these agents are on this machine." in done.err
+    told = done.err.replace("\n", " ")
+    assert "No transcripts of claude or codex here. Looked in ~/.claude/projects, ~/.codex/sessions, " in told
 
 
 def test_on_a_terminal_it_asks_and_no_means_no(owner: Cli, on_terminal: On) -> None:
@@ -126,12 +129,34 @@ def test_what_came_in_is_told_and_is_a_session_like_any_other(owner: Cli) -> Non
 def test_a_second_time_only_what_is_new_comes_in(owner: Cli) -> None:
     write(owner)
     owner("import", "--yes")
-    assert owner("import", "--yes").out == "Nothing new.\nOf 1 file all was here already.\n"
+    assert owner("import", "--yes").out == "Nothing new.\n"
     write(owner, "22222222-2222-3333-4444-555555555555.jsonl")
     write(owner, more=b'{"type":"ai-title","aiTitle":"Named"}\n')
     out = owner("import", "--yes").out
     assert out.startswith("Imported 1 session, and more of 1 that was here.\n")
     assert "Named" in owner("sessions", "list").out
+
+
+def test_what_only_grew_is_told_as_that(owner: Cli) -> None:
+    write(owner)
+    owner("import", "--yes")
+    write(owner, more=b'{"type":"ai-title","aiTitle":"Named"}\n')
+    done = owner("import", "--yes")
+    assert done.out == "Imported more of 1 session that was here.\n"
+    assert "of 1 files" not in done.err
+
+
+def test_a_session_in_which_an_agent_is_at_work_reads_as_running(owner: Cli) -> None:
+    for prompt, minutes in (("Just now", 1), ("Long ago", 70)):
+        at = datetime.now(UTC) - timedelta(minutes=minutes)
+        told = Transcript(sessionId=prompt, timestamp=at.isoformat())
+        told.user(prompt)
+        told.call("Bash", {"command": "make"})
+        path = write(owner, f"{prompt}.jsonl")
+        path.write_bytes(b"\n".join(told.lines) + b"\n")
+    owner("import", "--yes")
+    states = {one["prompt"]: one["state"] for one in json.loads(owner("sessions", "list", "--json").out)}
+    assert states == {"Just now": "running", "Long ago": "idle"}
 
 
 def test_one_provider_alone_can_be_chosen(owner: Cli) -> None:
@@ -150,7 +175,7 @@ def test_a_path_that_is_named_is_read_at_once(owner: Cli) -> None:
     assert done.code == 0
     told = json.loads(done.out)
     assert (told["files"], told["new"], told["amounts"]["messages"]) == (2, 1, 2)
-    assert told["skipped"] == {"it is no transcript that is known here": [str(odd)]}
+    assert told["skipped"] == {NOBODYS: [str(odd)]}
 
 
 def test_a_path_that_is_not_there_is_refused_before_anything_is_read(owner: Cli) -> None:
@@ -172,7 +197,7 @@ def test_a_deleted_session_does_not_come_back(owner: Cli) -> None:
     (session,) = json.loads(owner("sessions", "list", "--json").out)
     owner("sessions", "delete", "--yes", session["id"])
     done = owner("import", "--yes")
-    assert "Left out 1 file: it was deleted here.\n" in done.out
+    assert "Left out 1 file: the session was deleted here.\n" in done.out
     assert path.name in done.out
     assert json.loads(owner("sessions", "list", "--json").out) == []
 

@@ -130,7 +130,7 @@ def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: O
     path_of(owner).write_bytes(lines(said_now()))
     terminal = on_terminal("watch")
     asked = without_looks(terminal.until(b"[y/N]: ").decode())
-    assert "Watch what claude writes to ~/.claude/projects, and keep it in" in asked.replace("\r\n", "")
+    assert "Read what claude wrote and will write to ~/.claude/projects, and keep it in" in asked.replace("\r\n", "")
     terminal.type(b"y\n")
     assert b"codex" in terminal.until(b"[y/N]: ")
     terminal.type(b"n\n")

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,19 +24,21 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from dragoman.journal import notes, upkeep
+from dragoman.errors import InputError
+from dragoman.journal import notes, transfer, upkeep
 from dragoman.journal.entry import Entry, message_of
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.rows import Session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.store import Connection, Journal, Process
 from dragoman.session.handle import read_handle
 from dragoman.translate import importer
-from dragoman.translate.admission import DELETED, LIVE, session_id_of
+from dragoman.translate.admission import DELETED, LIVE, OPEN, session_id_of
 from dragoman.translate.apart_begin import begin
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import given, kept, whose
-from dragoman.translate.imported import ImportedFile, summed
-from dragoman.translate.importer import REST, Importer
+from dragoman.translate.imported import REST, ImportedFile, is_at_work, summed
+from dragoman.translate.importer import NOBODYS, Importer
 from dragoman.wire.messages import Notification
 
 if sys.version_info >= (3, 14):
@@ -164,7 +166,7 @@ async def test_a_file_without_a_conversation_makes_no_session(journal: Journal, 
 
 async def test_a_file_that_cannot_be_read_is_skipped_with_the_reason(journal: Journal, tmp_path: Path) -> None:
     gone = await Importer(journal).take(Found("claude", tmp_path / "gone.jsonl", 0, 0.0))
-    assert gone.skipped == "it cannot be read: No such file or directory"
+    assert gone.skipped == "cannot be read: No such file or directory"
 
 
 def _compressed(folder: Path) -> Path:
@@ -391,7 +393,7 @@ async def test_a_file_whose_session_is_open_elsewhere_keeps_no_other_out(journal
     files = [Found("claude", one, 0, 0.0) for one in (path, _claude(tmp_path, lines, f"{other}.jsonl"))]
     taken = await Importer(journal).take_all(files)
     assert [(one.skipped, one.passing, len(one.new)) for one in taken] == [
-        ("a process has its session open", True, 0),
+        (OPEN, True, 0),
         (None, False, 1),
     ]
 
@@ -408,7 +410,7 @@ async def test_what_keeps_a_file_out_is_told(journal: Journal, tmp_path: Path) -
     assert [one.skipped for one in taken] == [
         LIVE,
         "there is no conversation in it",
-        "it cannot be read: No such file or directory",
+        "cannot be read: No such file or directory",
     ]
     assert [one.path for one in taken] == [str(path) for path in files]
 
@@ -504,6 +506,36 @@ async def test_a_run_that_is_left_open_ends_when_the_file_is_at_rest(journal: Jo
     assert (done.grown, done.frames) == ([OURS], 1)
     assert (await journal.sessions())[0].status == "error"
     assert (await _import(journal, path)).frames == 0
+
+
+async def test_a_file_that_was_brought_here_is_at_rest_by_its_own_times(journal: Journal, tmp_path: Path) -> None:
+    lines = _talk("Go", "On").lines
+    path = _claude(tmp_path, lines[:5])
+    await _import(journal, path, later=120.0)  # it was written just now, and tells of March
+    assert (await journal.sessions())[0].status == "error"
+    assert (await _import(journal, path)).frames == 0
+    while_it_worked = BEGAN + REST / 2
+    other = _claude(tmp_path, [line.replace(SESSION.encode(), b"other") for line in lines[:5]], "other.jsonl")
+    os.utime(other, (while_it_worked, while_it_worked))
+    await _import(journal, other, later=120.0)
+    assert [one.status for one in await journal.sessions() if one.id != OURS] == ["running"]
+
+
+async def test_a_session_of_another_kind_of_machine_cannot_be_continued(journal: Journal, tmp_path: Path) -> None:
+    talk = Transcript(cwd="D:\\work")
+    talk.user("Go")
+    talk.text("Gone.")
+    await _import(journal, _claude(tmp_path, talk.lines))
+    (session,) = await journal.sessions()
+    assert (session.cwd, session.handle) == ("D:\\work", None)
+
+
+def test_an_agent_is_at_work_while_its_transcript_says_so_and_is_not_old() -> None:
+    session = Session(id="one", imported=True, status="running", updated=1000.0)
+    assert is_at_work(session, 1000.0 + REST)
+    assert not is_at_work(session, 1001.0 + REST)
+    assert not is_at_work(msgspec.structs.replace(session, status="success"), 1000.0)
+    assert not is_at_work(msgspec.structs.replace(session, imported=False), 1000.0)
 
 
 def _steps(*arguments: str, stop_after: int | None) -> int:
@@ -629,6 +661,22 @@ async def test_what_is_said_elsewhere_after_dragomans_last_word_comes_in(journal
     assert not await upkeep.verify(journal)
 
 
+async def test_a_session_that_was_taken_over_from_another_journal_is_not_doubled(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """There Dragoman ran it."""
+    async with MemoryJournal() as other:
+        await _ran(other)
+        lines = [line async for line in transfer.export(other)]
+    await transfer.import_lines(journal, lines, new_id=lambda: "taken over")
+    before = await all_entries(journal)
+    path = _claude(tmp_path, _talk("Go").lines)
+    assert (await _import(journal, path)).skipped == LIVE
+    assert await all_entries(journal) == before
+    _claude(tmp_path, _talk("Go", "On").lines)
+    assert (await _import(journal, path)).amounts.messages == 2
+
+
 async def test_a_sub_agent_that_was_begun_elsewhere_afterwards_comes_in(journal: Journal, tmp_path: Path) -> None:
     await _ran(journal)
     side = Transcript(isSidechain=True, agentId="a2", timestamp="2026-03-01T10:00:09.000Z")
@@ -690,7 +738,7 @@ async def test_a_session_that_a_process_has_open_is_left_to_it(journal: Journal,
     await journal.claim(OURS, "p", alive=lambda _: True)
     before = await all_entries(journal)
     _claude(tmp_path, _talk("Go", "On").lines)
-    assert (await _import(journal, path)).skipped == "a process has its session open"
+    assert (await _import(journal, path)).skipped == OPEN
     assert await all_entries(journal) == before
     await journal.release(OURS, "p")
     assert (await _import(journal, path)).grown == [OURS]
@@ -749,9 +797,41 @@ async def test_whose_a_file_is_its_beginning_tells(journal: Journal, tmp_path: P
     importer = Importer(journal)
     done = summed([await importer.take(one) for one in given([tmp_path])])
     assert (done.files, done.new) == (3, 2)
-    assert list(done.skipped) == ["it is no transcript that is known here"]
+    assert list(done.skipped) == [NOBODYS]
     again = summed([await importer.take(one) for one in given([tmp_path])])
     assert (again.frames, again.unchanged) == (0, 2)
+
+
+async def test_a_damaged_line_does_not_hide_whose_a_file_is(tmp_path: Path) -> None:
+    first, *rest = _talk("Go").lines
+    assert whose(_written(tmp_path / "1.jsonl", [first, b'{"type":"us', *rest])) == "claude"
+
+
+async def test_a_folder_that_may_not_be_looked_into_is_left_out_with_the_reason() -> None:
+    async with MemoryJournal() as journal:
+        with _nobody(), TemporaryDirectory() as name:
+            home = Path(name)
+            _claude(home, _talk("Go").lines)
+            closed = home / ".claude" / "projects" / "closed"
+            closed.mkdir(mode=0)
+            for found in (kept("claude", {}, home), given([home]), given([home], "claude")):
+                done = summed([await Importer(journal).take(one) for one in found])
+                assert done.skipped == {"cannot be read: Permission denied": [str(closed)]}
+            closed.rmdir()
+            assert len(await journal.sessions()) == 1
+
+
+@contextmanager
+def _nobody() -> Iterator[None]:
+    """Root may look into everything; somebody else may not."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 async def test_of_a_folder_with_transcripts_of_several_agents_one_agents_can_be_taken(tmp_path: Path) -> None:
@@ -761,7 +841,10 @@ async def test_of_a_folder_with_transcripts_of_several_agents_one_agents_can_be_
     theirs = _written(tmp_path / "mixed" / "2.jsonl", codex.lines)
     assert [(one.provider, one.path) for one in given([tmp_path], "claude")] == [("claude", ours)]
     assert [(one.provider, one.path) for one in given([tmp_path], "codex")] == [("codex", theirs)]
-    assert [(one.provider, one.path) for one in given([ours], "codex")] == [("codex", ours)]
+    with pytest.raises(InputError, match=r"1\.jsonl is a transcript of claude, not of codex"):
+        given([ours], "codex")
+    strange = _written(tmp_path / "strange.jsonl", [b'{"type":"weather"}'])
+    assert [(one.provider, one.path) for one in given([strange], "codex")] == [("codex", strange)]
 
 
 async def test_a_journal_of_the_first_format_can_be_imported_into(tmp_path: Path) -> None:
@@ -790,7 +873,7 @@ async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
         first = summed(await Importer(journal, clock=lambda: time.time() + 2 * REST).take_all(found))
         assert first.new > 100
         assert not first.unknown
-        assert set(first.skipped) <= {"it is no transcript that is known here"}
+        assert set(first.skipped) <= {NOBODYS}
         left_out = [Path(path).relative_to(CORPUS).parts[0] for paths in first.skipped.values() for path in paths]
         assert not {"claude", "codex", "generated", "trees"} & set(left_out)
         assert len(await journal.sessions()) == first.new

@@ -21,7 +21,8 @@ from dragoman.record.fold import SessionFold
 from dragoman.translate import frames, hashed, intake
 from dragoman.translate.admission import Admission
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.importer import REST, Importer
+from dragoman.translate.imported import REST
+from dragoman.translate.importer import Importer
 from dragoman.translate.lean import LeanFold
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
@@ -173,7 +174,7 @@ async def test_of_what_was_read_a_few_bytes_stay(tmp_path: Path, monkeypatch: py
             held.append(tracemalloc.get_traced_memory()[0])
 
     position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
-    end = intake.Seen(inode=0, size=size, modified=0.0, finished=True)
+    end = intake.Seen(inode=0, size=size, modified=0.0, age=2 * REST)
     nobody = Admission({}, frozenset())
     taken = intake.Intake(cast(Journal, _Sink()), nobody, position, end)
     tracemalloc.start()

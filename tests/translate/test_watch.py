@@ -21,7 +21,7 @@ from dragoman.journal.store import Connection, Journal
 from dragoman.translate import place_watch, reading
 from dragoman.translate.admission import session_id_of
 from dragoman.translate.claude import ClaudeTranslator
-from dragoman.translate.importer import REST
+from dragoman.translate.imported import REST
 from dragoman.translate.intake import Intake
 from dragoman.translate.place_watch import Pace
 from dragoman.translate.translator import Frame
@@ -589,7 +589,7 @@ async def test_a_file_that_may_not_be_read_comes_in_when_it_may(
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path, POLLING) as watch:
         await until_said(journal, "Answer to One")
-        assert "it cannot be read: Permission denied" in (watch.status()[0].problem or "")
+        assert "cannot be read: Permission denied" in (watch.status()[0].problem or "")
 
 
 @pytest.mark.parametrize(

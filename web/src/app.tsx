@@ -106,7 +106,13 @@ function View({ route }: { route: Route }): ReactNode {
 function Home() {
   const list = useKnown((known) => known.list);
   if (list === null) return <p className="list-note">Connecting…</p>;
-  return list.sessions.length === 0 ? <FirstStart /> : <NewSession />;
+  return <Start first={list.sessions.length === 0} />;
+}
+
+/** Who was welcomed stays welcome: the sessions that come in while they bring their history take nothing away. */
+function Start({ first }: { first: boolean }) {
+  const [welcomed] = useState(first);
+  return welcomed ? <FirstStart /> : <NewSession />;
 }
 
 /** Who opens the page sees first what needs them. */

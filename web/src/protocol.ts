@@ -352,7 +352,7 @@ export interface Rows {
   notices: readonly Notice[];
 }
 
-export type Connection = "none" | "starting" | "connected" | "disconnected" | "error" | "elsewhere";
+export type Connection = "none" | "starting" | "connected" | "disconnected" | "error" | "elsewhere" | "watched";
 
 export type Status = "idle" | "running" | "waiting" | "error";
 
@@ -390,8 +390,9 @@ export interface Queued {
 /**
  * How it stands with a session right now.
  *
- * `connection`: `none` for a session that nobody has open, `elsewhere` for one that another process has. `reason` says
- * in words why it is as it is, and `problem` what went wrong, with the agent's last lines on stderr.
+ * `connection`: `none` for a session that nobody has open, `elsewhere` for one that another process has, `watched` for
+ * one in which an agent is at work that Dragoman did not start, as far as its transcript tells. `reason` says in words
+ * why it is as it is, and `problem` what went wrong, with the agent's last lines on stderr.
  */
 export interface Live {
   connection: Connection;
@@ -422,6 +423,8 @@ export interface SessionItem {
   status: Status;
   waiting: number;
   imported: boolean;
+  /** the agent's own id: what its sub-agents are named by in `State` */
+  agent_session_id: string;
 }
 
 /** Something that waits for a person: a permission or a question, and the session it is of. */

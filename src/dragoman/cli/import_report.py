@@ -24,6 +24,7 @@ from dragoman.translate.discover import Transcript, given, kept
 from dragoman.translate.imported import Imported, ImportedFile, summed
 from dragoman.translate.importer import Importer
 from dragoman.translate.translator import PROVIDERS
+from dragoman.translate.translator import provider as known_provider
 
 # Files that are named for each reason, and kinds that nobody knows; --json has all of them.
 _NAMED: Final = 3
@@ -40,7 +41,7 @@ async def run_import(
     """`process`: who may read them, where one was begun."""
     found = given([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
     if not found:
-        note("No transcripts there." if paths else "No transcripts of these agents are on this machine.")
+        note("No transcripts there." if paths else _none(provider))
         if as_json:
             print_json(summed(()))
         return exits.DONE
@@ -68,6 +69,12 @@ def _on_this_machine(provider: str | None) -> list[Transcript]:
     return every
 
 
+def _none(provider: str | None) -> str:
+    names = [provider] if provider else PROVIDERS
+    looked = [folder(str(place)) for name in names for place in known_provider(name).folders(os.environ, Path.home())]
+    return f"No transcripts of {' or '.join(names)} here. Looked in {', '.join(looked)}; a PATH names another place."
+
+
 def _agreed() -> bool:
     if not os.isatty(STDIN):
         raise InputError(
@@ -80,7 +87,7 @@ async def _taken(found: Sequence[Transcript], process: Popen[bytes] | None) -> l
     with _shown(found) as shown:
         try:
             async with await open_journal(where().parent) as journal:
-                return await Importer(journal).take_all(found, shown.within, lambda one, _: shown.done(one), process)
+                return await Importer(journal).take_all(found, shown.within, shown.done, process)
         except asyncio.CancelledError:
             shown.stop()
             note("Stopped. What came in stays; the same command goes on from there.")
@@ -116,10 +123,11 @@ class _Lines:
     def within(self, read: int) -> None:
         """So many bytes of the next file are done."""
 
-    def done(self, one: Transcript) -> None:
+    def done(self, one: Transcript, came: ImportedFile) -> None:
+        """Nothing is said of files of which nothing came: who imports every night hears of what is new."""
         self._count += 1
         self._read += one.size
-        if self._read >= (self._said + _STEP) * self._total and self._count < self._files:
+        if came.frames and self._read >= (self._said + _STEP) * self._total and self._count < self._files:
             self._said = self._read / self._total
             sys.stderr.write(f"{self._count:,} of {self._files:,} files, {size(self._read)} of {size(self._total)}\n")
 
@@ -143,7 +151,7 @@ class _Bar(_Lines):
     def within(self, read: int) -> None:
         self._bar.update(self._id, completed=self._read + read)
 
-    def done(self, one: Transcript) -> None:
+    def done(self, one: Transcript, came: ImportedFile) -> None:
         self._count += 1
         self._read += one.size
         self._bar.update(self._id, completed=self._read, files=f"{self._count:,} of {self._files:,} files")
@@ -158,18 +166,18 @@ class _Bar(_Lines):
 def _print(done: Imported) -> None:
     came = done.amounts
     if done.frames:
-        click.echo(f"Imported {_count(done.new, 'session')}{_more(done)}.")
-        click.echo(
-            f"  {_count(came.messages, 'message')}, {_count(came.tool_calls, 'tool call')}, {_count(came.runs, 'run')}"
-        )
+        click.echo(f"{_sessions(done)}.")
+        figures = (_count(came.messages, "message"), _count(came.tool_calls, "tool call"), _count(came.runs, "run"))
+        if came.messages or came.tool_calls or came.runs:
+            click.echo(f"  {', '.join(figures)}")
         if came.input_tokens or came.output_tokens:
             click.echo(
                 f"  {came.input_tokens:,} tokens in, {came.cached_tokens:,} from caches, {came.output_tokens:,} out"
             )
     else:
         click.echo("Nothing new.")
-    if done.unchanged:
-        click.echo(f"Of {_count(done.unchanged, 'file')} all was here already.")
+    if done.unchanged and done.frames:
+        click.echo(f"Nothing new in {_count(done.unchanged, 'other file')}.")
     if done.unknown:
         click.echo("Kept, but not understood:")
         for kind, number in list(done.unknown.items())[:_KINDS]:
@@ -182,10 +190,18 @@ def _print(done: Imported) -> None:
         _and_more(len(paths) - _NAMED, "file")
     if done.left:
         click.echo(f"The last line of {_count(len(done.left), 'file')} is half written: it is left for the next time.")
+    if done.new:
+        note("To look at them: dragoman sessions list, dragoman sessions search WORDS, dragoman serve.")
 
 
-def _more(done: Imported) -> str:
-    return f", and more of {done.grown:,} that {'was' if done.grown == 1 else 'were'} here" if done.grown else ""
+def _sessions(done: Imported) -> str:
+    new = f"Imported {_count(done.new, 'session')}"
+    if not done.grown:
+        return new
+    were = "was" if done.grown == 1 else "were"
+    if not done.new:
+        return f"Imported more of {_count(done.grown, 'session')} that {were} here"
+    return f"{new}, and more of {done.grown:,} that {were} here"
 
 
 def _and_more(number: int, noun: str) -> None:

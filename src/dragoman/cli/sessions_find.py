@@ -1,6 +1,6 @@
 """Which sessions are meant: by agent, folder and time; and what state one is in.
 
-Pure, but for `state_of`, which looks whether a process lives.
+Pure, but for `state_of`, which looks whether a process lives, and at the clock.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
+from time import time as now
 from typing import Literal, TypeAlias
 
 from dragoman.config import parse_duration
@@ -15,6 +16,7 @@ from dragoman.errors import InputError
 from dragoman.hub.identity import alive
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
+from dragoman.translate.imported import is_at_work
 
 State: TypeAlias = Literal["running", "interrupted", "idle"]
 
@@ -78,6 +80,10 @@ async def state_of(journal: Journal, session: Session) -> State:
         return "interrupted"
     if session.status != "running":
         return "idle"
+    owner = await journal.owner(session.id)
+    if session.imported and (owner is None or owner.process is None):
+        # Of a transcript that was left in the middle of a run nobody may ever say that it is over.
+        return "running" if is_at_work(session, now()) else "idle"
     return "running" if await is_held(journal, session.id) else "interrupted"
 
 

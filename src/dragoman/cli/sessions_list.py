@@ -81,7 +81,10 @@ async def run_list(*, agent: str | None, workspace: str | None, since: str | Non
 def _nothing(any_: bool) -> str:
     if any_:
         return "No session matches. `dragoman sessions list` without options lists all."
-    return f'No sessions yet. Try: dragoman run "hello". What is said is kept in {folder(str(where()))}.'
+    return (
+        f'No sessions yet. Try: dragoman run "hello". What is said is kept in {folder(str(where()))}.'
+        " `dragoman import` takes in what you said to Claude Code and Codex before."
+    )
 
 
 def _record(one: Listed) -> dict[str, object]:

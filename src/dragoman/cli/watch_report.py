@@ -76,7 +76,7 @@ def _agreed(modes: Modes, chosen: Sequence[str], *, yes: bool) -> bool:
 
 def _question(name: str) -> str:
     folders = " and ".join(folder(place.folder) for place in places_of(name, os.environ, Path.home()))
-    return f"Watch what {name} writes to {folders}, and keep it in {folder(str(where()))}?"
+    return f"Read what {name} wrote and will write to {folders}, and keep it in {folder(str(where()))}?"
 
 
 def _watched(statuses: Sequence[WatchStatus]) -> list[str]:

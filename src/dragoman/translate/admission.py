@@ -16,9 +16,12 @@ import msgspec
 
 from dragoman.journal.store import Journal
 
-LIVE: Final = "Dragoman ran it, and has it from then"
-DELETED: Final = "it was deleted here"
-OPEN: Final = "a process has its session open"
+LIVE: Final = "Dragoman ran the session, and has it from then"
+DELETED: Final = "the session was deleted here"
+OPEN: Final = "a process has the session open"
+
+# How the names of connections begin that stand for transcripts.
+CONNECTION: Final = "import-"
 
 _ID_LENGTH: Final = 12  # as long as the ids of sessions that are run
 
@@ -43,7 +46,7 @@ class Admission(msgspec.Struct, frozen=True):
 
 
 def of_parent(reason: str) -> str:
-    return f"{reason} (the session that it is a sub-agent of)"
+    return f"{reason} (the one that began this sub-agent)"
 
 
 async def look(journal: Journal, provider: str) -> Admission:

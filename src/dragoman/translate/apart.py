@@ -139,10 +139,15 @@ class Apart:
             pass  # it is no more, as the reader finds
 
     def _next(self) -> tuple[Answer | None, int]:
-        """With its bytes; None when there is no more to come."""
+        """With its bytes; None when there is no more to come, or what comes is no answer."""
         head = self._received(LENGTH.size)
-        data = self._received(LENGTH.unpack(head)[0]) if head else None
-        return (None, 0) if data is None else (pickle.loads(data), len(data))  # noqa: S301 (from our own process)
+        if not self.is_up or head is None:
+            return None, 0
+        try:
+            data = self._received(LENGTH.unpack(head)[0])
+            return (None, 0) if data is None else (pickle.loads(data), len(data))  # noqa: S301 (from our own process)
+        except Exception:  # someone else writes to the pipe as well: whatever it is, the files are read here
+            return None, 0
 
     def _received(self, length: int) -> bytearray | None:
         assert self._process.stdout is not None

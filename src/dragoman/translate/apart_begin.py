@@ -23,7 +23,8 @@ _PIPE: Final = 1024 * 1024
 def begin() -> subprocess.Popen[bytes]:
     """It ends when its stdin is closed, and so with whoever began it."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dragoman.translate.apart_process"],
+        # -P: a module that stands in the folder where the user is must not be loaded in place of one of ours.
+        [sys.executable, "-P", "-m", "dragoman.translate.apart_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # what goes wrong there goes wrong here once more, and is told

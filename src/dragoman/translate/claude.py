@@ -68,7 +68,7 @@ _PROGRESS: Final = frozenset(
 class ClaudeTranslator:
     def __init__(self, path: PurePath, sidecar: bytes = b"") -> None:
         self.unknown: Counter[str] = Counter()
-        self._path = path
+        self._path = lines.named(path)
         self._sidecar = lines.mended(sidecar, records.Sidecar, records.Sidecar())
         self._out: list[Frame] = []
         self._at = 0.0

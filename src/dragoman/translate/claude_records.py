@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.translate.lines import mended
+from dragoman.translate.lines import mended, strict
+from dragoman.wire.messages import UNREADABLE
 
 ABSENT: Final = msgspec.Raw(b"null")
 
@@ -131,7 +132,7 @@ class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tool_use_id: str | None = None
 
 
-decode = msgspec.json.Decoder(Record).decode
+decode = strict(msgspec.json.Decoder(Record).decode)
 _decode_said = msgspec.json.Decoder(Said).decode
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 
@@ -149,7 +150,7 @@ def build(line: bytes) -> Record | None:
 def said(raw: msgspec.Raw) -> Said:
     try:
         return _decode_said(raw)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return mended(raw, Said, _BLANK_SAID)
 
 
@@ -157,9 +158,12 @@ def blocks(raw: msgspec.Raw) -> Sequence[Block]:
     """The content of a message or a tool's result: blocks, or a string as a block of text."""
     try:
         return _decode_blocks(raw)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         pass
-    content = msgspec.json.decode(raw)
+    try:
+        content = msgspec.json.decode(raw)
+    except UNREADABLE:
+        return ()
     if isinstance(content, str):
         return (Block(type="text", text=content),)
     if isinstance(content, dict):
@@ -179,5 +183,5 @@ def text_of(raw: msgspec.Raw) -> str:
     """A string; empty for anything else."""
     try:
         return msgspec.json.decode(raw, type=str)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return ""

@@ -15,6 +15,7 @@ import msgspec
 from dragoman.translate.claude_records import ABSENT, Block, blocks, text_of
 from dragoman.translate.claude_tools import AGENT_TOOLS, PLAN_TOOLS, text
 from dragoman.translate.lines import mended
+from dragoman.wire.messages import UNREADABLE
 from dragoman.wire.vocabulary import (
     Content,
     ContentBlock,
@@ -25,12 +26,13 @@ from dragoman.wire.vocabulary import (
     ToolCallLocation,
 )
 
-_EXIT_CODE = re.compile(r"Exit code (\d+)(?:\n|$)")
+_EXIT_CODE = re.compile(r"Exit code (\d{1,10})(?:\n|$)")
 _FENCE = re.compile(r"^```+", re.MULTILINE)
 # What the model is told after a sub-agent's report, and no reader asked for.
 _AGENT_TRAILER = re.compile(
     r"\n?agentId: [\w-]+ \([^)]*\)\s*(?:<usage>.*</usage>\s*)?$|\n?<usage>.*</usage>\s*$", re.DOTALL
 )
+_TRAILER: Final = 4096  # characters at the end among which it stands: a report may be long, and full of such words
 
 
 class FilePart(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -98,7 +100,7 @@ def read_output(name: str, raw: msgspec.Raw) -> Output:
         return _BLANK
     try:
         return _decode(raw)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return mended(raw, Output, _BLANK)
 
 
@@ -141,7 +143,7 @@ def diffs_of(output: Output) -> Result:
 def _string(raw: msgspec.Raw) -> str | None:
     try:
         return msgspec.json.decode(raw, type=str)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 
@@ -202,16 +204,20 @@ def _agent(told: Block, output: Output) -> Result:
     if output.status == "completed" and (report := _in_blocks(blocks(output.content))):
         return Result(report, extras=extras)
     given = [
-        msgspec.structs.replace(block, text=_AGENT_TRAILER.sub("", block.text)) if block.type == "text" else block
+        msgspec.structs.replace(block, text=_without_trailer(block.text)) if block.type == "text" else block
         for block in blocks(told.content)
     ]
     return Result(_in_blocks(given) or None, extras=extras)
 
 
+def _without_trailer(report: str) -> str:
+    return report[:-_TRAILER] + _AGENT_TRAILER.sub("", report[-_TRAILER:])
+
+
 def _found(told: Block, output: Output) -> Result:
     try:
         entries = msgspec.json.decode(output.results, type=list[Any])
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         entries = []
     lines: list[str] = []
     for entry in entries:

@@ -39,7 +39,7 @@ _INDEX: Final = "session_index.jsonl"
 class CodexTranslator:
     def __init__(self, path: PurePath, sidecar: bytes = b"") -> None:
         self.unknown: Counter[str] = Counter()
-        self._path = path
+        self._path = lines.named(path)
         self._sidecar = sidecar
         self._out: list[Frame] = []
         self._at = 0.0

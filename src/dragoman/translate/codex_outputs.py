@@ -16,9 +16,9 @@ from dragoman.translate import codex_records as records
 _HEADER: Final = re.compile(
     r"(?:Script (?:(?P<script>completed|failed|terminated)|running with cell ID (?P<cell>\S+))\n)?"
     r"(?:Chunk ID: \S*\n)?"
-    r"(?:Exit code: (?P<code>-?\d+)\n)?"
+    r"(?:Exit code: (?P<code>-?\d{1,10})\n)?"
     r"Wall time:? [^\n]*\n"
-    r"(?:Process exited with code (?P<exited>-?\d+)\n)?"
+    r"(?:Process exited with code (?P<exited>-?\d{1,10})\n)?"
     r"(?:Process running with session ID (?P<session>\S+)\n)?"
     r"(?:Original token count: \d+\n|Warning: truncated output[^\n]*\n)?"
     r"(?:Total output lines: \d+\n)?"
@@ -30,8 +30,8 @@ _AFTER_COMMAND: Final = re.compile(r"\n(?=Chunk ID: |Wall time: )")
 _FAILURE: Final = re.compile(
     r"(?:Wall time:? [^\n]*\n)?(?:"
     r"exec command rejected|aborted\b|unsupported (?:custom tool )?call\b|failed\b|execution error\b|"
-    r"(?:\w+[_/][\w/]*|collab|tool call) (?:\w+ )?failed\b|.{0,80}\brejected by (?:the )?user\b|sandbox error\b|"
-    r"err(?:or)?: )",
+    r"(?:\w{1,80}[_/][\w/]{0,80}|collab|tool call) (?:\w+ )?failed\b|.{0,80}\brejected by (?:the )?user\b|"
+    r"sandbox error\b|err(?:or)?: )",
     re.IGNORECASE,
 )
 _QUOTE: Final = ord('"')

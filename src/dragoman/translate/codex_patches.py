@@ -22,7 +22,7 @@ _IN_SHELL: Final = re.compile(
     r"(?P<patch>.*?)\n(?P=end)\s*",
     re.DOTALL,
 )
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d{1,10})(?:,\d+)? @@")
 _NO_NEWLINE: Final = "\\"
 
 

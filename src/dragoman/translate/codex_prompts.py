@@ -35,7 +35,7 @@ INJECTED_KINDS: Final = frozenset({"environment_context", "user_instructions"})
 # Editors put what is open in them before the words, and say where these begin.
 _WRAPPED: Final = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 _REQUEST: Final = re.compile(r"^## My request for Codex:[ \t]*\n?", re.MULTILINE)
-_FOLDER: Final = re.compile(r"<cwd>(.*?)</cwd>|^Current working directory: (.+)$", re.DOTALL | re.MULTILINE)
+_FOLDER: Final = re.compile(r"<cwd>([^<]*)</cwd>|^Current working directory: (.+)$", re.DOTALL | re.MULTILINE)
 _DATA: Final = re.compile(r"data:([^;,]*)[^,]*;base64,", re.IGNORECASE)
 
 

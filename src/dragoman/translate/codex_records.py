@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dragoman.translate.lines import mended
+from dragoman.translate.lines import mended, strict
 from dragoman.wire.messages import UNREADABLE
 
 ABSENT: Final = msgspec.Raw(b"null")
@@ -184,7 +184,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     encrypted_content: str = ""
 
 
-decode = msgspec.json.Decoder(Line).decode
+decode = strict(msgspec.json.Decoder(Line).decode)
 decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_parts = msgspec.json.Decoder(list[Part]).decode
 

@@ -6,7 +6,7 @@ Looking for them reads names and sizes alone. Only where nobody says whose a fil
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from dragoman.errors import InputError
+from dragoman.translate.frames import is_json
 from dragoman.translate.reading import opened, whole_lines
 from dragoman.translate.translator import PROVIDERS, provider
 
@@ -37,8 +38,7 @@ class Transcript(msgspec.Struct, frozen=True):
 def kept(name: str, environment: Mapping[str, str], home: Path) -> list[Transcript]:
     """What a provider's agent keeps on this machine, the oldest first."""
     its = provider(name)
-    found = [path for folder in its.folders(environment, home) for path in _below(folder) if its.reads(path)]
-    return _sorted(_looked_at(name, path) for path in found)
+    return _sorted(one for folder in its.folders(environment, home) for one in _below(folder, name, its.reads))
 
 
 def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
@@ -47,9 +47,11 @@ def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
     found: list[Transcript | None] = []
     for path in paths:
         if path.is_dir():
-            inside = [one for one in _below(path) if may_be_transcript(one)]
-            found += [_looked_at(name or "", one) for one in inside if name is None or _is_of(name, one)]
-        elif (one := _looked_at(name or "", path)) is not None:
+            inside = _below(path, name or "", may_be_transcript)
+            found += [one for one in inside if one is not None and (name is None or _is_of(name, one.path))]
+        elif (one := _looked_at(name or "", Path(os.path.realpath(path)))) is not None:  # it may be a link
+            if name is not None and (other := _another(name, one.path)) is not None:
+                raise InputError(f"{path} is a transcript of {other}, not of {name}", guidance=f"Name {other} instead.")
             found.append(one)
         else:
             raise InputError(f"there is no file {path}", guidance="Name a transcript, or a folder that has some.")
@@ -66,6 +68,8 @@ def _knows(name: str, path: Path) -> bool:
     has_session = False
     with opened(path) as file:
         for number, line in enumerate(islice(whole_lines(file), _TELLING), 1):
+            if not is_json(line.text):
+                continue  # what is damaged tells nothing
             told = translator.feed(line.text, line.position)
             has_session = has_session or any(frame.kind == "session/new" for frame in told)
             if translator.unknown:
@@ -82,15 +86,30 @@ def may_be_transcript(path: Path) -> bool:
 
 def _is_of(name: str, path: Path) -> bool:
     try:
-        return _looked_at(name, path) is not None and whose(path) == name
+        return whose(path) == name
     except (OSError, InputError):
-        return provider(name).reads(path)  # who takes it in will say what is wrong with it
+        return path.is_dir() or provider(name).reads(path)  # who takes it in will say what is wrong with it
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder):
-        for name in names:
-            yield Path(place, name)
+def _another(name: str, path: Path) -> str | None:
+    """Whose it is in truth. Where nobody can tell, whoever named the provider knows."""
+    try:
+        found = whose(path)
+    except (OSError, InputError):
+        return None
+    return found if found != name else None
+
+
+def _below(folder: Path, name: str, wanted: Callable[[Path], bool]) -> Iterator[Transcript | None]:
+    """By their names. A folder that may not be looked into is among them: who takes it in will say so."""
+    closed: list[OSError] = []
+    for place, _, names in os.walk(folder, onerror=closed.append):
+        for one in names:
+            if wanted(path := Path(place, one)):
+                yield _looked_at(name, path)
+    for problem in closed:
+        if not isinstance(problem, FileNotFoundError):
+            yield Transcript(name, Path(problem.filename), 0, 0.0)
 
 
 def _looked_at(name: str, path: Path) -> Transcript | None:
@@ -103,6 +122,6 @@ def _looked_at(name: str, path: Path) -> Transcript | None:
     return Transcript(name, path, stat.st_size, stat.st_mtime)
 
 
-def _sorted(found: Iterator[Transcript | None] | Sequence[Transcript | None]) -> list[Transcript]:
+def _sorted(found: Iterable[Transcript | None]) -> list[Transcript]:
     once = {one.path: one for one in found if one is not None}
     return sorted(once.values(), key=lambda one: (one.modified, one.path))

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
+from dragoman.journal.rows import Session
 from dragoman.journal.session_record import SessionRecord
+
+# Seconds without a word after which a transcript is taken to be over. A tool may well run for minutes, and seldom for
+# an hour.
+REST: Final = 3600.0
+
+
+def is_at_work(session: Session, now: float) -> bool:
+    """Whether an agent that Dragoman did not start is at work in the session, as far as its transcript tells. Not for
+    one that a process has open."""
+    return session.imported and session.status == "running" and now - session.updated <= REST
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +65,7 @@ class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
     unknown: dict[str, int] = {}  # records that nobody knows, by kind
     skipped: str | None = None
     passing: bool = False  # what kept it out may be over the next time, also where the file stays as it is
+    failed: bool = False  # what kept it out is a defect of ours
     left: int = 0  # bytes of a last line that is half written
 
 

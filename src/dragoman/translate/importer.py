@@ -25,21 +25,18 @@ from typing import Final
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.journal.errors import NotTheOwner, OutOfOrder, SessionDeleted
+from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.store import Journal, Position
-from dragoman.translate.admission import DELETED, OPEN, Admission, look
+from dragoman.translate.admission import CONNECTION, DELETED, OPEN, Admission, look
 from dragoman.translate.apart import Apart, Arrived, Done
 from dragoman.translate.apart_begin import begin, pays
 from dragoman.translate.at_hand import AtHand
 from dragoman.translate.commits import Commit, Commits
 from dragoman.translate.discover import Transcript, whose
-from dragoman.translate.imported import ImportedFile
+from dragoman.translate.imported import REST, ImportedFile
 from dragoman.translate.intake import Intake, Seen
+from dragoman.translate.lines import named
 from dragoman.translate.translator import PROVIDERS
-
-# Seconds without a word after which a transcript is taken to be over. A tool may well run for minutes, and seldom for
-# an hour.
-REST: Final = 3600.0
 
 # Seconds for which we need not look again who else has the session of a file at hand: the agent is at work in it.
 _TRUSTED: Final = 30.0
@@ -51,6 +48,8 @@ _AHEAD_BYTES: Final = 8 * 1024 * 1024
 
 # Bytes of a file that is rather read here while that process begins: some hundredths of a second.
 _SMALL: Final = 512 * 1024
+
+NOBODYS: Final = "no transcript that is known here (where it is one, --provider tells whose)"
 
 _LARGEST: Final = 2**63 - 1  # that a journal can keep; some file systems number their files beyond it
 
@@ -148,24 +147,25 @@ class Importer:
         return None
 
     async def _added(self, commits: Commits, commit: Commit, sessions: set[str]) -> bool:
-        for session_id in {one.session_id for one in commit.entries if one.session_id is not None} - sessions:
-            await self._others(session_id)
-            if (await self._journal.read(session_id, limit=1)).entries:
-                return False
-            sessions.add(session_id)
         try:
+            for session_id in {one.session_id for one in commit.entries if one.session_id is not None} - sessions:
+                await self._others(session_id)
+                if (await self._journal.read(session_id, limit=1)).entries:
+                    return False
+                sessions.add(session_id)
             await commits.add(commit)
-        except (NotTheOwner, SessionDeleted, OutOfOrder):
+        except Exception:
+            # It is told when the file is read here. Raised now, the answers to come would be taken for another's.
             return False
         return True
 
     async def take(
         self, transcript: Transcript, told: Callable[[int], None] = lambda _: None, apart: Apart | None = None
     ) -> ImportedFile:
-        """What is new of a file, committed. `told` hears how many bytes of it are done. Never raises for a file.
-        `apart`: who was asked for it."""
-        nothing = ImportedFile(provider=transcript.provider, path=str(transcript.path))
-        passing = True
+        """What is new of a file, committed. `told` hears how many bytes of it are done. Raises for the journal's sake
+        alone, never for a file. `apart`: who was asked for it."""
+        nothing = ImportedFile(provider=transcript.provider, path=str(named(transcript.path)))
+        passing, failed = True, False
         try:
             async with self._taking:
                 await self._room()
@@ -173,14 +173,14 @@ class Importer:
                 if taken is None:
                     name = transcript.provider or await self._known_as(transcript.path) or whose(transcript.path)
                     if name is None:
-                        return msgspec.structs.replace(nothing, skipped="it is no transcript that is known here")
+                        return msgspec.structs.replace(nothing, skipped=NOBODYS)
                     taken = await self._read(name, transcript.path, told)
                     if taken is None:
                         return msgspec.structs.replace(nothing, provider=name)
             await self._settled(taken)
-            return msgspec.structs.replace(taken.report(), path=str(transcript.path))
+            return msgspec.structs.replace(taken.report(), path=nothing.path)
         except OSError as problem:
-            reason = f"it cannot be read: {problem.strerror or problem}"
+            reason = f"cannot be read: {problem.strerror or problem}"
         except InputError as problem:
             reason, passing = problem.message, False
         except NotTheOwner:
@@ -189,8 +189,12 @@ class Importer:
             reason, passing = DELETED, False
         except OutOfOrder:
             reason = "another import is reading it"
+        except JournalError:
+            raise
+        except Exception as problem:  # a defect of ours in one file must not cost the others
+            reason, passing, failed = f"cannot be understood: {type(problem).__name__}: {problem}", False, True
         self._positions = None  # what was to be committed was not
-        return msgspec.structs.replace(nothing, skipped=reason, passing=passing)
+        return msgspec.structs.replace(nothing, skipped=reason, passing=passing, failed=failed)
 
     def let_go(self, before: float) -> None:
         """Files that nobody has asked for since then, by our clock, are at hand no longer."""
@@ -205,7 +209,11 @@ class Importer:
         known = positions.get((name, key))
         end = self._end(stat)
         state = (end.inode, end.size, end.modified)
-        if known is not None and (known.inode, known.size, known.modified) == state and known.finished >= end.finished:
+        if (
+            known is not None
+            and (known.inode, known.size, known.modified) == state
+            and known.finished >= end.is_at_rest
+        ):
             return None
         intake = self._at_hand.pop(name, key)
         if intake is None or not await intake.read_on(path, end, await self._recent_admission(name), told):
@@ -241,8 +249,8 @@ class Importer:
             await self._unsettled[0].commits.over()
 
     def _end(self, stat: os.stat_result) -> Seen:
-        at_rest = self._clock() - stat.st_mtime > REST
-        return Seen(inode=stat.st_ino & _LARGEST, size=stat.st_size, modified=stat.st_mtime, finished=at_rest)
+        age = self._clock() - stat.st_mtime
+        return Seen(inode=stat.st_ino & _LARGEST, size=stat.st_size, modified=stat.st_mtime, age=age)
 
     async def _all_positions(self) -> dict[tuple[str, str], Position]:
         if self._positions is None:
@@ -257,9 +265,12 @@ class Importer:
 
     async def _admission(self, name: str, modified: float) -> Admission:
         """A session that began after we looked has written to its transcript since."""
+        now = self._clock()
+        if modified > now + REST:  # a time that tells nothing, and would have us look for each file
+            modified = now - _TRUSTED
         looked, admission = self._admissions.get(name, (0.0, None))
         if admission is None or modified >= looked:
-            looked = self._clock()
+            looked = now
             admission = await look(self._journal, name)
             self._admissions[name] = (looked, admission)
         return admission
@@ -271,7 +282,7 @@ class Importer:
 
 def _start(name: str, key: str) -> Position:
     """Of a file that was never read."""
-    connection_id = f"import-{sha256(f'{name}:{key}'.encode()).hexdigest()[:16]}"
+    connection_id = f"{CONNECTION}{sha256(f'{name}:{key}'.encode()).hexdigest()[:16]}"
     return Position(connection_id=connection_id, provider=name, path=key, session_id="", frames=0, offset=0)
 
 
@@ -281,5 +292,5 @@ def _looked_at(path: Path) -> tuple[str, os.stat_result]:
 
 
 def _key(path: Path) -> str:
-    """The file's own name, as text that can be kept whatever bytes are in it."""
-    return os.fsencode(os.path.realpath(path)).decode("utf-8", "backslashreplace")
+    """The file's own name."""
+    return str(named(os.path.realpath(path)))

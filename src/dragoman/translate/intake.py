@@ -17,47 +17,40 @@ from typing import Final, Literal
 
 import msgspec
 
+from dragoman.errors import InputError
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, message_of
-from dragoman.journal.errors import NotTheOwner
-from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.admission import LIVE, Admission, of_parent
 from dragoman.translate.commits import Commit, Commits
-from dragoman.translate.hashed import HashMap
-from dragoman.translate.imported import Amounts, ImportedFile, amounts
-from dragoman.translate.lean import LeanFold
-from dragoman.translate.reading import Bookmark, opened, whole_lines
+from dragoman.translate.imported import REST, Amounts, ImportedFile, amounts
+from dragoman.translate.known import Known, read_known
+from dragoman.translate.lines import in_calendar
+from dragoman.translate.reading import Bookmark, is_packed, opened, whole_lines
 from dragoman.translate.translator import Frame, Translator, provider
 
 # What one commit holds: enough that a commit is little beside it, and no burden on memory or on other writers.
 _ENTRIES: Final = 2000
 _BYTES: Final = 2 * 1024 * 1024
 
-# Entries that are read back at once: they may be large.
-_PAGE: Final = 200
-
 _NATIVE: Final = "_native/"
 
-# What is said, of all that goes between Dragoman and an agent. The rest may come at any time.
-_SAID: Final = frozenset(
-    {
-        "session/prompt",
-        "user_message_chunk",
-        "agent_message_chunk",
-        "agent_thought_chunk",
-        "tool_call",
-        "tool_call_update",
-    }
-)
-
-# Seconds after which a prompt without an answer is not the one that its transcript tells of. It is written there a
-# moment after it was sent, and where the agent died with it, nothing else tells when that was.
-_UNANSWERED: Final = 60.0
+# Seconds since a file was written to, after which the times in it are trusted. Of one that is being written they are
+# not: the agent's clock may be wrong.
+_QUIET: Final = 60.0
 
 # Bytes that are translated before others in this process have their turn: a few milliseconds.
 _PAUSE: Final = 64 * 1024
+
+
+# Lines before the first that tells of a session, and their bytes: all of them wait in memory. Beyond that it is
+# something else that stands in a transcript's place.
+_SILENT: Final = 50_000
+_SILENT_BYTES: Final = 64 * 1024 * 1024
+
+# Bytes of the largest sidecar: an index of a hundred thousand threads has half of it.
+_SIDECAR: Final = 32 * 1024 * 1024
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,34 +59,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     inode: int
     size: int
     modified: float
-    finished: bool  # nothing more will come, as far as anyone can tell
+    age: float  # seconds since then
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing more will come, as far as anyone can tell."""
+        return self.age > REST
 
 
-_UNSEEN: Final = Seen(inode=0, size=0, modified=0.0, finished=False)
-
-
-class _Session:
-    """A session of the file, as the journal has it, and what it has of the file already."""
-
-    def __init__(
-        self,
-        record: SessionRecord,
-        fold: LeanFold,
-        told: HashMap | None,
-        cursor: Cursor | None,
-        last_word: float | None,
-        *,
-        is_new: bool,
-    ) -> None:
-        self.record = record
-        self.fold = fold  # the record's
-        self.told = told  # frames, and how often each; None of a session that is new
-        self.cursor = cursor  # after the last frame of it that is known here
-        self.last_word = last_word  # when it was said here; None where Dragoman did not run it
-        self.elsewhere = last_word is None  # what is told now was said elsewhere
-        self.is_new = is_new
-        self.before = amounts(record)
-        self.changed = False
+_UNSEEN: Final[dict[str, float]] = {"inode": 0, "size": 0, "modified": 0.0}
 
 
 class _Said(msgspec.Struct, frozen=True, gc=False):
@@ -127,7 +101,7 @@ class Intake:
         self._admission = admission
         self._others = others
         self._end = end
-        self._sessions: dict[str, _Session | None] = {}  # by the agent's id; None for those that stay out
+        self._sessions: dict[str, Known | None] = {}  # by the agent's id; None for those that stay out
         self._early: dict[str, list[Frame]] = {}  # of sessions that are not told of yet
         self._n = self._began = position.frames
         self._entries: list[Entry] = []
@@ -135,6 +109,7 @@ class Intake:
         self._unknown: Counter[str] = Counter()
         self._refused: str | None = None  # of any session
         self._left = 0  # bytes of a last line that is half written
+        self._last = 0.0  # when the latest of its records was written, as it says
         self._translator: Translator | None = None
         self._sidecar = b""
         self._bookmark = Bookmark()
@@ -164,11 +139,11 @@ class Intake:
         self._unknown, self._refused = Counter(), None
         for session in self._sessions.values():
             if session is not None:
-                session.before, session.changed, session.is_new = amounts(session.record), False, False
+                session.settle()
         await self._read(path, told, translator)
         return True
 
-    def _is_another(self, admission: Admission, native_id: str, session: _Session) -> bool:
+    def _is_another(self, admission: Admission, native_id: str, session: Known) -> bool:
         """It may not go on, or is another session now."""
         session_id = admission.session_id(self.position.provider, native_id)
         return admission.refusal(native_id) is not None or session_id != session.record.session_id
@@ -186,12 +161,18 @@ class Intake:
 
     async def _read(self, path: Path, told: Callable[[int], None], translator: Translator) -> None:
         offset = paused = self._bookmark.offset
+        silent = 0  # lines before the first that tells of a session
         with opened(path) as file:
-            for line in whole_lines(file, offset):
+            # Up to where it ended when it was looked at: one that is written without a pause would keep us for ever.
+            for line in whole_lines(file, offset, None if is_packed(path) else self._end.size):
                 await self._add(translator.feed(line.text, line.position))
                 if self.refusal is not None:
                     return
                 offset = line.end
+                if not self._sessions:
+                    silent += 1
+                    if silent > _SILENT or offset > _SILENT_BYTES:
+                        raise InputError("there is no conversation in the beginning of it")
                 if len(self._entries) >= _ENTRIES or self._size >= _BYTES:
                     await self._commit(offset)
                     told(offset)
@@ -199,12 +180,16 @@ class Intake:
                     paused = offset
                     await asyncio.sleep(0)
             self._bookmark.put(path, file, offset)
-        if self._end.finished:
+        if finished := self._end.is_at_rest or self._is_copy():
             await self._add(translator.finish())
         if not self._sessions:
             self._unknown = translator.unknown
-        self._left = max(self._end.size - offset, 0) if path.suffix == ".jsonl" else 0
-        await self._commit(offset, self._end)
+        self._left = max(self._end.size - offset, 0) if not is_packed(path) else 0
+        await self._commit(offset, self._end, finished=finished)
+
+    def _is_copy(self) -> bool:
+        """Whoever wrote the file had said nothing for long: it was brought here, and tells of what was over then."""
+        return self._end.age > _QUIET and 0.0 < self._last < self._end.modified - REST
 
     def writes_to(self, session_id: str) -> bool:
         return any(one.record.session_id == session_id for one in self._sessions.values() if one is not None)
@@ -233,8 +218,12 @@ class Intake:
             yield self._said(one)
 
     def _said(self, frame: Frame) -> _Said:
+        self._last = max(self._last, frame.at)
         asks = frame.kind == "session/prompt" and frame.direction == "out"
-        return _Said(frame.session_id, frame.at or self._end.modified, "import", frame.kind, frame.line, asks)
+        return _Said(frame.session_id, self._when(frame), "import", frame.kind, frame.line, asks)
+
+    def _when(self, frame: Frame) -> float:
+        return frame.at or in_calendar(self._end.modified) or 0.0
 
     def _note(self, frame: Frame) -> _Said:
         asked = msgspec.json.decode(frame.line, type=_NewSession).params
@@ -250,22 +239,21 @@ class Intake:
             agent=name,
             cwd=asked.cwd,
             agent_session_id=native_id,
-            # A sub-agent is the agent's own to talk to.
-            handle=handle.to_json() if not links and asked.cwd else None,
+            # A sub-agent is the agent's own to talk to; and a session of another kind of machine, or of no known
+            # folder, cannot go on here.
+            handle=handle.to_json() if not links and os.path.isabs(asked.cwd) else None,
         )
         note = notes.write(opened_)
-        at, parent_id = frame.at or self._end.modified, links[0] if links else None
-        return _Said(native_id, at, "host", note.method, note.line, parent_id=parent_id)
+        parent_id = links[0] if links else None
+        return _Said(native_id, self._when(frame), "host", note.method, note.line, parent_id=parent_id)
 
     async def _open(self, note: _Said) -> None:
         is_first = not self._sessions
-        refusal = self._admission.refusal(note.native_id, note.parent_id)
-        parent = self._admission.live.get(note.parent_id or "")
-        if refusal is None and parent is not None and note.at <= ((await self._known(parent)).last_word or 0.0):
-            refusal = of_parent(LIVE)
-        session: _Session | None = None
+        refusal = self._admission.refusal(note.native_id, note.parent_id) or await self._told_by_parent(note)
+        session: Known | None = None
         if refusal is None:
-            session = await self._known(self._admission.session_id(self.position.provider, note.native_id))
+            session_id = self._admission.session_id(self.position.provider, note.native_id)
+            session = await self._known(session_id, is_live=note.native_id in self._admission.live)
         if refusal is not None:
             self._refused = refusal
             self.refusal = refusal if is_first else None
@@ -273,43 +261,23 @@ class Intake:
             self.position = msgspec.structs.replace(self.position, session_id=session.record.session_id)
         self._sessions[note.native_id] = session
 
-    async def _known(self, session_id: str) -> _Session:
-        """The session as the journal has it. Raises where a process has it open: nobody else may add to it."""
+    async def _told_by_parent(self, note: _Said) -> str | None:
+        """A sub-agent's work was heard of with that of a session that Dragoman ran then."""
+        parent_id = self._admission.live.get(note.parent_id or "")
+        if parent_id is None:
+            return None
+        parent = await self._known(parent_id, is_live=True)
+        return of_parent(LIVE) if note.at <= (parent.last_word or 0.0) else None
+
+    async def _known(self, session_id: str, *, is_live: bool) -> Known:
         if self._others is not None:
             await self._others(session_id)
-        owner = await self._journal.owner(session_id)
-        if owner is not None and owner.process is not None:
-            raise NotTheOwner(f"session {session_id} is open", owner=owner.process.id)
-        record = SessionRecord(session_id, fold := LeanFold())
-        told: HashMap | None = None
-        cursor: Cursor | None = None
-        last_word = 0.0 if session_id in self._admission.live.values() else None
-        unanswered = 0
-        while (page := await self._journal.read(session_id, after=cursor, limit=_PAGE)).entries:
-            told = told or HashMap()
-            for entry in page.entries:
-                if entry.origin in ("import", "host"):
-                    told.put((entry.kind, entry.frame), (told.get((entry.kind, entry.frame)) or 0) + 1)
-                elif entry.origin != "replay" and entry.kind in _SAID:
-                    last_word = entry.at
-                    if entry.kind == "session/prompt":
-                        unanswered += 1 if entry.origin == "client" else -1
-                record.add(entry, message_of(entry))
-            cursor = page.cursor
-            record.take()  # the journal has these rows
-            if len(page.entries) == _PAGE:
-                fold.let_go()
-        if last_word is not None and unanswered > 0:
-            last_word += _UNANSWERED
-        return _Session(record, fold, told, cursor, last_word, is_new=not record.position)
+        return await read_known(self._journal, session_id, is_live=is_live)
 
-    def _keep(self, session: _Session, said: _Said) -> None:
-        if not session.elsewhere:
-            if not said.asks or said.at <= (session.last_word or 0.0):
-                return
-            session.elsewhere = True
-        if session.told is not None and (count := session.told.get((said.kind, said.line))):
-            session.told.put((said.kind, said.line), count - 1)
+    def _keep(self, session: Known, said: _Said) -> None:
+        if said.asks:
+            session.asked(said.at)
+        if session.has(said.kind, said.line):
             return
         if said.kind.startswith(_NATIVE):
             self._unknown[msgspec.json.decode(said.line, type=_Unknown).params.kind] += 1
@@ -323,9 +291,9 @@ class Intake:
         self._entries.append(entry)
         self._size += len(said.line)
 
-    async def _commit(self, offset: int, end: Seen | None = None) -> None:
-        seen = msgspec.structs.asdict(end or _UNSEEN)
-        position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, **seen)
+    async def _commit(self, offset: int, end: Seen | None = None, *, finished: bool = False) -> None:
+        seen = {"inode": end.inode, "size": end.size, "modified": end.modified} if end is not None else _UNSEEN
+        position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, finished=finished, **seen)
         touched = {entry.session_id for entry in self._entries}
         sessions = [one for one in self._sessions.values() if one is not None and one.record.session_id in touched]
         changes = [one.record.take() for one in sessions]
@@ -347,7 +315,7 @@ class Intake:
     def report(self) -> ImportedFile:
         changed = [one for one in self._sessions.values() if one is not None and one.changed]
         refused = self._refused if self._sessions else "there is no conversation in it"
-        if any(one is not None and not one.elsewhere for one in self._sessions.values()) and not changed:
+        if any(one is not None and one.all_is_known for one in self._sessions.values()) and not changed:
             refused = LIVE
         return ImportedFile(
             provider=self.position.provider,
@@ -387,6 +355,8 @@ def _sidecar(path: os.PathLike[str] | None) -> bytes:
     if path is None:
         return b""
     try:
-        return Path(path).read_bytes()
-    except OSError:
+        with opened(Path(path)) as file:
+            said = file.read(_SIDECAR + 1)
+    except (OSError, InputError):
         return b""  # there may be one
+    return said if len(said) <= _SIDECAR else b""

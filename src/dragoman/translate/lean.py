@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from tempfile import TemporaryFile
+from contextlib import suppress
+from tempfile import TemporaryFile, gettempdir
 from typing import IO, Final
 
 import msgspec
@@ -66,10 +67,13 @@ class LeanCalls(ToolCalls):
     def _write(self, agent_id: str, row: rows.ToolCall, of_now: bool) -> None:
         if self._file is None:
             self._file = TemporaryFile()  # noqa: SIM115 (it goes with us)
-            weakref.finalize(self, self._file.close)
+            weakref.finalize(self, _close, self._file)
         self._places.put(agent_id, self._end * 2 + of_now)
-        self._file.seek(self._end)
-        self._end += self._file.write(_encode(row) + b"\n")
+        try:
+            self._file.seek(self._end)
+            self._end += self._file.write(_encode(row) + b"\n")
+        except OSError as problem:  # of a file without a name: where it is says more
+            raise OSError(problem.errno, f"{problem.strerror} in {gettempdir()}") from problem
         self._aside += 1
 
     def _bring_back(self, agent_id: str) -> None:
@@ -105,6 +109,11 @@ class LeanCalls(ToolCalls):
     def asked_for(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> tuple[rows.ToolCall, Sequence[Fact]]:
         self._bring_back(call.tool_call_id)
         return super().asked_for(origin, call)
+
+
+def _close(file: IO[bytes]) -> None:
+    with suppress(OSError):  # what is not written yet finds no room: nobody will ask for it
+        file.close()
 
 
 def _gone(kind: rows.MessageKind) -> rows.Message:

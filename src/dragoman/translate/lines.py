@@ -7,9 +7,11 @@ a character in a string, where a program cut it; the last may be cut itself.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any, TypeVar
+from pathlib import PurePath
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +20,8 @@ from dragoman.wire.messages import UNREADABLE
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
+
+_LAST_DAY: Final = 253402214400.0  # 9999-12-31 in UTC; elsewhere it may be over
 
 _scan = json.JSONDecoder(strict=False).raw_decode
 
@@ -68,6 +72,22 @@ def _built(
         return build(clean), clean
 
 
+def strict(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """The same for lines that are UTF-8 from end to end: a decoder does not look into what it leaves as it stands."""
+
+    def decoded(line: bytes) -> T:
+        if not line.isascii():
+            line.decode()
+        return decode(line)
+
+    return decoded
+
+
+def named(path: str | PurePath) -> PurePath:
+    """A path as text that can be kept, whatever bytes are in it."""
+    return PurePath(os.fsencode(path).decode("utf-8", "backslashreplace"))
+
+
 def mended(raw: bytes | msgspec.Raw, type_: type[S], blank: S) -> S:
     """A value of a struct's type of which some fields may be of another: these are as in `blank`."""
     try:
@@ -96,6 +116,11 @@ def _fitting(value: dict[str, Any], type_: type[Any]) -> Iterator[tuple[str, Any
 def seconds(stamp: str) -> float | None:
     """An ISO time as seconds since 1970; None for what is none."""
     try:
-        return datetime.fromisoformat(stamp).timestamp()
+        return in_calendar(datetime.fromisoformat(stamp).timestamp())
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def in_calendar(at: float) -> float | None:
+    """None for a time that no calendar has, wherever one is, or that is before 1970."""
+    return at if 0.0 <= at < _LAST_DAY else None

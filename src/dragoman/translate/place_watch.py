@@ -13,7 +13,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from dragoman.translate.importer import REST
+from dragoman.translate.imported import REST
 from dragoman.translate.watch_notices import Notices, Unnoticed
 from dragoman.translate.watch_places import Place, State, is_remote, state_of
 

@@ -28,7 +28,8 @@ from dragoman.journal.errors import JournalError
 from dragoman.journal.store import Journal
 from dragoman.translate.admission import OPEN
 from dragoman.translate.discover import Transcript
-from dragoman.translate.importer import REST, Importer
+from dragoman.translate.imported import REST
+from dragoman.translate.importer import Importer
 from dragoman.translate.place_watch import USUAL, Pace, PlaceWatch, Way
 from dragoman.translate.translator import PROVIDERS
 from dragoman.translate.watch_modes import Mode, Modes
@@ -88,6 +89,7 @@ class Watcher:
         self._problems: dict[str, str] = {}  # the last of each provider
         self._first: dict[str, PlaceWatch] = {}  # files that were written to just now
         self._then: dict[str, PlaceWatch] = {}  # files that were found by looking
+        self._now: dict[str, PlaceWatch] = {}  # files that are being taken in
         self._some = asyncio.Event()
         self._idle = asyncio.Event()
 
@@ -116,12 +118,15 @@ class Watcher:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def allow(self, provider: str) -> None:
-        """The user agrees that this provider's files are read, now and from now on; it is kept."""
+        """The user agrees that this provider's files are read, now and from now on; it is kept. Returns when it is
+        known which files there are."""
         if self._modes is None:
             raise InputError("only named files are watched here", guidance="Make the watcher with the modes.")
         self._modes.agree(provider)
         if self._tasks and not self._of(provider):
             self._watch(places_of(provider, self._environment, self._home))
+            for watch in self._of(provider):
+                await watch.looked.wait()
 
     def status(self) -> list[WatchStatus]:
         return [self._status(name) for name in [*([""] if self._named else []), *self._providers]]
@@ -151,7 +156,7 @@ class Watcher:
             folders=[one.place.folder for one in mine],
             way=min(ways, key=("polling", "native", "absent").index, default=None),
             files=sum(len(one.files) for one in mine),
-            waiting=sum(watch in mine for watch in (*self._first.values(), *self._then.values()))
+            waiting=sum(watch in mine for some in (self._now, self._first, self._then) for watch in some.values())
             + sum(len(one.settling) for one in mine),
             problem=next((one.problem for one in mine if one.problem), self._problems.get(name)),
         )
@@ -185,7 +190,9 @@ class Watcher:
                         await self._some.wait()
                 continue
             some = list(islice(waiting, 1 if waiting is self._first else _TOGETHER))
-            taken = await asyncio.gather(*(self._take(waiting.pop(path), path) for path in some))
+            self._now = {path: waiting.pop(path) for path in some}
+            taken = await asyncio.gather(*(self._take(watch, path) for path, watch in self._now.items()))
+            self._now = {}
             if not all(taken):
                 await asyncio.sleep(self._pace.retry)
 
@@ -202,13 +209,10 @@ class Watcher:
             self._note(watch, str(problem))
             self._then[path] = watch
             return False
-        except Exception as problem:  # a defect of ours in one file must not cost the others
-            self._note(watch, f"{path}: it cannot be understood: {type(problem).__name__}: {problem}")
-            return True
         if done.passing:
             watch.files[path] = None
-        if done.skipped not in (None, OPEN) and (done.passing or path.endswith(".zst")):
-            self._note(watch, f"{path}: {done.skipped}")
+        if done.skipped not in (None, OPEN) and (done.passing or done.failed or path.endswith(".zst")):
+            self._note(watch, f"{done.path}: {done.skipped}")
         return True
 
     def _note(self, watch: PlaceWatch, problem: str) -> None:

@@ -71,6 +71,7 @@ def places_at(paths: Sequence[Path], name: str | None = None) -> list[Place]:
         if whole.is_dir():
             places.append(Place(name or "", str(whole)))
         elif whole.exists():
+            whole = Path(os.path.realpath(whole))  # it may be a link
             places.append(Place(name or "", str(whole.parent), whole.name))
         else:
             raise InputError(f"there is no file {path}", guidance="Name a transcript, or a folder that has some.")

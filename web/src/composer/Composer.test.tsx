@@ -79,6 +79,12 @@ test("a session that another process has open cannot be written to here", async 
   expect(area.placeholder).toContain("Another process");
 });
 
+test("a run of an agent in a terminal can neither be stopped here nor written to", async () => {
+  const { area } = await composer({ ...LIVE, connection: "watched" });
+  expect(area.disabled).toBe(true);
+  expect(drawn.place.textContent).not.toContain("Stop");
+});
+
 test("Escape stops a run when it is pressed twice", async () => {
   const { bridge } = await composer(LIVE);
   await drawn.key(document.body, "Escape");

@@ -248,6 +248,7 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
 function cannotPrompt(live: Live, allowed: boolean): string {
   if (!allowed) return "This device may look, but not write.";
   if (live.connection === "elsewhere") return "Another process has this session open: write there.";
+  if (live.connection === "watched") return "Another program is at work on this session: write there.";
   if (live.connection === "none" && !live.continuable) return "This session cannot be continued.";
   return "";
 }

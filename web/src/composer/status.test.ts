@@ -25,6 +25,12 @@ test("a state other than running is told with why", () => {
   expect(statusWords({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("ready: 1 queued");
 });
 
+test("what an agent in a terminal does is told as of one of our own", () => {
+  expect(statusWords({ ...LIVE, connection: "watched" }, new Made().rows, 0, "/w")).toBe(
+    "elsewhere: waiting for the model",
+  );
+});
+
 test("what is wrong is told elsewhere, and here by a word", () => {
   const { rows } = new Made();
   const reason = "exited with 1";

@@ -19,6 +19,8 @@ export function statusWords(live: Live, rows: Rows, now: number, workspace: stri
       return "not started";
     case "elsewhere":
       return `open in another process${why}`;
+    case "watched":
+      return `elsewhere: ${working(rows, now, workspace)}`;
     case "connected":
       break;
   }

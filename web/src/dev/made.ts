@@ -54,6 +54,7 @@ export const SESSION: SessionItem = {
   status: "running",
   waiting: 0,
   imported: false,
+  agent_session_id: "",
 };
 
 export const LIVE: Live = {

@@ -35,7 +35,7 @@ export type Doable =
 export function doable({ connection, status, continuable, abilities }: Told): readonly Doable[] {
   const open = connection === "connected" || connection === "starting";
   const failed = connection === "disconnected" || connection === "error";
-  const dead = connection === "none" || failed;
+  const dead = connection === "none" || connection === "watched" || failed;
   const can: Record<Doable, boolean> = {
     stop: connection === "connected" && (status === "running" || status === "waiting"),
     continue: dead && continuable,

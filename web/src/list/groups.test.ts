@@ -22,6 +22,7 @@ function session(id: string, given: Partial<SessionItem> = {}): SessionItem {
     status: "idle",
     waiting: 0,
     imported: false,
+    agent_session_id: "",
     ...given,
   };
 }

@@ -2,7 +2,9 @@ import { contextUsed } from "../composer/status";
 import { figure, money, totalTokens } from "../conversation/words";
 import { valueOf } from "../header/arranged";
 import { CopyButton } from "../markdown";
-import type { Connection, Live, SessionItem, State } from "../protocol";
+import type { Connection, Live, SessionItem, State, SubAgent } from "../protocol";
+import { useKnown } from "../store/client";
+import { Link } from "../ui/Link";
 import { dateTime } from "../ui/words";
 
 /** By a word: why is told above the conversation. */
@@ -11,6 +13,7 @@ const CONNECTIONS: Readonly<Record<Connection, string>> = {
   starting: "starting",
   none: "closed",
   elsewhere: "open in another program",
+  watched: "another program is at work",
   disconnected: "disconnected",
   error: "not started",
 };
@@ -77,9 +80,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
           <h3>Sub-agents</h3>
           <dl>
             {state.sub_agents.map((agent) => (
-              <Fact key={agent.session_id} name={agent.title ?? agent.session_id}>
-                {[agent.state, agent.description].filter(Boolean).join(": ")}
-              </Fact>
+              <SubAgentFact key={agent.session_id} agent={agent} of={session} />
             ))}
           </dl>
         </>
@@ -88,11 +89,24 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
   );
 }
 
+/** Where its own work is a session too, that can be opened. */
+function SubAgentFact({ agent, of }: { agent: SubAgent; of: SessionItem }) {
+  const own = useKnown(({ list }) =>
+    list?.sessions.find((one) => one.agent === of.agent && one.agent_session_id === agent.session_id),
+  );
+  const name = agent.title ?? agent.session_id;
+  return (
+    <Fact name={own === undefined ? name : <Link to={{ view: "session", id: own.id }}>{name}</Link>}>
+      {[agent.state, agent.description].filter(Boolean).join(": ")}
+    </Fact>
+  );
+}
+
 function tokenWords(count: number | null): string | null {
   return count === null ? null : `${figure(count)} ${count === 1 ? "token" : "tokens"}`;
 }
 
-function Fact({ name, children }: { name: string; children: React.ReactNode }) {
+function Fact({ name, children }: { name: React.ReactNode; children: React.ReactNode }) {
   return (
     <div>
       <dt>{name}</dt>

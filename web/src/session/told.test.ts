@@ -64,6 +64,13 @@ test("what the agent cannot do is not offered", () => {
   expect(offered).not.toContain("reload");
 });
 
+test("where an agent in a terminal is at work, it is said, and who knows that it has ended may continue", () => {
+  const watched = live("watched", { continuable: true });
+  expect(told(watched)?.text).toContain("Another program is at work");
+  expect(doable(watched)).toContain("continue");
+  expect(doable(watched)).not.toContain("stop");
+});
+
 test("a session that another program has open is only to be looked at", () => {
   expect(doable(live("elsewhere"))).toEqual(["rename", "link", "export", "jsonl", "frames"]);
 });

@@ -29,6 +29,14 @@ export function told(live: Live): Told | null {
         text: why || "Another program has this session open. What it does shows up here.",
         helps: [],
       };
+    case "watched":
+      return {
+        tone: "plain",
+        text:
+          "Another program is at work on this session: what it does shows up here." +
+          (live.continuable ? " Continue only if it has ended." : ""),
+        helps: ["continue"],
+      };
     case "disconnected":
       return { tone: "bad", text: why || "The agent is gone.", helps: helpsFor(live.problem) };
     case "error":

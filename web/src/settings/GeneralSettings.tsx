@@ -1,5 +1,6 @@
 import type { SettingItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
+import { BringHistory } from "../start/BringHistory";
 import { useAsk } from "../store/client";
 import { THEMES, THEME_NAMES, chooseTheme, useTheme } from "../theme";
 import type { Theme } from "../theme";
@@ -14,6 +15,9 @@ export function GeneralSettings() {
   return (
     <section aria-label="General">
       <ThemeField />
+      <div className="settings-item">
+        <BringHistory />
+      </div>
       <ServerSettings />
     </section>
   );

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 
 import type { ProviderItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
@@ -7,6 +7,9 @@ import { useLoaded } from "../settings/useLoaded";
 import { useAsk } from "../store/client";
 import { Button } from "../ui/Button";
 import { plural } from "../ui/words";
+
+/** Milliseconds, while files are read. */
+const LOOK_AGAIN = 1000;
 
 /** What agents kept of sessions in other terminals. Nothing of it is read before someone agrees. */
 export function BringHistory() {
@@ -22,21 +25,35 @@ export function BringHistory() {
   };
   const found =
     loaded.kind === "there" ? loaded.value.providers.filter(({ files, mode }) => files > 0 && mode !== "off") : [];
+  const reading = found.some(({ mode, waiting }) => mode === "on" && waiting > 0);
+  useEffect(() => {
+    if (!reading) return;
+    const look = () => void ask("transcripts.list", {}).then(put, () => undefined); // the next one may come through
+    const timer = setInterval(look, LOOK_AGAIN);
+    return () => clearInterval(timer);
+    // What is asked and put is the same with each render.
+  }, [reading]);
   return (
     <section>
       <h2>Bring your history</h2>
-      <p>What you said to agents in other terminals can be read, searched and continued here.</p>
+      <p>
+        What you said to agents in other terminals can be read, searched and continued here; and what you say to them
+        from now on shows up while it is said.
+      </p>
       {loaded.kind !== "there" && <Pending loaded={loaded} />}
       {loaded.kind === "there" && found.length === 0 && <p className="hint">None was found on this machine.</p>}
       {found.some(({ mode }) => mode === "ask") && <p className="hint">Nothing of it was read yet.</p>}
       {found.map((provider) => (
         <div key={provider.provider} className="start-history">
           <p>
-            {provider.name}: {plural(provider.files, "session")}
+            {provider.name}: {plural(provider.files, "file")}
           </p>
           {provider.mode === "on" ? (
             <p className="hint">
-              {provider.problem ?? (provider.waiting > 0 ? `reading, ${provider.waiting} left` : "read")}
+              {provider.waiting > 0
+                ? `reading, ${provider.waiting} left`
+                : `${plural(provider.sessions, "session")} here, and watched`}
+              {provider.problem !== null && <>. {provider.problem}</>}
             </p>
           ) : (
             <Button

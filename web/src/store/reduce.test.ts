@@ -20,6 +20,7 @@ function session(id: string, updated: number, title = id): SessionItem {
     status: "idle",
     waiting: 0,
     imported: false,
+    agent_session_id: "",
   };
 }
 

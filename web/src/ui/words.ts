@@ -3,14 +3,21 @@
 import type { SessionItem } from "../protocol";
 
 /** What a session is called: its title, else the first words that were said in it. */
-export function titleOf(session: Pick<SessionItem, "title" | "prompt">): string {
-  const words = (session.title ?? "").trim() || session.prompt.trim().split("\n", 1)[0] || "";
-  return words === "" ? "New session" : words;
+export function titleOf(session: Pick<SessionItem, "title" | "prompt" | "runs">): string {
+  const words = plain(session.title ?? "").trim() || plain(session.prompt).trim().split("\n", 1)[0] || "";
+  return words || (session.runs > 0 ? "Untitled" : "New session");
+}
+
+/** Codes for terminals, and characters that cannot be seen. */
+const UNSEEN = /\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b\[[0-?]*[ -/]*[@-~]?|[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g;
+
+function plain(text: string): string {
+  return text.replace(UNSEEN, "");
 }
 
 /** The last part of a path, which tells workspaces apart. */
 export function folderOf(path: string): string {
-  return path.replace(/\/+$/, "").split("/").at(-1) || "/";
+  return plain(path).replace(/\/+$/, "").split("/").at(-1) || "/";
 }
 
 /** The path with the home folder as `~`. */
