@@ -60,3 +60,12 @@ async def test_a_session_that_is_gone_is_told_of_once(listing: Listing) -> None:
     assert listing.since(first) == ([], ["s1", "s2"])
     assert listing.since(second) == ([], ["s1"])
     assert listing.since(listing.number) == ([], [])
+
+
+async def test_a_sub_agent_comes_with_its_session_and_does_not_stand_beside_it(listing: Listing) -> None:
+    for number, (id_, parent) in enumerate([("old", None), ("a1", "s1"), ("b1", "a1"), ("lost", "absent")], start=1):
+        listing.put(msgspec.structs.replace(ROW, id=id_, parent=parent, updated=float(-number)))
+    found, more = listing.latest(1)
+    assert ([item.id for item in found], more) == (["s1", "a1", "b1"], True)
+    found, more = listing.latest(10)
+    assert ([item.id for item in found], more) == (["s1", "old", "lost", "a1", "b1"], False)

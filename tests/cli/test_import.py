@@ -218,3 +218,19 @@ def test_interrupted_it_goes_on_the_next_time(owner: Cli) -> None:
     owner("import", "--yes")
     assert len(json.loads(owner("sessions", "list", "--json", "-n", "0").out)) == 200
     assert owner("journal", "verify").code == 0
+
+
+def test_a_sub_agent_is_listed_when_asked_for_and_goes_with_its_session(owner: Cli) -> None:
+    side = Transcript(isSidechain=True, agentId="a1")
+    side.user("Look!")
+    side.text("Nothing there.")
+    path = write(owner).with_name("agent-a1.jsonl")
+    path.write_bytes(b"\n".join(side.lines) + b"\n")
+    assert owner("import", "--yes").code == 0
+    done = owner("sessions", "list", "--json")
+    (session,) = json.loads(done.out)
+    done = owner("sessions", "list")
+    assert "1 sub-agent is not shown: --sub-agents lists them too." in done.err
+    both = json.loads(owner("sessions", "list", "--sub-agents", "--json").out)
+    assert {one["parent"] for one in both} == {None, session["id"]}
+    assert owner("sessions", "delete", "--yes", session["id"]).out == "Deleted 2 sessions, for good.\n"

@@ -23,6 +23,7 @@ from dragoman.testing.stage import LIMIT
 from dragoman.views.events import AssistantDelta, RunCompleted
 from dragoman.wire.messages import Notification
 from hub.test_commands import OWNER, NewHub, config, idle, texts, until
+from journal.talk import Talk
 
 # An agent that never answers.
 SILENT = (sys.executable, "-c", "import sys; sys.stdin.read()")
@@ -150,6 +151,17 @@ async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_
         assert all(isinstance(problem, Exception) for problem in results[1:])
         assert not hub.held
         assert await hub.sessions() == []
+
+
+async def test_a_session_is_deleted_with_its_sub_agents(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        for name, parent in (("a1", held.id), ("b1", "a1"), ("other", None)):
+            talk = await Talk.begin(hub.journal, name)
+            talk.note(notes.SessionOpened(agent="demo", cwd=str(tmp_path), parent=parent))
+            await talk.commit()
+        assert await hub.delete(held.id)
+        assert [one.id for one in await hub.sessions()] == ["other"]
 
 
 async def test_a_session_of_another_process_is_neither_taken_nor_deleted(

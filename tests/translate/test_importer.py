@@ -683,6 +683,9 @@ async def test_a_sub_agent_that_was_begun_elsewhere_afterwards_comes_in(journal:
     side.user("Look!")
     done = await _import(journal, _claude(tmp_path, side.lines, "agent-a2.jsonl"))
     assert done.new == [session_id_of("claude", "a2")]
+    session = await journal.session(done.new[0])
+    assert session is not None
+    assert session.parent == "s1"
 
 
 @pytest.mark.parametrize(("seconds", "comes"), [(1, False), (59, False), (61, True)])

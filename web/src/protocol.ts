@@ -425,6 +425,8 @@ export interface SessionItem {
   imported: boolean;
   /** the agent's own id: what its sub-agents are named by in `State` */
   agent_session_id: string;
+  /** the session that this one is a sub-agent of; it need not be here */
+  parent: string | null;
 }
 
 /** Something that waits for a person: a permission or a question, and the session it is of. */
@@ -1108,7 +1110,7 @@ export interface SessionExport extends Control {
   format?: "markdown" | "jsonl";
 }
 
-/** Older sessions. Result: `Listed`. */
+/** Older sessions, and with them their sub-agents. Result: `Listed`. */
 export interface SessionList extends Control {
   type: "session.list";
   before?: number | null;

@@ -136,7 +136,7 @@ class SessionExport(Control, tag="session.export", frozen=True, kw_only=True):
 
 
 class SessionList(Control, tag="session.list", frozen=True, kw_only=True):
-    """Older sessions. Result: `Listed`."""
+    """Older sessions, and with them their sub-agents. Result: `Listed`."""
 
     before: float | None = None
     limit: int = 100

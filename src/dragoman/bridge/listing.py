@@ -16,6 +16,7 @@ import msgspec
 from dragoman.bridge import payload
 from dragoman.bridge.payload import SessionItem, Waiting
 from dragoman.bridge.rows import row_of
+from dragoman.journal.family import below, heads
 from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.record import rows
@@ -55,10 +56,17 @@ class Listing:
     def waiting_number(self) -> int:
         return self._waiting_number
 
-    def latest(self, limit: int) -> tuple[list[SessionItem], bool]:
-        """The newest by their last frame; whether there are more."""
-        items = sorted((known.item for known in self._known.values()), key=lambda item: -item.updated)
-        return items[:limit], len(items) > limit
+    def every(self) -> list[SessionItem]:
+        return [known.item for known in self._known.values()]
+
+    def latest(
+        self, limit: int, wanted: Callable[[SessionItem], bool] = lambda _: True
+    ) -> tuple[list[SessionItem], bool]:
+        """The newest by their last frame, and with them their sub-agents; whether there are more."""
+        every = self.every()
+        found = sorted((item for item in heads(every) if wanted(item)), key=lambda item: -item.updated)
+        chosen = found[:limit]
+        return [*chosen, *below(every, [item.id for item in chosen])], len(found) > limit
 
     def since(self, number: int) -> tuple[list[SessionItem], list[str]]:
         """What changed after this number, and which sessions are gone."""

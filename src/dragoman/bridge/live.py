@@ -168,4 +168,5 @@ def item_of(row: SessionRow, held: Held | None, *, waiting: int) -> SessionItem:
         waiting=waiting,
         imported=row.imported,
         agent_session_id=row.agent_session_id,
+        parent=row.parent,
     )

@@ -431,6 +431,7 @@ class SessionItem(Out, frozen=True, kw_only=True):
     waiting: int
     imported: bool
     agent_session_id: str = ""  # the agent's own id: what its sub-agents are named by in `State`
+    parent: str | None = None  # the session that this one is a sub-agent of; it need not be here
 
 
 class Waiting(Out, frozen=True, kw_only=True):

@@ -98,6 +98,7 @@ def sessions() -> None:
 @_WORKSPACE
 @_SINCE
 @_LIMIT
+@click.option("--sub-agents", is_flag=True, help="Those of sub-agents too.")
 @_JSON
 def list_(**given: Any) -> int:
     """List the sessions, the latest first."""

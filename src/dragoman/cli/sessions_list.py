@@ -34,6 +34,7 @@ from dragoman.cli.stored import (
 )
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.errors import InputError
+from dragoman.journal.family import below, heads
 from dragoman.journal.find import find, name_of, prefixes
 from dragoman.journal.glance import Glance, glances
 from dragoman.journal.rows import Session
@@ -59,11 +60,15 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 @told
-async def run_list(*, agent: str | None, workspace: str | None, since: str | None, limit: int, as_json: bool) -> None:
+async def run_list(
+    *, agent: str | None, workspace: str | None, since: str | None, limit: int, sub_agents: bool, as_json: bool
+) -> None:
     after = moment(since, "--since", datetime.now().astimezone())
     async with reading() as journal:
         every = await journal.sessions()
-        found = matching(every, agent=agent, workspace=workspace, since=after)
+        matched = matching(every, agent=agent, workspace=workspace, since=after)
+        own = {one.id for one in heads(every)}
+        found = matched if sub_agents else [one for one in matched if one.id in own]
         shown = found[:limit] if limit else found
         short, known = prefixes(every), await glances(journal, [one.id for one in shown])
         listed = [Listed(one, short[one.id], await state_of(journal, one), known[one.id]) for one in shown]
@@ -75,6 +80,8 @@ async def run_list(*, agent: str | None, workspace: str | None, since: str | Non
     if len(shown) < len(found):
         left = len(found) - len(shown)
         note(f"{left:,} older session{'s are' if left > 1 else ' is'} not shown: -n 0 lists all.")
+    if hidden := len(matched) - len(found):
+        note(f"{hidden:,} sub-agent{'s are' if hidden > 1 else ' is'} not shown: --sub-agents lists them too.")
     return None
 
 
@@ -104,6 +111,7 @@ def _record(one: Listed) -> dict[str, object]:
         "runs": session.runs,
         "frames": session.frames,
         "cost": usage.cost,
+        "parent": session.parent,
     }
 
 
@@ -151,7 +159,8 @@ def _coloured(state: State, text: str) -> str:
 async def run_delete(*, ids: Sequence[str], yes: bool) -> int:
     async with reading() as journal:
         every = await journal.sessions()
-        chosen = list({one.id: one for one in (find(every, wanted) for wanted in ids)}.values())
+        named = [find(every, wanted) for wanted in ids]
+        chosen = list({one.id: one for one in (*named, *below(every, [one.id for one in named]))}.values())
         for one in chosen:
             if await is_held(journal, one.id):
                 raise InputError(

@@ -29,6 +29,7 @@ from dragoman.hub.held import Held
 from dragoman.hub.identity import HEARTBEAT, alive, living, this_process
 from dragoman.journal.entry import Entry, frame_of, kind_of
 from dragoman.journal.errors import JournalError, NotTheOwner
+from dragoman.journal.family import below
 from dragoman.journal.find import find
 from dragoman.journal.place import journal_path
 from dragoman.journal.rows import Session as SessionRow
@@ -209,14 +210,18 @@ class Hub:
             pass
 
     async def delete(self, session_id: str, *, by: str = "") -> bool:
-        """Ends it here, and removes it from the journal; False where there is no such session. `SessionBusy` where
-        another process has it open."""
+        """Ends it here, and removes it from the journal, with its sub-agents; False where there is no such session.
+        `SessionBusy` where another process has it open."""
         async with self._last_turn(session_id):
             if await self.owned_elsewhere(session_id):
                 raise SessionBusy(
                     f"session {session_id} is open in another process", guidance="End it there first, then delete it."
                 )
-            return await self.journal.delete(session_id, at=time.time(), by=by)
+            sub_agents = below(await self.journal.sessions(), [session_id])
+            deleted = await self.journal.delete(session_id, at=time.time(), by=by)
+        for one in sub_agents:
+            await self.delete(one.id, by=by)
+        return deleted
 
     @asynccontextmanager
     async def _turn(self, session_id: str) -> AsyncIterator[None]:

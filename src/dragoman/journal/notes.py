@@ -23,6 +23,7 @@ class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
     agent_session_id: str = ""
     folders: tuple[str, ...] = ()
     handle: str | None = None  # what it takes to continue it, as JSON; no secret is in it
+    parent: str | None = None  # the session that this one is a sub-agent of; it need not be here
 
 
 class SessionRenamed(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     handle: str | None = None  # what it takes to continue it
     imported: bool = False  # some of it was read from the agent's own files
     earlier_ids: tuple[str, ...] = ()  # that the agent had for it before this one
+    parent: str | None = None  # the session that this one is a sub-agent of; it need not be here
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):

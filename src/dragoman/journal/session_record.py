@@ -149,6 +149,7 @@ class SessionRecord:
             handle=opened.handle if opened else None,
             imported=self._imported,
             earlier_ids=tuple(self._earlier_ids),
+            parent=opened.parent if opened else None,
         )
 
     def _first_prompt(self) -> str:

@@ -20,7 +20,7 @@ from dragoman.wire.connection import Connection
 def demo_spec(home: Path, *, pace: float = 0.0) -> AgentSpec:
     """The demo agent as a process; its sessions are saved in `home`."""
     return AgentSpec(
-        command=[sys.executable, "-m", "dragoman.agents.demo"],
+        command=[sys.executable, "-P", "-m", "dragoman.agents.demo"],
         env={"DRAGOMAN_DEMO_HOME": str(home), "DRAGOMAN_DEMO_PACE": str(pace)},
         name="demo",
         read_files=True,

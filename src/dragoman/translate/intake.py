@@ -43,7 +43,6 @@ _QUIET: Final = 60.0
 # Bytes that are translated before others in this process have their turn: a few milliseconds.
 _PAUSE: Final = 64 * 1024
 
-
 # Lines before the first that tells of a session, and their bytes: all of them wait in memory. Beyond that it is
 # something else that stands in a transcript's place.
 _SILENT: Final = 50_000
@@ -242,6 +241,7 @@ class Intake:
             # A sub-agent is the agent's own to talk to; and a session of another kind of machine, or of no known
             # folder, cannot go on here.
             handle=handle.to_json() if not links and os.path.isabs(asked.cwd) else None,
+            parent=self._admission.session_id(name, links[0]) if links else None,
         )
         note = notes.write(opened_)
         parent_id = links[0] if links else None

@@ -55,6 +55,7 @@ export const SESSION: SessionItem = {
   waiting: 0,
   imported: false,
   agent_session_id: "",
+  parent: null,
 };
 
 export const LIVE: Live = {

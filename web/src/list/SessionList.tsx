@@ -9,6 +9,7 @@ import { Link } from "../ui/Link";
 import { useMinute } from "../ui/useMinute";
 import { Hits } from "./Hits";
 import { SessionRow } from "./SessionRow";
+import { heads } from "./family";
 import { NEEDS_YOU, grouped } from "./groups";
 import "./list.css";
 
@@ -46,7 +47,7 @@ export function SessionList({ chosen, searchField }: Props) {
         ) : list.sessions.length === 0 ? (
           <p className="list-note">No sessions yet.</p>
         ) : (
-          <Groups sessions={list.sessions} more={list.more} chosen={chosen} />
+          <Groups sessions={heads(list.sessions)} more={list.more} chosen={chosen} />
         )}
       </nav>
     </>

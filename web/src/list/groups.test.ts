@@ -23,6 +23,7 @@ function session(id: string, given: Partial<SessionItem> = {}): SessionItem {
     waiting: 0,
     imported: false,
     agent_session_id: "",
+    parent: null,
     ...given,
   };
 }

@@ -1,5 +1,6 @@
 import { use } from "react";
 
+import { heads } from "../list/family";
 import { useKnown } from "../store/client";
 import { SETTINGS_TABS, navigate } from "../route";
 import { byReadiness } from "../start/agents";
@@ -50,7 +51,7 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
       act: () => navigate({ view: "new", agent: agent.id }),
     });
   }
-  const sessions = (list?.sessions ?? []).map((session) => ({
+  const sessions = heads(list?.sessions ?? []).map((session) => ({
     id: `session ${session.id}`,
     label: titleOf(session),
     detail: `${folderOf(session.cwd)} · ${session.agent}`,

@@ -5,7 +5,7 @@ import { CopyButton } from "../markdown";
 import type { Connection, Live, SessionItem, State, SubAgent } from "../protocol";
 import { useKnown } from "../store/client";
 import { Link } from "../ui/Link";
-import { dateTime } from "../ui/words";
+import { dateTime, titleOf } from "../ui/words";
 
 /** By a word: why is told above the conversation. */
 const CONNECTIONS: Readonly<Record<Connection, string>> = {
@@ -39,6 +39,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         <Fact name="Began">{dateTime(session.created)}</Fact>
         <Fact name="Runs">{session.runs}</Fact>
         <Fact name="Frames">{session.frames}</Fact>
+        {session.parent !== null && <ParentFact id={session.parent} />}
         {session.imported && <Fact name="Imported">from the agent's own files</Fact>}
         <Fact name="Id">
           <code>{session.id}</code> <CopyButton text={() => session.id} name="Copy the session's id" />
@@ -86,6 +87,15 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         </>
       )}
     </div>
+  );
+}
+
+function ParentFact({ id }: { id: string }) {
+  const parent = useKnown(({ list }) => list?.sessions.find((one) => one.id === id));
+  return (
+    <Fact name="Sub-agent of">
+      {parent === undefined ? id : <Link to={{ view: "session", id }}>{titleOf(parent)}</Link>}
+    </Fact>
   );
 }
 

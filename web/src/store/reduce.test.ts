@@ -21,6 +21,7 @@ function session(id: string, updated: number, title = id): SessionItem {
     waiting: 0,
     imported: false,
     agent_session_id: "",
+    parent: null,
   };
 }
 

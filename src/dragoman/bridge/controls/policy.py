@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 async def recent(bridge: Bridge, said: asked.WorkspaceRecent, caller: Caller) -> answers.Workspaces:
     found: dict[str, tuple[int, float]] = {}
-    for item in bridge.feeds.listing.latest(10**9)[0]:
+    for item in bridge.feeds.listing.every():
         if item.cwd:
             count, updated = found.get(item.cwd, (0, 0.0))
             found[item.cwd] = (count + 1, max(updated, item.updated))
@@ -62,7 +62,7 @@ async def trust_workspace(bridge: Bridge, said: asked.WorkspaceTrust, caller: Ca
 
 
 async def list_rules(bridge: Bridge, said: asked.PolicyList, caller: Caller) -> answers.Policy:
-    if said.cwd is not None and all(item.cwd != said.cwd for item in bridge.feeds.listing.latest(10**9)[0]):
+    if said.cwd is not None and all(item.cwd != said.cwd for item in bridge.feeds.listing.every()):
         caller.require("prompt", "looking at a folder that no session has")
     return await asyncio.to_thread(_listed, bridge, said.cwd)
 

@@ -13,6 +13,7 @@ from dragoman.bridge.caller import Caller
 from dragoman.bridge.feeds import HIDDEN
 from dragoman.bridge.folders import folder_of
 from dragoman.bridge.markdown import markdown
+from dragoman.bridge.payload import SessionItem
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.rows import newest, row_of
 from dragoman.config import ACCESS, load
@@ -234,15 +235,15 @@ async def rename(bridge: Bridge, said: asked.SessionRename, caller: Caller) -> a
 
 
 async def list_sessions(bridge: Bridge, said: asked.SessionList, caller: Caller) -> answers.Listed:
-    found = [
-        item
-        for item in bridge.feeds.listing.latest(10**9)[0]
-        if (said.before is None or item.updated < said.before)
-        and (said.agent is None or item.agent == said.agent)
-        and (said.cwd is None or item.cwd == said.cwd)
-    ]
-    limit = min(max(said.limit, 1), 1000)
-    return answers.Listed(sessions=tuple(found[:limit]), more=len(found) > limit)
+    def wanted(item: SessionItem) -> bool:
+        return (
+            (said.before is None or item.updated < said.before)
+            and (said.agent is None or item.agent == said.agent)
+            and (said.cwd is None or item.cwd == said.cwd)
+        )
+
+    found, more = bridge.feeds.listing.latest(min(max(said.limit, 1), 1000), wanted)
+    return answers.Listed(sessions=tuple(found), more=more)
 
 
 async def history(bridge: Bridge, said: asked.SessionHistory, caller: Caller) -> answers.History:

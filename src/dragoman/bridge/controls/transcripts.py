@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 async def list_transcripts(bridge: Bridge, said: asked.TranscriptsList, caller: Caller) -> answers.Transcripts:
     presets = await asyncio.to_thread(lambda: load_presets(load(bridge.config.home)))
-    here = Counter(item.agent for item in bridge.feeds.listing.latest(10**9)[0] if item.imported)
+    here = Counter(item.agent for item in bridge.feeds.listing.every() if item.imported)
     known = {status.provider: status for status in bridge.watcher.status()}
     items = []
     for provider in PROVIDERS:

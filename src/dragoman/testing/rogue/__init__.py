@@ -27,5 +27,5 @@ import sys
 
 def command(behaviour: str, *, count: int | None = None) -> list[str]:
     """The command that starts it. `count` is how many, for behaviours that do something many times."""
-    found = [sys.executable, "-m", "dragoman.testing.rogue", behaviour]
+    found = [sys.executable, "-P", "-m", "dragoman.testing.rogue", behaviour]
     return found if count is None else [*found, "--count", str(count)]
