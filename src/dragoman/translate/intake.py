@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -67,18 +67,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _UNSEEN: Final[dict[str, float]] = {"inode": 0, "size": 0, "modified": 0.0}
-
-
-class _Said(msgspec.Struct, frozen=True, gc=False):
-    """What is to be kept: a frame of the translator's, or our note on a session."""
-
-    native_id: str
-    at: float
-    origin: Literal["import", "host"]
-    kind: str
-    line: bytes
-    asks: bool = False  # a prompt
-    parent_id: str | None = None  # of a note: the session that this one is a sub-agent of
 
 
 class Intake:
@@ -164,9 +152,11 @@ class Intake:
         with opened(path) as file:
             # Up to where it ended when it was looked at: one that is written without a pause would keep us for ever.
             for line in whole_lines(file, offset, None if is_packed(path) else self._end.size):
-                await self._add(translator.feed(line.text, line.position))
-                if self.refusal is not None:
-                    return
+                frames = translator.feed(line.text, line.position)
+                if frames:
+                    await self._add(frames)
+                    if self.refusal is not None:
+                        return
                 offset = line.end
                 if not self._sessions:
                     silent += 1
@@ -197,99 +187,93 @@ class Intake:
         for frame in frames:
             session = self._sessions.get(frame.session_id)
             if session is not None:  # nearly always
-                self._keep(session, self._said(frame))
-                continue
-            for said in self._in_order(frame):
-                if said.native_id not in self._sessions:
-                    await self._open(said)
-                if (session := self._sessions[said.native_id]) is not None:
-                    self._keep(session, said)
+                self._keep(session, frame)
+            elif frame.session_id not in self._sessions:
+                await self._begin(frame)
 
-    def _in_order(self, frame: Frame) -> Iterator[_Said]:
+    async def _begin(self, frame: Frame) -> None:
         """What stands before the beginning of its session comes after it."""
         native_id = frame.session_id
-        if native_id not in self._sessions:
-            if frame.kind != "session/new" or frame.direction != "out":
-                self._early.setdefault(native_id, []).append(frame)
-                return
-            yield self._note(frame)
-        for one in (frame, *self._early.pop(native_id, ())):
-            yield self._said(one)
-
-    def _said(self, frame: Frame) -> _Said:
-        self._last = max(self._last, frame.at)
-        asks = frame.kind == "session/prompt" and frame.direction == "out"
-        return _Said(frame.session_id, self._when(frame), "import", frame.kind, frame.line, asks)
-
-    def _when(self, frame: Frame) -> float:
-        return frame.at or in_calendar(self._end.modified) or 0.0
-
-    def _note(self, frame: Frame) -> _Said:
+        if frame.kind != "session/new" or frame.direction != "out":
+            self._early.setdefault(native_id, []).append(frame)
+            return
         asked = msgspec.json.decode(frame.line, type=_NewSession).params
-        links = [link.parent_session_id for link in asked.meta.values() if link.parent_session_id is not None]
-        name, native_id = self.position.provider, frame.session_id
-        handle = SessionHandle(
-            session_id=self._admission.session_id(name, native_id),
-            agent_session_id=native_id,
-            agent=name,
-            cwd=asked.cwd,
-        )
-        opened_ = notes.SessionOpened(
-            agent=name,
-            cwd=asked.cwd,
-            agent_session_id=native_id,
-            # A sub-agent is the agent's own to talk to; and a session of another kind of machine, or of no known
-            # folder, cannot go on here.
-            handle=handle.to_json() if not links and os.path.isabs(asked.cwd) else None,
-            parent=self._admission.session_id(name, links[0]) if links else None,
-        )
-        note = notes.write(opened_)
-        parent_id = links[0] if links else None
-        return _Said(native_id, self._when(frame), "host", note.method, note.line, parent_id=parent_id)
+        session = self._sessions[native_id] = await self._open(frame, asked)
+        early = self._early.pop(native_id, ())
+        if session is not None:
+            self._keep(session, self._note(frame, asked), "host")
+            for one in (frame, *early):
+                self._keep(session, one)
 
-    async def _open(self, note: _Said) -> None:
+    async def _open(self, frame: Frame, asked: _Params) -> Known | None:
+        """None where it stays out."""
         is_first = not self._sessions
-        refusal = self._admission.refusal(note.native_id, note.parent_id) or await self._told_by_parent(note)
-        session: Known | None = None
-        if refusal is None:
-            session_id = self._admission.session_id(self.position.provider, note.native_id)
-            session = await self._known(session_id, is_live=note.native_id in self._admission.live)
+        native_id = frame.session_id
+        refusal = self._admission.refusal(native_id, asked.parent_id) or await self._told_by_parent(frame, asked)
         if refusal is not None:
             self._refused = refusal
             self.refusal = refusal if is_first else None
-        elif is_first and session is not None:
-            self.position = msgspec.structs.replace(self.position, session_id=session.record.session_id)
-        self._sessions[note.native_id] = session
+            return None
+        session_id = self._admission.session_id(self.position.provider, native_id)
+        session = await self._known(session_id, is_live=native_id in self._admission.live)
+        if is_first:
+            self.position = msgspec.structs.replace(self.position, session_id=session_id)
+        return session
 
-    async def _told_by_parent(self, note: _Said) -> str | None:
+    async def _told_by_parent(self, frame: Frame, asked: _Params) -> str | None:
         """A sub-agent's work was heard of with that of a session that Dragoman ran then."""
-        parent_id = self._admission.live.get(note.parent_id or "")
+        parent_id = self._admission.live.get(asked.parent_id or "")
         if parent_id is None:
             return None
         parent = await self._known(parent_id, is_live=True)
-        return of_parent(LIVE) if note.at <= (parent.last_word or 0.0) else None
+        return of_parent(LIVE) if self._when(frame) <= (parent.last_word or 0.0) else None
 
     async def _known(self, session_id: str, *, is_live: bool) -> Known:
         if self._others is not None:
             await self._others(session_id)
         return await read_known(self._journal, session_id, is_live=is_live)
 
-    def _keep(self, session: Known, said: _Said) -> None:
-        if said.asks:
-            session.asked(said.at)
-        if session.has(said.kind, said.line):
+    def _note(self, frame: Frame, asked: _Params) -> Frame:
+        name, native_id, parent_id = self.position.provider, frame.session_id, asked.parent_id
+        handle = SessionHandle(
+            session_id=self._admission.session_id(name, native_id),
+            agent_session_id=native_id,
+            agent=name,
+            cwd=asked.cwd,
+        )
+        note = notes.write(
+            notes.SessionOpened(
+                agent=name,
+                cwd=asked.cwd,
+                agent_session_id=native_id,
+                # A sub-agent is the agent's own to talk to; and a session of another kind of machine, or of no known
+                # folder, cannot go on here.
+                handle=handle.to_json() if parent_id is None and os.path.isabs(asked.cwd) else None,
+                parent=None if parent_id is None else self._admission.session_id(name, parent_id),
+            )
+        )
+        return Frame(frame.at, "out", native_id, note.method, note.line)
+
+    def _keep(self, session: Known, frame: Frame, origin: Literal["import", "host"] = "import") -> None:
+        at, kind, line = self._when(frame), frame.kind, frame.line
+        if frame.at > self._last:
+            self._last = frame.at
+        if kind == "session/prompt" and frame.direction == "out":
+            session.asked(at)
+        if session.has(kind, line):
             return
-        if said.kind.startswith(_NATIVE):
-            self._unknown[msgspec.json.decode(said.line, type=_Unknown).params.kind] += 1
+        if kind.startswith(_NATIVE):
+            self._unknown[msgspec.json.decode(line, type=_Unknown).params.kind] += 1
         self._n += 1
         record = session.record
-        entry = Entry(
-            self.position.connection_id, record.session_id, self._n, said.at, said.origin, said.kind, said.line
-        )
+        entry = Entry(self.position.connection_id, record.session_id, self._n, at, origin, kind, line)
         record.add(entry, message_of(entry))
         session.changed = True
         self._entries.append(entry)
-        self._size += len(said.line)
+        self._size += len(line)
+
+    def _when(self, frame: Frame) -> float:
+        return frame.at or in_calendar(self._end.modified) or 0.0
 
     async def _commit(self, offset: int, end: Seen | None = None, *, finished: bool = False) -> None:
         seen = {"inode": end.inode, "size": end.size, "modified": end.modified} if end is not None else _UNSEEN
@@ -337,6 +321,12 @@ class _Link(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class _Params(msgspec.Struct, frozen=True, gc=False):
     cwd: str = ""
     meta: dict[str, _Link] = msgspec.field(name="_meta", default_factory=dict)
+
+    @property
+    def parent_id(self) -> str | None:
+        """The agent's id of the session that this one is a sub-agent of."""
+        links = [link.parent_session_id for link in self.meta.values()]
+        return next((link for link in links if link is not None), None)
 
 
 class _NewSession(msgspec.Struct, frozen=True, gc=False):
