@@ -37,22 +37,26 @@ class HashMap:
         return self._few.get(hash(text)) if self._many is None else self._many.get(hash(text))
 
     def put(self, text: Hashable, value: int) -> None:
-        if self._many is not None:
-            self._many.put(hash(text), value)
-            return
-        self._few[hash(text)] = value
-        if len(self._few) > _FEW:
-            self._many = _Slots(_SLOTS)
-            for hashed, number in self._few.items():
-                self._many.put(hashed, number)
-            self._few = {}
+        self._put(hash(text), value)
 
     def add(self, text: Hashable) -> bool:
-        """As to a set. False where it was there."""
-        if text in self:
+        """As to a set. False where it was there. Done for every record of a file."""
+        hashed = hash(text)
+        if hashed in self._few or (self._many is not None and self._many.get(hashed) is not None):
             return False
-        self.put(text, 0)
+        self._put(hashed, 0)
         return True
+
+    def _put(self, hashed: int, value: int) -> None:
+        if self._many is not None:
+            self._many.put(hashed, value)
+            return
+        self._few[hashed] = value
+        if len(self._few) > _FEW:
+            self._many = _Slots(_SLOTS)
+            for one, number in self._few.items():
+                self._many.put(one, number)
+            self._few = {}
 
 
 class _Slots:
