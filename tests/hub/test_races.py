@@ -15,9 +15,11 @@ from dragoman.errors import SessionBusy, SessionClosed
 from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.hub import commands
 from dragoman.hub.hub import Hub
-from dragoman.journal import notes
+from dragoman.journal import notes, upkeep
+from dragoman.journal.entry import Entry, message_of
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.store import Connection
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.stage import LIMIT
 from dragoman.views.events import AssistantDelta, RunCompleted
@@ -151,6 +153,24 @@ async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_
         assert all(isinstance(problem, Exception) for problem in results[1:])
         assert not hub.held
         assert await hub.sessions() == []
+
+
+async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_hub: NewHub, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
+        held = await hub.open("demo", config(tmp_path))
+        await hub.drop(held.id)
+        record = await upkeep.load(hub.journal, held.id)
+        await hub.journal.connect(Connection(id="import-1", agent="demo", at=0.0))
+        line = b'{"jsonrpc":"2.0","id":"p1","method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
+        entry = Entry("import-1", held.id, 1, 1.0, "import", "session/prompt", line)
+        record.add(entry, message_of(entry))
+        await hub.journal.append([entry], [record.take()])
+        assert (await hub.find(held.id)).status == "running"
+        held = await hub.reopen(held.id)
+        assert [run.status for run in (await hub.journal.rows(held.id)).runs] == ["interrupted"]
+        await hub.command(held.id, commands.Prompt(text="hello"))
+        await until(hub, held, idle)
+        assert [run.status for run in (await hub.journal.rows(held.id)).runs] == ["interrupted", "success"]
 
 
 async def test_a_session_is_deleted_with_its_sub_agents(new_hub: NewHub, tmp_path: Path) -> None:

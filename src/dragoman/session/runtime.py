@@ -33,6 +33,7 @@ from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import Questions
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import start_failure
+from dragoman.record import notes
 from dragoman.session.capabilities import Capabilities, capabilities_of
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
 from dragoman.session.handle import SessionHandle, read_handle
@@ -331,6 +332,9 @@ class AgentRuntime:
             raise
         if self.kept is not None:
             self.kept.opened(session)
+            for run in [run for run in session.fold.runs.values() if run.status == "running"]:
+                # Whose it was has gone, or works on in a terminal; what it does from here on belongs to no run of ours.
+                session.note(notes.RunCut(run.id, "interrupted", "the session was continued elsewhere"))
             await self.kept.flush()
         if not session.agent_session_id:
             raise InvalidFrame(f"the agent's answer to {method} has no sessionId that is new: {bytes(raw)[:200]!r}")

@@ -24,7 +24,6 @@ from dragoman.journal import notes
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.transfer import export
-from dragoman.record import notes as run_notes
 from dragoman.session.client import Continuing
 from dragoman.session.session import new_id
 from dragoman.session.spec import SessionConfig
@@ -84,19 +83,9 @@ def _id_for(command_id: str | None) -> str:
 
 
 async def _reopen(bridge: Bridge, session_id: str, how: Continuing, *, anyway: bool = True) -> answers.Opened:
-    row = await row_of_session(bridge, session_id)
-    if row.imported and row.status == "running" and session_id not in bridge.hub.held:
-        await bridge.hub.note(session_id, _left_open)
+    await row_of_session(bridge, session_id)
     await bridge.hub.reopen(session_id, how, anyway=anyway)
     return await bridge.opened(session_id)
-
-
-def _left_open(record: SessionRecord) -> Sequence[Notification]:
-    """Who continues what an agent was doing in a terminal says that it is over there."""
-    running = [run for run in record.fold.runs.values() if run.status == "running"]
-    return [
-        run_notes.write(run_notes.RunCut(run.id, "interrupted", "the session was continued here")) for run in running
-    ]
 
 
 async def load_session(bridge: Bridge, said: asked.SessionLoad, caller: Caller) -> answers.Opened:
