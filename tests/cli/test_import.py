@@ -234,3 +234,11 @@ def test_a_sub_agent_is_listed_when_asked_for_and_goes_with_its_session(owner: C
     both = json.loads(owner("sessions", "list", "--sub-agents", "--json").out)
     assert {one["parent"] for one in both} == {None, session["id"]}
     assert owner("sessions", "delete", "--yes", session["id"]).out == "Deleted 2 sessions, for good.\n"
+
+
+def test_a_file_with_a_newline_in_its_name_is_told_of_on_one_line(owner: Cli) -> None:
+    path = write(owner)
+    odd = path.rename(path.with_name("odd\nname.jsonl"))
+    odd.write_text("no transcript\n")
+    done = owner("import", "--yes")
+    assert "odd\\nname.jsonl" in done.out

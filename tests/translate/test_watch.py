@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import sys
@@ -32,6 +33,7 @@ from journal.talk import Talk, all_entries
 from translate import codex_talk
 from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript
 from translate.watched import (
+    LIMIT,
     NATIVE,
     OURS,
     POLLING,
@@ -455,6 +457,14 @@ async def test_nothing_is_looked_at_before_the_user_agreed(
         await until_said(journal, "Answer to One")
         assert [one.mode for one in watch.status()] == ["on", "ask"]
     assert set(looked) == {str(tmp_path / ".claude" / "projects")}
+
+
+async def test_who_agrees_as_it_is_closed_does_not_wait_for_ever(journal: Journal, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        async with watcher(journal, tmp_path, modes=modes(tmp_path, "")) as watch:
+            agreeing = asyncio.create_task(watch.allow("claude"))
+            await asyncio.sleep(0)
+        await agreeing
 
 
 async def test_who_agreed_is_not_asked_again(tmp_path: Path) -> None:

@@ -116,9 +116,10 @@ def when(time: float) -> str:
 
 
 def folder(path: str) -> str:
-    """A folder as people write it."""
+    """A folder, or a file, as people write it, on one line."""
     home = os.path.expanduser("~")
-    return plain("~" + path.removeprefix(home) if path == home or path.startswith(f"{home}/") else path)
+    written = "~" + path.removeprefix(home) if path == home or path.startswith(f"{home}/") else path
+    return plain(written).replace("\n", "\\n")
 
 
 def padded(text: str, room: int, *, right: bool = False) -> str:

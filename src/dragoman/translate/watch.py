@@ -116,6 +116,8 @@ class Watcher:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for watch in self._watches:
+            watch.looked.set()  # nobody will look any more; who waits for it need not
 
     async def allow(self, provider: str) -> None:
         """The user agrees that this provider's files are read, now and from now on; it is kept. Returns when it is
