@@ -176,6 +176,11 @@ def test_the_beginning_of_an_id_is_enough() -> None:
             find(every, wrong)
 
 
+def test_the_latest_is_no_sub_agent() -> None:
+    sessions = [Session(id="sub", parent="main"), Session(id="main"), Session(id="older")]
+    assert find(sessions, "-").id == "main"
+
+
 def test_a_whole_id_that_begins_another_is_that_one() -> None:
     assert find(sessions("abcdef12", "abcdef"), "abcdef").id == "abcdef"
 

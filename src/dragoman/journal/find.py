@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dragoman.errors import InputError
+from dragoman.journal.family import heads
 from dragoman.journal.rows import Session
 
 LATEST: Final = "-"
@@ -23,7 +24,7 @@ def find(sessions: Sequence[Session], wanted: str) -> Session:
     if not sessions:
         raise InputError("there are no sessions yet", guidance='Begin with: dragoman run "hello"')
     if wanted == LATEST:
-        return sessions[0]
+        return heads(sessions)[0]
     exact = [one for one in sessions if wanted in (one.id, one.agent_session_id)]
     found = exact or [one for one in sessions if one.id.startswith(wanted) or one.agent_session_id.startswith(wanted)]
     if not found or not wanted:
