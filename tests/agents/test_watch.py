@@ -88,10 +88,25 @@ def _watcher(stage: Stage, journal: Journal) -> Watcher:
     return Watcher(journal, on, environment=_environment(stage), home=stage.home)
 
 
-async def test_what_it_does_in_another_process_is_seen_while_it_does_it(stage: Stage, tmp_path: Path) -> None:
+def _watching(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose server watches the agent."""
+    for name, value in _environment(stage).items():
+        monkeypatch.setenv(name, value)
+    home = tmp_path / "dragoman"
+    home.mkdir()
+    (home / "config.toml").write_text(f'[watch]\n{stage.agent.id} = "on"\n')
+    return home
+
+
+def _gate(stage: Stage, tmp_path: Path) -> tuple[Path, str]:
+    """What the agent's tool waits for until someone writes to it, and the call that does."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    call = PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
+    return gate, PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
+
+
+async def test_what_it_does_in_another_process_is_seen_while_it_does_it(stage: Stage, tmp_path: Path) -> None:
+    gate, call = _gate(stage, tmp_path)
     prompt = f"[[tool:{call}]][[say:Gone through.]]"
     async with asyncio.timeout(LIMIT), MemoryJournal() as journal, _watcher(stage, journal):
         async with _started(stage, prompt) as process:
@@ -156,14 +171,8 @@ async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_sessio
 async def test_a_client_on_the_socket_sees_it_live(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in _environment(stage).items():
-        monkeypatch.setenv(name, value)
-    home = tmp_path / "dragoman"
-    home.mkdir()
-    (home / "config.toml").write_text(f'[watch]\n{stage.agent.id} = "on"\n')
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    call = PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
+    home = _watching(stage, tmp_path, monkeypatch)
+    gate, call = _gate(stage, tmp_path)
     async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
         await talk.say(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]") as process:
@@ -180,14 +189,8 @@ async def test_a_client_on_the_socket_sees_it_live(
 async def test_what_was_left_in_a_terminal_in_the_middle_of_a_run_goes_on_here(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in _environment(stage).items():
-        monkeypatch.setenv(name, value)
-    home = tmp_path / "dragoman"
-    home.mkdir()
-    (home / "config.toml").write_text(f'[watch]\n{stage.agent.id} = "on"\n')
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    call = PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
+    home = _watching(stage, tmp_path, monkeypatch)
+    _, call = _gate(stage, tmp_path)
     async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
         await talk.say(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]"):
