@@ -39,10 +39,11 @@ def below(members: Iterable[M], ids: Iterable[str]) -> list[M]:
     for one in members:
         if one.parent is not None:
             children.setdefault(one.parent, []).append(one)
-    found: dict[str, M] = {}
+    found: list[M] = []
     asked = [*ids]
+    given = set(asked)
     for parent in asked:
         for child in children.pop(parent, ()):
-            found[child.id] = child
+            found.append(child)
             asked.append(child.id)
-    return [one for one in found.values() if one.id not in set(ids)]
+    return [one for one in found if one.id not in given]
