@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, WebSocketRoute, expect
 
 from page.person import Person
+from page.served import Served
 
 
 def test_what_needs_a_person_is_first_in_the_list_and_is_answered_in_the_tray(person: Person) -> None:
@@ -108,6 +109,21 @@ def test_a_session_is_closed_continued_and_deleted(person: Person) -> None:
     person.act("Delete")
     person.page.get_by_role("button", name="Delete for good").click()
     person.sees("Welcome to Dragoman")
+
+
+def test_where_the_last_session_is_deleted_elsewhere_one_is_welcomed_again(
+    browser: Browser, served: Served, person: Person
+) -> None:
+    session = person.start_session()
+    person.go("/")
+    expect(person.page.get_by_role("heading", name="New session")).to_be_visible()
+    elsewhere = Person.at(browser, served, width=1360, height=850)
+    elsewhere.go(f"/s/{session}")
+    elsewhere.act("Delete")
+    elsewhere.page.get_by_role("button", name="Delete for good").click()
+    person.sees("Welcome to Dragoman")
+    elsewhere.sees("Welcome to Dragoman")
+    elsewhere.leave()
 
 
 def test_an_agent_that_crashed_is_said_and_restarted(person: Person) -> None:

@@ -111,7 +111,8 @@ function Home() {
 
 /** Who was welcomed stays welcome: the sessions that come in while they bring their history take nothing away. */
 function Start({ first }: { first: boolean }) {
-  const [welcomed] = useState(first);
+  const [welcomed, setWelcomed] = useState(first);
+  if (first && !welcomed) setWelcomed(true); // the last session was deleted, and the list says so only now
   return welcomed ? <FirstStart /> : <NewSession />;
 }
 
