@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
+# Tests run hundreds of commands: without it each of them would be compiled anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What failed is run once more, by itself: a machine that was too busy for a limit is no defect, nor is a registry
 # or an agent that stumbled once. What fails twice is.

@@ -6,6 +6,7 @@ interpreter's own start.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -16,7 +17,10 @@ def main() -> int:
         return _version()
     from dragoman.cli.main import run
 
-    return run(sys.argv[1:])
+    try:
+        return run(sys.argv[1:])
+    finally:
+        gc.freeze()  # what is left goes with the process: to look for cycles in it would take longer than many commands
 
 
 def _version() -> int:

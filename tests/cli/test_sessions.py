@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.cli.sessions_find import matching, moment
@@ -24,6 +25,7 @@ from dragoman.journal.rows import Session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.store import Process
 from dragoman.record import notes
+from dragoman.translate.frames import CUT
 from journal.talk import ALLOW, Talk
 
 from .conftest import Cli, without_looks
@@ -306,9 +308,26 @@ def test_a_run_that_was_cut_says_so(cli: Cli) -> None:
         await talk.commit()
 
     keep(cli, work)
-    out = cli("sessions", "show").out
-    assert "half a sen\n\n✗ the process that ran it ended before it did\n\nfailed after " in out
+    assert cli("sessions", "show").out.endswith("half a sen\n\ncut: the process that ran it ended before it did\n")
     assert listed(cli)[0]["state"] == "interrupted"
+    told = cli("sessions", "show", "--json").events()
+    assert [(one["type"], one.get("status")) for one in told[-2:]] == [("error", None), ("run.completed", "error")]
+
+
+def test_a_run_whose_end_a_transcript_does_not_have_is_told_in_one_calm_line(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        talk = await Talk.begin(journal, "s1", time=NOON)
+        asked = talk.prompt("work")
+        talk.say("half a sen")
+        usage = {"totalTokens": 7, "inputTokens": 5, "outputTokens": 2}
+        error = {**msgspec.to_builtins(CUT), "data": {**CUT.data, "usage": usage}}
+        talk.frame("in", {"id": asked, "error": error}, "import")
+        await talk.commit()
+
+    keep(cli, work)
+    line = "cut: The transcript ends before this run does · tokens: 5 in, 2 out"
+    assert cli("sessions", "show").out.endswith(f"half a sen\n\n{line}\n")
+    assert line in cli("sessions", "export", "-", "--format", "markdown").out
 
 
 def test_events_are_those_of_the_run_and_the_prompts(cli: Cli) -> None:

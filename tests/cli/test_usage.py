@@ -114,6 +114,32 @@ def used(cli: Cli) -> Cli:
     return cli
 
 
+def test_a_cost_that_was_told_after_the_runs_end_is_counted_once_and_as_the_list_has_it(cli: Cli) -> None:
+    def model(talk: Talk, name: str) -> None:
+        option = {"id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": name}
+        options = [{"value": name, "name": name}]
+        talk.update("config_option_update", configOptions=[{**option, "options": options}])
+
+    async def work(journal: SqliteJournal) -> None:
+        talk = await Talk.begin(journal, "s1", agent="claude", time=NOON)
+        for name, amounts in (("small", (0.25, 0.5)), ("large", (0.5, 2.5))):
+            model(talk, name)
+            talk.turn("hello", "hi")
+            await talk.commit()
+            model(talk, "another")
+            for amount in amounts:
+                talk.update("usage_update", used=10, size=100, cost={"amount": amount, "currency": "USD"})
+                await talk.commit()
+
+    keep(cli, work)
+    (whole,) = json.loads(cli("usage", "--json", "--by", "agent").out)
+    assert (whole["runs"], whole["cost"]) == (2, [{"amount": 2.5, "currency": "USD"}])
+    (listed,) = json.loads(cli("sessions", "list", "--json").out)
+    assert listed["cost"] == whole["cost"][0]
+    by_model = json.loads(cli("usage", "--json", "--by", "model").out)
+    assert {one["model"]: one["cost"][0]["amount"] for one in by_model} == {"small": 0.5, "large": 2.0}
+
+
 def table(text: str) -> dict[str, list[str]]:
     rows = [line.split() for line in text.splitlines() if line.strip()]
     return {row[0]: row[1:] for row in rows}

@@ -115,6 +115,23 @@ def test_lines_of_json_have_all_of_it(owner: Cli) -> None:
     assert entries[2]["frame"]["params"]["prompt"] == [{"type": "text", "text": "What is this?"}]
 
 
+def test_a_folder_that_cannot_be_looked_into_is_said_once(owner: Cli) -> None:
+    folder = path_of(owner).parent.parent
+    folder.rename(folder.with_name("elsewhere"))
+    folder.write_text("")
+    process = owner.start("watch", "--yes")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    heard = read_until(process.stderr.fileno(), b": Not a directory\n").decode()
+    assert heard.splitlines()[-1] == f"claude: {folder} cannot be read: Not a directory"
+    folder.unlink()
+    folder.with_name("elsewhere").rename(folder)
+    append(path_of(owner), lines(said_now()))
+    read_until(process.stdout.fileno(), b" tokens out\n")
+    _, err = stopped(process)
+    assert "cannot be read" not in err
+
+
 def test_without_a_terminal_it_says_how_to_agree_and_reads_nothing(owner: Cli) -> None:
     path_of(owner).write_bytes(lines(said_now()))
     done = owner("watch")

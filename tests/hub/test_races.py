@@ -167,7 +167,8 @@ async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_
         await hub.journal.append([entry], [record.take()])
         assert (await hub.find(held.id)).status == "running"
         held = await hub.reopen(held.id)
-        assert [run.status for run in (await hub.journal.rows(held.id)).runs] == ["interrupted"]
+        (run,) = (await hub.journal.rows(held.id)).runs
+        assert (run.status, run.reason) == ("interrupted", "the session was continued before this run had ended")
         await hub.command(held.id, commands.Prompt(text="hello"))
         await until(hub, held, idle)
         assert [run.status for run in (await hub.journal.rows(held.id)).runs] == ["interrupted", "success"]

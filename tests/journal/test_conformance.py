@@ -259,6 +259,37 @@ async def test_rows_are_committed_with_their_frames(journal: Journal) -> None:
     assert await upkeep.verify(journal) == []
 
 
+async def test_a_session_is_named_by_the_first_words_to_the_agent_and_by_a_command_where_there_are_none(
+    journal: Journal,
+) -> None:
+    async def named() -> str:
+        await talk.commit()
+        (session,) = (await journal.rows("s1")).sessions
+        return session.prompt
+
+    def typed(text: str) -> None:
+        talk.update("user_message_chunk", "import", content={"type": "text", "text": text}, messageId=text)
+
+    talk = await Talk.begin(journal)
+    typed("/clear")
+    assert await named() == "/clear"
+    typed("/model opus")
+    talk.turn("/compact", "so be it")
+    assert await named() == "/clear"
+    talk.turn("/etc/hosts has two lines too many", "it has")
+    assert await named() == "/etc/hosts has two lines too many"
+    talk.turn("thanks", "you are welcome")
+    assert await named() == "/etc/hosts has two lines too many"
+
+
+async def test_a_command_with_words_that_the_agent_answered_names_a_session(journal: Journal) -> None:
+    talk = await Talk.begin(journal)
+    talk.turn("/review the last commit", "it is fine")
+    talk.turn("thanks", "you are welcome")
+    await talk.commit()
+    assert (await journal.rows("s1")).sessions[0].prompt == "/review the last commit"
+
+
 @pytest.mark.parametrize("commit_each", [True, False])
 async def test_a_plan_that_is_removed_and_made_again_is_the_last_one(journal: Journal, commit_each: bool) -> None:
     talk = await Talk.begin(journal)

@@ -352,6 +352,32 @@ def test_a_runs_usage_is_its_own_and_never_an_earlier_runs() -> None:
     assert second.cost.amount == 0.5
 
 
+def test_a_cost_that_is_told_after_the_end_of_a_run_is_that_runs() -> None:
+    def told(amount: float, currency: str = "USD") -> list[str]:
+        cost = {"amount": amount, "currency": currency}
+        return [type(fact).__name__ for fact in tape.update("usage_update", used=7, size=100, cost=cost)]
+
+    def costs() -> list[float | None]:
+        usages = [row.usage for row in tape.fold.runs.values()]
+        return [usage.cost.amount if usage is not None and usage.cost is not None else None for usage in usages]
+
+    tape = Tape()
+    assert told(0.1) == ["UsageChanged"]  # there is no run to whom it could belong
+    tape.end(tape.prompt())
+    run = tape.prompt()
+    assert told(0.3) == ["UsageChanged"]
+    assert costs() == [0.1, None]
+    tape.end(run, usage={"totalTokens": 5, "inputTokens": 3, "outputTokens": 2})
+    assert costs() == [0.1, 0.3]
+    assert told(0.5) == ["UsageChanged", "RunPaid"]
+    assert costs() == [0.1, 0.5]
+    assert told(0.5) == told(0.2) == told(0.9, "EUR") == ["UsageChanged"]  # the same, begun anew, not to be compared
+    assert costs() == [0.1, 0.5]
+    last = list(tape.fold.runs.values())[-1]
+    assert last.usage is not None
+    assert (last.usage.total_tokens, last.usage.context_used) == (5, 7)
+
+
 def test_a_usage_update_without_cost_keeps_the_cost() -> None:
     tape = Tape()
     tape.update("usage_update", used=1, size=2, cost={"amount": 0.5, "currency": "USD"})

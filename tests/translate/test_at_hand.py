@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given as drawn
@@ -72,7 +73,7 @@ async def test_a_file_that_was_asked_for_long_ago_is_at_hand_no_longer(
     anew: list[Path] = []
     read = Intake.read
 
-    async def spy(self: Intake, path: Path, *more: object) -> None:
+    async def spy(self: Intake[Any], path: Path, *more: object) -> None:
         anew.append(path)
         await read(self, path, *more)  # type: ignore[arg-type]  # handed on as they are
 

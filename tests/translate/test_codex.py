@@ -238,7 +238,7 @@ def test_without_turns_a_run_ends_with_the_next_prompt_or_the_file() -> None:
         transcript.text("Done.")
     transcript.prompt("Three")
     transcript.call("shell", {"command": ["ls"]})
-    assert _runs(transcript) == [("success", "end_turn"), ("success", "end_turn"), ("error", None)]
+    assert _runs(transcript) == [("success", "end_turn"), ("success", "end_turn"), ("interrupted", None)]
 
 
 def test_a_turn_that_the_file_leaves_open_was_cut() -> None:
@@ -247,9 +247,7 @@ def test_a_turn_that_the_file_leaves_open_was_cut() -> None:
     transcript.prompt("Go")
     transcript.text("Going.")
     (run,) = transcript.fold().runs.values()
-    assert run.status == "error"
-    assert run.error is not None
-    assert run.error.data == {"reason": "interrupted"}
+    assert (run.status, run.reason) == ("interrupted", "The transcript ends before this run does.")
 
 
 def test_a_turn_that_begins_while_another_is_open_cuts_it() -> None:
@@ -257,7 +255,7 @@ def test_a_turn_that_begins_while_another_is_open_cuts_it() -> None:
     transcript.started()
     transcript.prompt("Go")
     transcript.run("Again")
-    assert _runs(transcript) == [("error", None), ("success", "end_turn")]
+    assert _runs(transcript) == [("interrupted", None), ("success", "end_turn")]
 
 
 def test_an_aborted_turn_is_cancelled_and_its_open_calls_failed() -> None:

@@ -12,7 +12,7 @@ from dragoman.translate import codex_commands as commands
 from dragoman.translate import codex_patches as patches
 from dragoman.translate.codex_outputs import Result, of_text
 from dragoman.translate.codex_paths import absolute
-from dragoman.wire.vocabulary import Content, Diff, TextContent
+from dragoman.wire.vocabulary import Content, ContentBlock, Diff, ImageContent, ResourceLink, TextContent
 from translate.claude_talk import updates
 from translate.codex_talk import FOLDER, Transcript
 
@@ -39,6 +39,10 @@ def _words(call: rows.ToolCall) -> str:
         for item in call.content
         if isinstance(item, Content) and isinstance(item.content, TextContent)
     )
+
+
+def _blocks(call: rows.ToolCall) -> list[ContentBlock]:
+    return [item.content for item in call.content if isinstance(item, Content)]
 
 
 def _diffs(call: rows.ToolCall) -> list[tuple[str, str | None, str]]:
@@ -333,7 +337,11 @@ def _by_exec(transcript: Transcript) -> None:
     transcript.call("exec_command", {"cmd": f'apply_patch << "PATCH"\n{PATCH}\nPATCH'})
 
 
-@pytest.mark.parametrize("made", [_by_custom, _by_arguments, _by_words, _by_shell, _by_exec])
+def _by_open_end(transcript: Transcript) -> None:
+    transcript.call("shell", {"command": ["bash", "-lc", f"apply_patch << 'PATCH'\n{PATCH}\n"]})
+
+
+@pytest.mark.parametrize("made", [_by_custom, _by_arguments, _by_words, _by_shell, _by_exec, _by_open_end])
 def test_a_patch_is_diffs_in_whichever_way_it_is_applied(made: Any) -> None:
     transcript = Transcript()
     made(transcript)
@@ -474,6 +482,51 @@ def test_an_mcp_tool_that_could_not_be_called_failed() -> None:
     assert (call.title, call.status, _words(call)) == ("mcp.memory.add", "failed", "gone")
 
 
+def test_what_an_mcp_tool_shows_is_shown() -> None:
+    transcript = Transcript()
+    content = [
+        {"type": "image", "data": "QUJD", "mimeType": "image/png"},
+        {"type": "resource_link", "name": "a", "uri": "x://a"},
+    ]
+    transcript.completed("McpToolCall", id="call_1", server="s", tool="t", arguments={}, result={"content": content})
+    assert _blocks(transcript.tool()) == [
+        ImageContent(data="QUJD", mime_type="image/png"),
+        ResourceLink(name="a", uri="x://a"),
+    ]
+
+
+def test_what_a_tool_of_another_program_shows_is_shown() -> None:
+    transcript = Transcript()
+    content = [{"type": "inputImage", "imageUrl": "data:image/png;base64,QUJD"}, {"type": "inputText", "text": "See?"}]
+    transcript.completed("DynamicToolCall", id="call_1", tool="look", arguments={}, content_items=content, success=True)
+    assert _blocks(transcript.tool()) == [
+        ImageContent(data="QUJD", mime_type="image/png"),
+        TextContent(text="See?"),
+    ]
+
+
+def test_what_a_tool_tells_without_having_been_called_is_told_once() -> None:
+    transcript = Transcript()
+    for words in ("One.", "Two."):
+        told = {"name": "notifications", "namespace": "slack", "output": words}
+        transcript.completed("FunctionCallOutput", id=f"fco_{words}", **told)
+        transcript.item("function_call_output", id=f"fco_{words}", **told)
+    calls = [(call.title, call.status, _words(call)) for call in transcript.fold().tool_calls]
+    assert calls == [("slack.notifications", "completed", "One."), ("slack.notifications", "completed", "Two.")]
+
+
+@pytest.mark.parametrize("told_by", ["item", "event"])
+def test_an_output_without_an_id_is_not_that_of_a_call(told_by: str) -> None:
+    transcript = Transcript()
+    transcript.call("dance", {})
+    if told_by == "item":
+        transcript.item("function_call_output", output="News.")
+    else:
+        transcript.completed("FunctionCallOutput", id="fco_1", output="News.")
+    transcript.output("Danced.")
+    assert [_words(call) for call in transcript.fold().tool_calls] == ["Danced.", "News."]
+
+
 @pytest.mark.parametrize(
     ("action", "title"),
     [
@@ -543,6 +596,13 @@ def test_what_an_agent_is_asked_is_shown_unless_it_is_encrypted(message: str, sh
     transcript = Transcript()
     transcript.call("spawn_agent", {"message": message}, namespace="collaboration")
     assert _words(transcript.tool()) == shown
+
+
+@pytest.mark.parametrize(("tool", "said"), [("request_user_input", "question"), ("request_user_input_async", "title")])
+def test_a_question_is_called_by_its_words(tool: str, said: str) -> None:
+    transcript = Transcript()
+    transcript.call(tool, {"questions": [{said: "Which colour?", "options": ["Blue"]}]})
+    assert transcript.tool().title == "Which colour?"
 
 
 def test_a_tool_that_nobody_knows_is_named_after_itself() -> None:

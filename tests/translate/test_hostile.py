@@ -403,7 +403,7 @@ async def test_a_defect_that_one_file_shows_costs_no_other_file_anything(
     _file(tmp_path, _talk("Good", session=OTHER).lines, OTHER)
     read = Intake.read
 
-    async def fails(self: Intake, path: Path, told: Any) -> None:
+    async def fails(self: Intake[Any], path: Path, told: Any) -> None:
         if path.stem == SESSION:
             raise ZeroDivisionError("by nought")
         await read(self, path, told)
@@ -453,9 +453,9 @@ async def test_where_there_is_no_room_to_put_calls_aside_the_file_waits_and_says
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake, "_ENTRIES", 5)
-    monkeypatch.setattr("dragoman.translate.lean.gettempdir", lambda: "/the/folder")
+    monkeypatch.setattr("dragoman.translate.aside.gettempdir", lambda: "/the/folder")
     monkeypatch.setattr(
-        "dragoman.translate.lean.TemporaryFile", lambda: os.fdopen(os.open("/dev/full", os.O_RDWR), "r+b", 0)
+        "dragoman.translate.aside.TemporaryFile", lambda: os.fdopen(os.open("/dev/full", os.O_RDWR), "r+b", 0)
     )
     told = _talk("Go")
     for number in range(10):

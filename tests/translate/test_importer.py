@@ -504,7 +504,7 @@ async def test_a_run_that_is_left_open_ends_when_the_file_is_at_rest(journal: Jo
     assert (await journal.sessions())[0].status == "running"
     done = await _import(journal, path)
     assert (done.grown, done.frames) == ([OURS], 1)
-    assert (await journal.sessions())[0].status == "error"
+    assert (await journal.sessions())[0].status == "interrupted"
     assert (await _import(journal, path)).frames == 0
 
 
@@ -512,7 +512,7 @@ async def test_a_file_that_was_brought_here_is_at_rest_by_its_own_times(journal:
     lines = _talk("Go", "On").lines
     path = _claude(tmp_path, lines[:5])
     await _import(journal, path, later=120.0)  # it was written just now, and tells of March
-    assert (await journal.sessions())[0].status == "error"
+    assert (await journal.sessions())[0].status == "interrupted"
     assert (await _import(journal, path)).frames == 0
     while_it_worked = BEGAN + REST / 2
     other = _claude(tmp_path, [line.replace(SESSION.encode(), b"other") for line in lines[:5]], "other.jsonl")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.journal import upkeep
-from dragoman.journal.entry import Cursor, Entry, Page, message_of
+from dragoman.journal.entry import Entry, Page, message_of
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Connection, Journal, Owner, Position
+from dragoman.journal.store import Journal, Owner, Position
 from dragoman.record.fold import SessionFold
-from dragoman.translate import frames, hashed, intake
+from dragoman.translate import aside, frames, hashed, intake
 from dragoman.translate.admission import Admission
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.imported import REST
@@ -131,13 +132,10 @@ async def test_a_transcript_in_many_commits_gives_the_rows_that_its_frames_say(
 
 
 class _Sink:
-    """As much of a journal as an intake needs; what is appended is gone."""
+    """As much of a journal as an intake needs, and whom it gives what is new to: that is gone."""
 
-    async def connect(self, connection: Connection) -> None:
+    async def add(self, *_: Any) -> None:
         pass
-
-    async def append(self, *_: Any, **__: Any) -> Cursor:
-        return ""
 
     async def owner(self, session_id: str) -> Owner | None:
         return None
@@ -159,29 +157,87 @@ def _long_talk(calls: int) -> Transcript:
     return told
 
 
-async def test_of_what_was_read_a_few_bytes_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashed, "_FEW", 0)
-    monkeypatch.setattr(intake, "_ENTRIES", 100)
-    calls = 1000
-    path = tmp_path / f"{SESSION}.jsonl"
-    path.write_bytes(b"\n".join(_long_talk(3 * calls).lines))
-    size = path.stat().st_size
-    held: list[int] = []
+def _many_prompts(prompts: int) -> Transcript:
+    told = Transcript(timestamp="2026-03-01T10:00:00.000Z")
+    for number in range(prompts):
+        told.user(f"Go on, {number}")
+    return told
 
-    def told(offset: int) -> None:
-        if offset > size * (len(held) + 1) / 3:
-            gc.collect()
-            held.append(tracemalloc.get_traced_memory()[0])
 
+def _many_sides(sides: int) -> Transcript:
+    """Sub-agents in the session's own file, as Claude Code wrote them until 2.0, each with a call."""
+    told = Transcript(timestamp="2026-03-01T10:00:00.000Z")
+    told.user("Ask the others")
+    for number in range(sides):
+        call_id = f"toolu_{number:020}"
+        asked = told.user(f"You are {number}", isSidechain=True, parentUuid=None)
+        called = told.call("Bash", {"command": "ls"}, call_id, isSidechain=True, parentUuid=asked)
+        told.result("a.py", None, call_id, isSidechain=True, parentUuid=called)
+    return told
+
+
+async def _read(data: bytes, path: Path, told: Callable[[int], None], sink: _Sink) -> intake.Intake[_Sink]:
     position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
-    end = intake.Seen(inode=0, size=size, modified=0.0, age=2 * REST)
-    nobody = Admission({}, frozenset())
-    taken = intake.Intake(cast(Journal, _Sink()), nobody, position, end)
+    end = intake.Seen(inode=0, size=len(data), modified=0.0, age=2 * REST)
+    taken = intake.Intake(cast(Journal, sink), Admission({}, frozenset()), position, end, sink)
+    path.write_bytes(data)  # noqa: ASYNC240 (a small file)
     tracemalloc.start()
     try:
         await taken.read(path, told)
     finally:
         tracemalloc.stop()
-    assert taken.report().amounts.tool_calls == 3 * calls
-    # For each call there are three records. Of a run, of which there is one for ten calls, some hundred bytes stay.
-    assert (held[1] - held[0]) / calls < 200
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("talk", "count", "bytes_each"),
+    [
+        # For each call there are three records. Of a run, of which there is one for ten calls, a few bytes stay.
+        (_long_talk, 1000, 150),
+        (_many_prompts, 1000, 150),
+        # A session of some 15 kB is put aside; its name and those of its records stay.
+        (_many_sides, 150, 600),
+    ],
+)
+async def test_of_what_was_read_a_few_bytes_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, talk: Callable[[int], Transcript], count: int, bytes_each: int
+) -> None:
+    monkeypatch.setattr(hashed, "_FEW", 100)  # of a file there are more, of one sub-agent there are less
+    monkeypatch.setattr(aside, "_FEW", 16)
+    monkeypatch.setattr(intake, "_ENTRIES", 100)
+    data = b"\n".join(talk(3 * count).lines)
+    held: list[int] = []
+
+    def told(offset: int) -> None:
+        if offset > len(data) * (len(held) + 1) / 3:
+            gc.collect()
+            held.append(tracemalloc.get_traced_memory()[0])
+
+    taken = await _read(data, tmp_path / f"{SESSION}.jsonl", told, _Sink())
+    came = taken.report().amounts
+    assert 3 * count in (came.tool_calls, came.runs)
+    assert came.input_tokens == 10 * came.tool_calls
+    assert (held[1] - held[0]) / count < bytes_each
+
+
+class _Weighing(_Sink):
+    """Tells how much is held when a commit is made."""
+
+    held = 0
+
+    async def add(self, *_: Any) -> None:
+        self.held = max(self.held, tracemalloc.get_traced_memory()[0])
+
+
+@pytest.mark.parametrize("said", [Transcript.user, Transcript.text])
+async def test_of_a_long_line_only_what_came_of_it_is_held(
+    tmp_path: Path, said: Callable[[Transcript, str], str]
+) -> None:
+    size = 4_000_000
+    told = Transcript()
+    told.user("Go")
+    said(told, "x" * size)
+    told.user("Go on")
+    sink = _Weighing()
+    await _read(b"\n".join(told.lines), tmp_path / f"{SESSION}.jsonl", lambda _: None, sink)
+    assert 2 * size < sink.held < 3 * size  # its frame, with some room, and its row

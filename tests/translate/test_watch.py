@@ -7,7 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -335,7 +337,7 @@ async def test_a_run_stays_open_while_the_file_is_written_and_ends_when_it_rests
         assert (await journal.sessions())[0].status == "running"
         later[0] = REST * 2
         await until_said(journal, "The transcript ends before this run does.")
-        assert (await journal.sessions())[0].status == "error"
+        assert (await journal.sessions())[0].status == "interrupted"
         later[0] = 0.0
         append(path, lines(talk("One", "Two", "Three")[5:]))
         await until_said(journal, "Answer to Three")
@@ -442,9 +444,9 @@ async def test_nothing_is_looked_at_before_the_user_agreed(
     looked: list[str] = []
     find = Place.find
 
-    def spy(self: Place, below: str | None = None) -> dict[str, State]:
+    def spy(self: Place, *given: Any) -> dict[str, State]:
         looked.append(self.folder)
-        return find(self, below)
+        return find(self, *given)
 
     monkeypatch.setattr(Place, "find", spy)
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
@@ -551,10 +553,12 @@ async def test_what_the_journal_could_not_take_comes_in_later(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append_, failures = journal.append, [JournalLocked("held"), JournalLocked("held again")]
+    problems: list[str | None] = []
 
     async def fail(*given: Any, **more: Any) -> str:
         if failures:
             raise failures.pop()
+        problems.append(watch.status()[0].problem)
         return await append_(*given, **more)
 
     monkeypatch.setattr(journal, "append", fail)
@@ -562,7 +566,9 @@ async def test_what_the_journal_could_not_take_comes_in_later(
     path.write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path) as watch:
         await until_said(journal, "Answer to One")
-        assert "held" in (watch.status()[0].problem or "")
+        await settled(watch)
+        assert "held" in (problems[0] or "")
+        assert watch.status()[0].problem is None
     assert told(await all_entries(journal)) == await imported(path)
 
 
@@ -571,7 +577,7 @@ async def test_a_file_that_cannot_be_understood_costs_no_other(
 ) -> None:
     read = Intake.read
 
-    async def fail(self: Intake, path: Path, *more: Any) -> None:
+    async def fail(self: Intake[Any], path: Path, *more: Any) -> None:
         if path.stem == OTHER:
             raise RuntimeError("a defect")
         await read(self, path, *more)
@@ -589,17 +595,57 @@ async def test_a_file_that_may_not_be_read_comes_in_when_it_may(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, refused = Intake.read, [True]
+    problems: list[str | None] = []
 
-    async def fail(self: Intake, *given: Any) -> None:
+    async def fail(self: Intake[Any], *given: Any) -> None:
         if refused.pop() if refused else False:
             raise PermissionError(13, "Permission denied")
+        problems.append(watch.status()[0].problem)
         await read(self, *given)
 
     monkeypatch.setattr(Intake, "read", fail)
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path, POLLING) as watch:
         await until_said(journal, "Answer to One")
-        assert "cannot be read: Permission denied" in (watch.status()[0].problem or "")
+        await settled(watch)
+        assert "cannot be read: Permission denied" in (problems[0] or "")
+        assert watch.status()[0].problem is None
+
+
+@asynccontextmanager
+async def home_of_somebody() -> AsyncIterator[Path]:
+    """Of someone who has no more rights than other people: root may read everything."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        # What is loaded when it is first used has to be there by then: it may well be root's own.
+        with TemporaryDirectory() as home:
+            transcript_in(Path(home)).write_bytes(lines(talk("One")))
+            async with MemoryJournal() as journal, watcher(journal, Path(home)):
+                await until_said(journal, "Answer to One")
+        os.seteuid(65534)
+    try:
+        with TemporaryDirectory() as home:
+            yield Path(home)
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+@pytest.mark.parametrize("pace", [POLLING, UNTOLD])
+@pytest.mark.parametrize("name", [".claude", ".claude/projects", ".claude/projects/-home-ada-proj"])
+async def test_a_folder_that_may_not_be_looked_into_is_told_of_until_it_may(name: str, pace: Pace) -> None:
+    async with home_of_somebody() as home:
+        transcript_in(home).write_bytes(lines(talk("One")))
+        folder = home / name
+        folder.chmod(0)
+        async with MemoryJournal() as journal, watcher(journal, home, pace) as watch:
+            await settled(watch)
+            helps = f"If it is yours, this helps: chmod u+rx {folder}"
+            assert watch.status()[0].problem == f"{folder} cannot be read: Permission denied. {helps}"
+            folder.chmod(0o755)
+            await until_said(journal, "Answer to One")
+            await until_true(lambda: watch.status()[0].problem is None)
+            await until_true(lambda: watch.status()[0].way == ("native" if pace.notified else "polling"))
 
 
 @pytest.mark.parametrize(

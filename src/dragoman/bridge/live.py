@@ -84,7 +84,7 @@ def _reason(held: Held, row: SessionRow) -> str:
 
 
 def _last(row: SessionRow) -> str:
-    return "The server ended while the agent was at work." if row.status == "interrupted" else ""
+    return "The last run was cut." if row.status == "interrupted" else ""
 
 
 def problem_of(problem: DragomanError | None, held: Held | None = None) -> Problem | None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from dragoman.cli.figures import size
+from dragoman.cli.figures import size, usage_parts
 from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Text, Thought
 from dragoman.cli.render import Renderer
 from dragoman.cli.served import NO, YES
@@ -42,7 +42,15 @@ class Prompt(msgspec.Struct, frozen=True):
     attached: tuple[str, ...] = ()
 
 
-Told: TypeAlias = Event | Prompt
+class Cut(msgspec.Struct, frozen=True):
+    """A run that nobody ended: why, and the events by which programs are told."""
+
+    reason: str
+    error: events.Error
+    end: events.RunCompleted
+
+
+Told: TypeAlias = Event | Prompt | Cut
 
 
 class Retelling:
@@ -72,15 +80,12 @@ class Retelling:
                     if event is not None:
                         yield event
 
-    def _ended(self, run: rows.Run) -> Iterator[Event]:
+    def _ended(self, run: rows.Run) -> Iterator[Told]:
         time = run.ended_time or run.time
         head = (time, self._session.id, run.id, None)
         failure = failure_of(run, self._session.agent or "the agent", "")
-        if failure is not None:
-            kind = type(failure).__name__
-            yield events.Error(*head, str(failure), failure.category, kind, failure.guidance)
         said = [one for one in self._record.fold.messages[self._first_message :] if one.kind == "assistant"]
-        yield events.RunCompleted(
+        end = events.RunCompleted(
             *head,
             "error" if failure is not None else "cancelled" if run.status == "cancelled" else "success",
             run.stop_reason,
@@ -89,6 +94,15 @@ class Retelling:
             time - run.time,
             failure.message if failure is not None else run.reason,
         )
+        if failure is None:
+            yield end
+            return
+        error = events.Error(*head, str(failure), failure.category, type(failure).__name__, failure.guidance)
+        if run.status == "interrupted":
+            yield Cut(run.reason or failure.message, error, end)
+        else:
+            yield error
+            yield end
 
 
 async def retold(journal: Journal, session: Session) -> AsyncIterator[list[Told]]:
@@ -120,6 +134,8 @@ class Conversation:
         match told:
             case Prompt():
                 return self._prompt(told)
+            case Cut():
+                return self._cut(told)
             case events.PermissionRequested(permission_id=id_, title=title):
                 self._asked[id_] = title
                 return self._renderer.show(told)
@@ -165,6 +181,13 @@ class Conversation:
         if answer.action != "accept":
             word = {"decline": "declined", "cancel": "not answered"}.get(answer.action, answer.action)
             yield Line((Span(f"  {one_line(word, self._room())}", "dim"),))
+
+    def _cut(self, cut: Cut) -> Iterator[Piece]:
+        """How long it took is not told: who noted that it was cut may have come much later."""
+        usage = usage_parts(cut.end.usage) if cut.end.usage else ()
+        words = " · ".join([f"cut: {plain(cut.reason).strip().rstrip('.')}", *usage])
+        for line in wrapped(words, self._renderer.width):
+            yield Line((Span(line, "dim"),), block="end")
 
     def _error(self, message: str) -> Iterator[Piece]:
         for number, line in enumerate(wrapped(plain(message), self._renderer.width - 3)):

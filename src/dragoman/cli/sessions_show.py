@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.cli.conversation import Conversation, Prompt, Told, retold
+from dragoman.cli.conversation import Conversation, Cut, Prompt, Told, retold
 from dragoman.cli.drive import LOG_WIDTH
 from dragoman.cli.figures import cost_part
 from dragoman.cli.output import STDOUT, Outbox, terminal_width
@@ -50,17 +50,21 @@ async def _show_events(journal: Journal, session: Session, last: int | None) -> 
     outbox = _OneStream()
     chosen = Last(session.runs, last)
     async for page in retold(journal, session):
-        lines = [_line_of(one, session) for one in chosen.of(page)]
+        lines = [line for one in chosen.of(page) for line in _lines_of(one, session)]
         for line in map(inert_json, lines) if os.isatty(STDOUT) else lines:
             outbox.put(STDOUT, line + b"\n")
         await outbox.flush()
 
 
-def _line_of(told_: Told, session: Session) -> bytes:
-    if not isinstance(told_, Prompt):
-        return to_json(told_)
-    head = {"type": "prompt", "time": told_.time, "session_id": session.id, "run_id": told_.run_id}
-    return msgspec.json.encode({**head, "text": told_.text, "attached": told_.attached})
+def _lines_of(told_: Told, session: Session) -> list[bytes]:
+    match told_:
+        case Prompt():
+            head = {"type": "prompt", "time": told_.time, "session_id": session.id, "run_id": told_.run_id}
+            return [msgspec.json.encode({**head, "text": told_.text, "attached": told_.attached})]
+        case Cut():
+            return [to_json(told_.error), to_json(told_.end)]
+        case _:
+            return [to_json(told_)]
 
 
 async def _show(journal: Journal, session: Session, last: int | None, thoughts: bool | None) -> None:

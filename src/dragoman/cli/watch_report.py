@@ -117,11 +117,14 @@ async def _tell(watcher: Watcher, shown: _Shown) -> None:
     await shown.caught_up()
     if shown.before:
         note(f"{_count(len(shown.before), 'session')} from before came in.")
-    said: set[str] = set()
+    said: dict[str, set[str]] = {}
     while True:
         for status in watcher.status():
-            if status.problem is not None and status.problem not in said:
-                said.add(status.problem)
+            known = said.setdefault(status.provider, set())
+            if status.problem is None:
+                known.clear()  # should it come again, that is news
+            elif status.problem not in known:
+                known.add(status.problem)
                 note(f"{status.provider or 'watch'}: {status.problem}")
         await asyncio.sleep(1.0)
 

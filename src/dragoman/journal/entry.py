@@ -143,7 +143,7 @@ def message_of(entry: Entry) -> Message:
     envelope = peek(frame)
     if envelope.is_answer and envelope.id is not None:
         peer.expect(envelope.id, entry.kind)
-    messages = peer.feed(frame.replace(b"\n", b" ") + b"\n")
+    messages = [*peer.feed(frame.replace(b"\n", b" ")), *peer.finish()]  # not a byte of a long one is copied
     return messages[0] if len(messages) == 1 else Noise("kept as something else", frame)
 
 

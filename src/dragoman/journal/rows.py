@@ -18,7 +18,7 @@ from dragoman.wire.vocabulary import ContentBlock
 
 # What the rows mean. Raise it whenever the fold makes other rows of the same frames: stored rows with another version
 # are made anew when they are next asked for. A change of a row's fields alone is noticed without it.
-FOLD_VERSION: Final = 2
+FOLD_VERSION: Final = 3
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,7 +147,7 @@ class Table(msgspec.Struct, frozen=True):
         names = ", ".join(f'"{column.name}"' for column in self.columns)
         return (
             f'CREATE TABLE "{self.name}"(session INTEGER NOT NULL, key TEXT NOT NULL, place INTEGER NOT NULL, {names},'
-            " PRIMARY KEY(session, key)) WITHOUT ROWID"
+            " PRIMARY KEY(session, key))"
         )
 
     @property

@@ -6,6 +6,7 @@ costs the same first or last; no row is written again for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -35,6 +36,9 @@ from dragoman.wire.vocabulary import ContentBlock
 # Characters of the first prompt that a list of sessions shows where the agent gave no title.
 PROMPT_SHOWN: Final = 200
 
+# A slash command: its name, and nothing that would make a path of it.
+_COMMAND: Final = re.compile(r"/[\w:.-]+(?!\S)")
+
 # Updates that tell a history; everything else that comes while it is told again is news.
 _TOLD_AGAIN = (
     acp.AgentMessageChunk,
@@ -60,12 +64,14 @@ class SessionRecord:
         self._title = ""  # that a person gave it
         self._imported = False
         self._prompt = ""
+        self._command = ""
         self._looked_at = 0
         self._created: float | None = None
         self._updated = 0.0
         self._tombstone: Tombstone | None = None
         self._known = 0  # messages that a store has been told of
         self._running: dict[str, rows.Run] = {}
+        self._model: str | None = None  # that was set when the last run ended
         self._unsearchable: set[str] = set()  # tool calls whose words cannot be searched yet
         self._skipping: bool | None = None  # a history is told again: whether we have it; None when none is
         self._begin()
@@ -153,16 +159,24 @@ class SessionRecord:
         )
 
     def _first_prompt(self) -> str:
-        """Of the first message of the user's that has words; each message is looked at once."""
+        """The first words of the user's to the agent; each message is looked at once.
+
+        A slash command stands in where there are none: alone it does not tell what the session is about, and one that
+        began no run (`/model opus` in a transcript) was not said to the agent.
+        """
         messages = self.fold.messages
         while not self._prompt and self._looked_at < len(messages):
             message = messages[self._looked_at]
             words = " ".join(message.text[: PROMPT_SHOWN * 2].split())[:PROMPT_SHOWN] if message.kind == "user" else ""
             if not message.ended:
-                return words
-            self._prompt = words
+                return self._command or words
+            command = _COMMAND.match(words)
+            if command is not None and (message.run_id is None or command.end() == len(words)):
+                self._command = self._command or words
+            else:
+                self._prompt = words
             self._looked_at += 1
-        return self._prompt
+        return self._prompt or self._command
 
     def _state(self) -> State:
         fold = self.fold
@@ -281,20 +295,20 @@ class SessionRecord:
         run = fact.run
         self._running.pop(run.id, None)
         self._put(run)
-        if run.usage is not None and run.usage != rows.Usage():
-            model = self.fold.setting("model")
-            current = model.current if model is not None else None
-            self._put(
-                Usage(
-                    id=run.id,
-                    time=run.ended_time,
-                    model=current if isinstance(current, str) else None,
-                    usage=run.usage,
-                )
-            )
+        model = self.fold.setting("model")
+        self._model = model.current if model is not None and isinstance(model.current, str) else None
+        self._spent(run)
         # What never ended will hardly do so now.
         for call_id in [call_id for call_id in self._unsearchable if self.fold.tool_calls[call_id].run_id == run.id]:
             self._searchable(self.fold.tool_calls[call_id])
+
+    def _run_paid(self, fact: facts.RunPaid) -> None:
+        self._put(fact.run)
+        self._spent(fact.run)
+
+    def _spent(self, run: rows.Run) -> None:
+        if run.usage is not None and run.usage != rows.Usage():
+            self._put(Usage(id=run.id, time=run.ended_time, model=self._model, usage=run.usage))
 
 
 _HANDLERS: Final[dict[type[Any], Callable[[SessionRecord, Any], None]]] = {
@@ -311,6 +325,7 @@ _HANDLERS: Final[dict[type[Any], Callable[[SessionRecord, Any], None]]] = {
     facts.TerminalStarted: SessionRecord._ended,
     facts.RunStarted: SessionRecord._run_started,
     facts.RunEnded: SessionRecord._run_ended,
+    facts.RunPaid: SessionRecord._run_paid,
 }
 
 

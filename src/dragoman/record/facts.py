@@ -144,6 +144,12 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False):
     run: rows.Run
 
 
+class RunPaid(msgspec.Struct, frozen=True, gc=False):
+    """The agent told after the end of the run what it has cost."""
+
+    run: rows.Run
+
+
 Fact: TypeAlias = (
     RunStarted
     | TextAdded
@@ -170,4 +176,5 @@ Fact: TypeAlias = (
     | HistoryDiffers
     | OtherUpdate
     | RunEnded
+    | RunPaid
 )

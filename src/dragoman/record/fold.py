@@ -7,7 +7,7 @@ the first or the millionth. Live, recorded and imported conversations all go thr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,7 @@ from dragoman.record.facts import (
     PermissionResolved,
     PlanChanged,
     RunEnded,
+    RunPaid,
     RunStarted,
     SettingsChanged,
     TextAdded,
@@ -62,25 +63,6 @@ class SessionFold:
         self.questions = self._requests.questions
         self._asked: dict[RequestId, Request] = {}  # requests of ours whose answers change rows
         self._replaying = False
-        self._update_handlers: dict[type, Callable[[int, float, Any], Sequence[Fact]]] = {
-            acp.AgentMessageChunk: self._assistant_chunk,
-            acp.AgentThoughtChunk: self._thought_chunk,
-            acp.UserMessageChunk: self._user_chunk,
-            acp.ToolCall: self._tool_call,
-            acp.SessionToolCallUpdate: self._tool_call_update,
-            acp.Plan: self._plan,
-            acp.PlanUpdate: self._plan_update,
-            acp.PlanRemoved: self._plan_removed,
-            acp.AvailableCommandsUpdate: self._commands,
-            acp.CurrentModeUpdate: self._mode,
-            acp.ConfigOptionUpdate: self._options,
-            acp.SessionInfoUpdate: self._info,
-            acp.UsageUpdate: self._usage,
-            acp.SubagentUpdate: self._sub_agent,
-            acp.Notice: self._notice,
-            acp.CompactionUpdate: self._compaction,
-            acp.CompactionSummaryChunk: self._compaction_summary,
-        }
 
     @property
     def run(self) -> rows.Run | None:
@@ -125,9 +107,9 @@ class SessionFold:
         said = self.messages.more_text(update)
         if said is not None:
             return (TextAdded(*said),)
-        handler = self._update_handlers.get(type(update))
+        handler = _UPDATE_HANDLERS.get(type(update))
         if handler is not None:
-            return handler(position, time, update)
+            return handler(self, position, time, update)
         kind = update.kind if isinstance(update, Unknown) else _kind_of(update)
         return (OtherUpdate(kind),)
 
@@ -236,7 +218,8 @@ class SessionFold:
             context_size=update.size,
             cost=update.cost if update.cost is not None else self.usage.cost,
         )
-        return (UsageChanged(self.usage),)
+        paid = self.runs.paid(update.cost) if update.cost is not None else None
+        return (UsageChanged(self.usage),) if paid is None else (UsageChanged(self.usage), RunPaid(paid))
 
     def _sub_agent(self, position: int, time: float, update: acp.SubagentUpdate) -> Sequence[Fact]:
         known = self.sub_agents.get(update.session_id) or rows.SubAgent(session_id=update.session_id)
@@ -398,6 +381,27 @@ class SessionFold:
             case note:
                 return self._requests.noted(self._where(position, time), note)
         return _NOTHING
+
+
+_UPDATE_HANDLERS: Final[dict[type, Callable[[SessionFold, int, float, Any], Sequence[Fact]]]] = {
+    acp.AgentMessageChunk: SessionFold._assistant_chunk,
+    acp.AgentThoughtChunk: SessionFold._thought_chunk,
+    acp.UserMessageChunk: SessionFold._user_chunk,
+    acp.ToolCall: SessionFold._tool_call,
+    acp.SessionToolCallUpdate: SessionFold._tool_call_update,
+    acp.Plan: SessionFold._plan,
+    acp.PlanUpdate: SessionFold._plan_update,
+    acp.PlanRemoved: SessionFold._plan_removed,
+    acp.AvailableCommandsUpdate: SessionFold._commands,
+    acp.CurrentModeUpdate: SessionFold._mode,
+    acp.ConfigOptionUpdate: SessionFold._options,
+    acp.SessionInfoUpdate: SessionFold._info,
+    acp.UsageUpdate: SessionFold._usage,
+    acp.SubagentUpdate: SessionFold._sub_agent,
+    acp.Notice: SessionFold._notice,
+    acp.CompactionUpdate: SessionFold._compaction,
+    acp.CompactionSummaryChunk: SessionFold._compaction_summary,
+}
 
 
 def _kind_of(update: object) -> str:

@@ -13,6 +13,8 @@ from dragoman.wire import vocabulary as acp
 from dragoman.wire.dialect import LATEST_VERSION, RunEnd, dialect_for
 from dragoman.wire.messages import Reply, Request, RequestId
 
+_dialect = dialect_for(LATEST_VERSION)
+
 
 class Runs(dict[str, rows.Run]):
     """Rows by id, in the order they began. For reading; the fold alone changes it."""
@@ -20,7 +22,6 @@ class Runs(dict[str, rows.Run]):
     def __init__(self) -> None:
         super().__init__()
         self.current_id: str | None = None  # of the run that is going on
-        self._dialect = dialect_for(LATEST_VERSION)
         self._unheard: set[str] = set()  # runs that have not brought a word, thought, tool call or plan yet
         self._prompts: dict[RequestId, str] = {}  # prompts without an answer: request id to run id
         self._announced: notes.Prompt | None = None
@@ -50,7 +51,7 @@ class Runs(dict[str, rows.Run]):
     def end_in(self, reply: Reply) -> tuple[rows.Run, RunEnd] | None:
         """The run that this answer ends, and how; None where it ends none."""
         run_id = self._prompts.get(reply.id)
-        if run_id is None or (end := self._dialect.run_end(reply)) is None:
+        if run_id is None or (end := _dialect.run_end(reply)) is None:
             return None
         del self._prompts[reply.id]
         return self[run_id], end
@@ -71,6 +72,19 @@ class Runs(dict[str, rows.Run]):
         closed = msgspec.structs.replace(run, status=cut.status, reason=cut.reason)
         return self._closed(closed, time, usage, has_tokens=False)
 
+    def paid(self, cost: acp.Cost) -> rows.Run | None:
+        """The session has cost so much. The last run, where that is more than it ended with and none goes on: the rest
+        is its own. A cost that went down began anew, and is the next run's."""
+        if self.current_id is not None or not self:
+            return None
+        run = next(reversed(self.values()))
+        usage = run.usage or rows.Usage()
+        known = usage.cost
+        if known is not None and (known.currency != cost.currency or known.amount >= cost.amount):
+            return None
+        self[run.id] = paid = msgspec.structs.replace(run, usage=msgspec.structs.replace(usage, cost=cost))
+        return paid
+
     def _closed(self, run: rows.Run, time: float, usage: rows.Usage, *, has_tokens: bool) -> rows.Run:
         if not has_tokens:
             # The tokens are an earlier run's; the size of the context and the cost are the session's.
@@ -83,9 +97,13 @@ class Runs(dict[str, rows.Run]):
 
     def _outcome(self, run: rows.Run, end: RunEnd) -> tuple[rows.RunStatus, str | None]:
         if end.error is not None:
-            # Agents that answer a cancel with an error did what they were asked.
-            cancelled = run.cancel_requested or end.error.code == REQUEST_CANCELLED
-            return ("cancelled", None) if cancelled else ("error", None)
+            if run.cancel_requested or end.error.code == REQUEST_CANCELLED:
+                return "cancelled", None  # who answers a cancel with an error did what was asked
+            match end.error.data:
+                case {"reason": "interrupted"}:  # as imports tell of a run whose end the transcript does not have
+                    return "interrupted", end.error.message
+                case _:
+                    return "error", None
         match end.stop_reason:
             case "cancelled":
                 return "cancelled", None

@@ -37,10 +37,10 @@ def failure_of(run: rows.Run, agent: str, stderr: str) -> DragomanError | None:
     """Why a run that the agent ended did not end well; None when it did, or was cancelled."""
     if run.status in ("success", "cancelled", "running"):
         return None
-    if run.status == "interrupted":
-        return AgentCrashed(run.reason or f"{agent} ended during the run", stderr=stderr)
     if run.error is not None:
         return error_of_reply("session/prompt", run.error)
+    if run.status == "interrupted":
+        return AgentCrashed(run.reason or f"{agent} ended during the run", stderr=stderr)
     if run.reason == "silent":
         hint = f"; its last lines were:\n{stderr}" if stderr else ""
         return SilentFailure(f"{agent} ended its turn without a word{hint}", stderr=stderr)

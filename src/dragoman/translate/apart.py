@@ -10,49 +10,25 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
-import struct
 from collections.abc import Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from subprocess import Popen
 from types import TracebackType
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from dragoman.journal.store import Position
 from dragoman.translate.admission import Admission
-from dragoman.translate.commits import Commit, Commits
+from dragoman.translate.apart_messages import LENGTH, UP, Answer, Asked, Done, Failed
+from dragoman.translate.commits import Commits
 from dragoman.translate.imported import ImportedFile
 from dragoman.translate.intake import Seen
-
-# Before each message stands its length; before the first one that comes, one that says that the process is up.
-LENGTH: Final = struct.Struct("<Q")
-UP: Final = LENGTH.pack(0)
 
 # Bytes of answers that are held until they are asked for, beside the one that is being read: one of a large file, or
 # many of small ones.
 _AHEAD: Final = 4 * 1024 * 1024
-
-
-class Asked(msgspec.Struct, frozen=True):
-    path: bytes
-    position: Position
-    end: Seen
-    admission: Admission | None  # None: as the last time
-
-
-class Done(msgspec.Struct, frozen=True):
-    report: ImportedFile
-    position: Position
-    refusal: str | None
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """Nothing more comes of this file."""
-
-
-Answer: TypeAlias = Commit | Done | Failed
 
 
 class Arrived:

@@ -5,33 +5,36 @@ It ends when nobody asks any more, which is also when whoever began it has ended
 
 from __future__ import annotations
 
-import asyncio
+import gc
 import os
 import pickle
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 
 import msgspec
 
-from dragoman.journal.entry import Cursor, Entry, Page
-from dragoman.journal.rows import RowChanges
-from dragoman.journal.store import PAGE, Connection, Journal, Owner, Position
+from dragoman.journal.entry import Cursor, Page
+from dragoman.journal.store import PAGE, Journal, Owner
 from dragoman.translate.admission import Admission
-from dragoman.translate.apart import LENGTH, UP, Answer, Asked, Done, Failed
-from dragoman.translate.commits import Commit
+from dragoman.translate.apart_messages import LENGTH, UP, Answer, Asked, Done, Failed
+from dragoman.translate.commit import Commit
 from dragoman.translate.intake import Intake
+from dragoman.translate.reading import LONG, has_long_line, is_packed
+
+# Objects that are made before cycles among them are looked for. What a line makes is let go of with the next, without
+# that: to look at each thousandth, as Python does, takes a twentieth of the time.
+_GARBAGE: Final = 50_000
 
 _read = msgspec.msgpack.Decoder(Asked).decode
 
 
 class _Sender:
-    """What an intake needs of a journal: empty, and what is appended is sent."""
+    """What is added is sent."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
-        self._connection: Connection | None = None
 
     def say_up(self) -> None:
         self._out.write(UP)
@@ -43,21 +46,12 @@ class _Sender:
         self._out.write(data)
         self._out.flush()
 
-    async def connect(self, connection: Connection) -> None:
-        self._connection = connection
+    async def add(self, commit: Commit, then: Callable[[Cursor], None]) -> None:
+        self.send(commit)
 
-    async def append(
-        self,
-        entries: Sequence[Entry],
-        changes: Sequence[RowChanges] = (),
-        *,
-        epochs: Mapping[str, int] = {},
-        position: Position | None = None,
-    ) -> Cursor:
-        assert position is not None
-        connection, self._connection = self._connection, None
-        self.send(Commit(entries, changes, position, connection))
-        return ""
+
+class _Nothing:
+    """What an intake asks of a journal, where there is nothing in it."""
 
     async def owner(self, session_id: str) -> Owner | None:
         return None
@@ -66,12 +60,15 @@ class _Sender:
         return Page((), "", "", ())
 
 
-async def _answer(asked: Asked, admission: Admission, sender: _Sender) -> None:
-    # Of a journal's many methods an intake calls these four.
-    intake = Intake(cast(Journal, sender), admission, asked.position, asked.end)
+def _answer(asked: Asked, admission: Admission, sender: _Sender) -> None:
+    intake = Intake(cast(Journal, _Nothing()), admission, asked.position, asked.end, sender)
+    path = Path(os.fsdecode(asked.path))
     try:
-        await intake.read(Path(os.fsdecode(asked.path)), lambda _: None)
-        await intake.commits.settled()
+        if (asked.end.size > LONG or is_packed(path)) and has_long_line(path):
+            # To be read where it is committed: on the way there it would be copied several times, in both processes.
+            sender.send(Failed())
+            return
+        _run(intake.read(path, lambda _: None))
     except BrokenPipeError:
         raise
     except Exception:  # whatever it is, the file is read once more where it can be told
@@ -80,18 +77,29 @@ async def _answer(asked: Asked, admission: Admission, sender: _Sender) -> None:
         sender.send(Done(intake.report(), intake.position, intake.refusal))
 
 
-async def _serve(asking: BinaryIO, sender: _Sender) -> None:
+def _run(reading: Coroutine[Any, Any, None]) -> None:
+    """To its end: it waits for nobody here. A loop to run it in would take longer to load than all that is needed."""
+    try:
+        while True:
+            reading.send(None)
+    except StopIteration:
+        pass
+
+
+def _serve(asking: BinaryIO, sender: _Sender) -> None:
     sender.say_up()
     admission = Admission({}, frozenset())
     while len(head := asking.read(LENGTH.size)) == LENGTH.size:
         asked = _read(asking.read(LENGTH.unpack(head)[0]))
         admission = asked.admission or admission
-        await _answer(asked, admission, sender)
+        _answer(asked, admission, sender)
 
 
 def main() -> None:
+    gc.freeze()
+    gc.set_threshold(_GARBAGE)
     try:
-        asyncio.run(_serve(sys.stdin.buffer, _Sender(sys.stdout.buffer)))
+        _serve(sys.stdin.buffer, _Sender(sys.stdout.buffer))
     except BrokenPipeError:
         pass  # nobody listens any more
     # All that was sent is out. To take down what was built would only keep waiting who waits for the end.

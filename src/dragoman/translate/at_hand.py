@@ -6,20 +6,22 @@ bytes of them. The one that was asked for very last stays, however large: it is 
 
 from __future__ import annotations
 
+from dragoman.translate.commits import Commits
 from dragoman.translate.intake import Intake
 
 
 class AtHand:
     def __init__(self, limit: int) -> None:
         self._limit = limit  # 0: none is kept
-        self._kept: dict[tuple[str, str], tuple[Intake, float]] = {}  # the one that was asked for last at the end
+        # The one that was asked for last at the end.
+        self._kept: dict[tuple[str, str], tuple[Intake[Commits], float]] = {}
 
-    def pop(self, provider: str, path: str) -> Intake | None:
+    def pop(self, provider: str, path: str) -> Intake[Commits] | None:
         """To be put back when it was read; where that fails it is not to be used again."""
         intake, _ = self._kept.pop((provider, path), (None, 0.0))
         return intake
 
-    def put(self, provider: str, path: str, intake: Intake, now: float) -> None:
+    def put(self, provider: str, path: str, intake: Intake[Commits], now: float) -> None:
         if not self._limit:
             return
         self._kept[provider, path] = (intake, now)

@@ -8,7 +8,9 @@ another id) are this file's own: who keeps several files can tell by `_meta.nati
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ import msgspec
 
 from dragoman.translate import claude_records as records
 from dragoman.translate import frames, lines
+from dragoman.translate.aside import Aside, Shelf
 from dragoman.translate.claude_chains import Chains
 from dragoman.translate.claude_prompts import native
 from dragoman.translate.claude_records import Record
@@ -74,7 +77,7 @@ class ClaudeTranslator:
         self._at = 0.0
         self._main: Session | None = None
         self._is_agent = False  # the file is a sub-agent's
-        self._sides: dict[str, Session] = {}
+        self._sides: Shelf[Session] = Shelf(Aside(), self._out)  # by the uuids with which their chains began
         self._chains = Chains()
         self._seen = HashMap()  # uuids
         self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
@@ -107,16 +110,19 @@ class ClaudeTranslator:
         told, self._out[:] = self._out[:], []
         return told
 
-    def finish(self) -> Sequence[Frame]:
+    def finish(self) -> Iterator[Frame]:
         if self._main is None:
             for record, text in self._early:
                 if record.type not in self._handlers:
                     self._out.append(self._native(self._session_id(record), record.type or "unreadable", text))
             self._early = []
-        for session in (*self._sides.values(), self._main):
+        given = 0
+        for session in chain(self._sides.values(), [self._main]):
             if session is not None:
                 session.finish(self._at)
-        return self._out
+            yield from self._out[given:]
+            del self._out[:-1]  # the last one tells the next session when it is
+            given = len(self._out)
 
     def _take(self, record: Record, text: bytes, position: int, index: int) -> None:
         if record.uuid is None:
@@ -193,7 +199,9 @@ class ClaudeTranslator:
         root = self._chains.side_of(record)
         side = self._sides.get(root)
         if side is None:
-            side = self._sides[root] = self._side(main, record, root)
+            self._sides.rest()
+            side = self._side(main, record, root)
+            self._sides.add(root, side)
         return side
 
     def _side(self, main: Session, record: Record, root: str) -> Session:
@@ -204,10 +212,14 @@ class ClaudeTranslator:
         meta = {"native": {"provider": "claude", "at": record.timestamp, "version": record.version}, "claudeCode": link}
         side = Session(session_id, self._at, record, meta, self._out)
         if call is not None:
-            main.begun_by(self._at, call[0], side)
+            main.begun_by(self._at, call[0], side.id, partial(self._over, root))
             if call[1].description:
                 side.settings.title(self._at, "ai", call[1].description)
         return side
+
+    def _over(self, root: str, at: float) -> None:
+        if (side := self._sides.get(root)) is not None:
+            side.over(at)
 
     # -- records
 

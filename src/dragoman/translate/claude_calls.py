@@ -16,7 +16,7 @@ from dragoman.translate import frames
 from dragoman.translate.claude_plan import Plan
 from dragoman.translate.claude_records import ABSENT, Block, Record, blocks
 from dragoman.translate.claude_words import Task
-from dragoman.translate.hashed import HashMap
+from dragoman.translate.hashed import HashMap, Texts
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import Plan as PlanUpdate
 from dragoman.wire.vocabulary import SessionToolCallUpdate, ToolCall, ToolCallStatus
@@ -26,6 +26,9 @@ _NO_INPUT: Final = tools.Input()
 _NO_META: Final[dict[str, Any]] = {}
 
 _UNTOLD: Final = -1
+
+# Characters of what a call was said to be for, up to which it is kept with many others. Usually it is a few words.
+_SHORT: Final = 500
 
 
 class Call(msgspec.Struct, gc=False):
@@ -54,9 +57,11 @@ class Calls:
         self._session_id = session_id
         self._cwd = cwd
         self._out = out
-        self._calls: dict[str, Call] = {}  # by Claude's id: those without a result, and those that may have news
+        self._calls: dict[str, Call] = {}  # by Claude's id: those without a result
         self._ended = HashMap()  # the others: the number of the tool
         self._tools: dict[str, int] = {}  # and its name
+        self._described = HashMap()  # those of them that may have news: the number of what they were said to be for
+        self._descriptions = Texts()  # and that
         self._open: dict[str, Call] = {}
         self._held: dict[str, tuple[float, Block, Record]] = {}  # results whose calls have not come
         self._tasks: dict[str, str] = {}  # background tasks and sub-agents, to Claude's id of the call
@@ -95,9 +100,12 @@ class Calls:
             self._update(at, _finished(call, block, results.shown(call.name, block, output), meta))
         call.forget()
         may_have_news = call.name in tools.AGENT_TOOLS or output.agent_id or output.background_task_id
-        if call.id == block.tool_use_id and not may_have_news:
+        description = call.description if may_have_news else None
+        if call.id == block.tool_use_id and len(description or "") <= _SHORT:
             del self._calls[call.id]
             self._ended.put(call.id, self._tools.setdefault(call.name, len(self._tools)) if call.told else _UNTOLD)
+            if description:
+                self._described.put(call.id, self._descriptions.add(description))
         return output
 
     def _knows(self, native_id: str) -> bool:
@@ -114,7 +122,10 @@ class Calls:
     def description_of(self, native_id: str) -> str | None:
         """What a call was said to be for."""
         call = self._calls.get(native_id)
-        return call.description or call.input.description if call is not None else None
+        if call is not None:
+            return call.description or call.input.description
+        number = self._described.get(native_id)
+        return None if number is None else self._descriptions[number]
 
     def under_way(self, at: float, native_id: str | None, meta: dict[str, Any]) -> None:
         """There was progress: said once, and only of a call that is told."""

@@ -23,7 +23,7 @@ class Chains:
         self._side = HashMap()  # uuids of side chains, to the uuid each began with
         self._between = HashMap()  # what is no talk (hooks, progress, attachments), to the talk that it follows
         self._uuids = Texts()  # of both
-        self._asked_after: set[str] = set()  # what a prompt has followed
+        self._asked_after = HashMap()  # what a prompt has followed
 
     def side_of(self, record: Record) -> str:
         """The uuid with which this record's side chain began: its own, where it begins one."""
@@ -52,9 +52,4 @@ class Chains:
         That alone tells: all other forks of the tree come about by the way the file is written.
         """
         parent = self._talk_before(record)
-        if parent is None:
-            return None
-        if parent in self._asked_after:
-            return parent
-        self._asked_after.add(parent)
-        return None
+        return None if parent is None or self._asked_after.add(parent) else parent

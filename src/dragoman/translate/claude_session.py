@@ -6,8 +6,8 @@ go back and forth by the way the file is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,7 @@ from dragoman.translate.claude_prompts import commanded, native, prompt_of
 from dragoman.translate.claude_records import Block, Record, Said, blocks, said, text_of
 from dragoman.translate.claude_runs import STOPS, Runs, api_error
 from dragoman.translate.claude_settings import Settings
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
@@ -43,6 +44,9 @@ SYNTHETIC: Final = "<synthetic>"
 # Pieces of a message that nothing is told of: they have no words.
 _SILENT_BLOCKS: Final = frozenset({"redacted_thinking", "connector_text"})
 
+# Tells a sub-agent that its turn is over, and when.
+Over: TypeAlias = Callable[[float], None]
+
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
@@ -56,8 +60,9 @@ class Session:
         self.runs = Runs(session_id, out)
         self.calls = Calls(session_id, cwd, out)
         self.settings = Settings(session_id, out)
-        self._agents: dict[str, str | None] = {}  # sub-agents that were told of, and their state
-        self._sides: dict[str, Session] = {}  # sub-agents within the file that go on, by their calls
+        self._agents = HashMap()  # sub-agents that were told of, and the number of their state
+        self._states: dict[str, int] = {}  # and its name
+        self._sides: dict[str, tuple[str, Over]] = {}  # sub-agents within the file that go on, by their calls
         self._command: tuple[float, Record, str] | None = None  # a slash command that nothing has answered
         self._hiding = False  # the output of a slash command that was not told
         self._injected: Record | None = None  # what was last put in the place of the user's words
@@ -174,8 +179,9 @@ class Session:
             going_on = output.status in ("async_launched", "running")
             self.agent(at, output.agent_id, block.tool_use_id, RunningStateUpdate() if going_on else IdleStateUpdate())
         if (side := self._sides.pop(block.tool_use_id, None)) is not None:
-            side.over(at)
-            self.agent(at, side.id, block.tool_use_id, IdleStateUpdate())
+            side_id, over = side
+            over(at)
+            self.agent(at, side_id, block.tool_use_id, IdleStateUpdate())
 
     def _spoken(self, at: float, record: Record, content: Sequence[Block], rewound_to: str | None) -> None:
         heard = words.joined([words.read(block.text) for block in content if block.type == "text"])
@@ -258,17 +264,18 @@ class Session:
     def agent(self, at: float, agent_id: str, tool_use_id: str, state: StateUpdate) -> None:
         """A sub-agent is known, or its state changed: said when it is news."""
         kind = str(type(state).__struct_config__.tag)
-        if self._agents.get(agent_id) == kind:
+        number = self._states.setdefault(kind, len(self._states))
+        if self._agents.get(agent_id) == number:
             return
-        self._agents[agent_id] = kind
+        self._agents.put(agent_id, number)
         meta = {"claudeCode": {"parentToolUseId": tool_use_id}}
         title = self.calls.description_of(tool_use_id) or msgspec.UNSET
         self.tell(at, SubagentUpdate(session_id=agent_id, title=title, state=state, meta=meta))
 
-    def begun_by(self, at: float, tool_use_id: str, side: Session) -> None:
-        """A sub-agent whose records stand between ours: it goes on until the call has its result."""
-        self._sides[tool_use_id] = side
-        self.agent(at, side.id, tool_use_id, RunningStateUpdate())
+    def begun_by(self, at: float, tool_use_id: str, side_id: str, over: Over) -> None:
+        """A sub-agent whose records stand between ours: it goes on until the call has its result. `over` tells it."""
+        self._sides[tool_use_id] = (side_id, over)
+        self.agent(at, side_id, tool_use_id, RunningStateUpdate())
 
     def _news(self, at: float, record: Record, task: words.Task) -> None:
         call_id = self.calls.news(at, task, native(record))

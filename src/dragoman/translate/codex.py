@@ -28,7 +28,10 @@ from dragoman.wire.messages import UNREADABLE
 # What Codex writes down for itself. Known, and nothing of it is the conversation.
 _BOOKKEEPING: Final = frozenset(
     {"world_state", "token_usage_record", "inter_agent_communication_metadata", "security_risk_score", "session_state"}
+    | {"retained_context"}
 )
+# What stands in the place of words that a script sent, where they are not known.
+_UNKNOWN_WORDS: Final = "codex:code-mode-delivery:v1:incomplete:"
 _TURNS: Final = frozenset({"task_started", "turn_started", "task_complete", "turn_complete", "turn_aborted"})
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -107,6 +110,8 @@ class CodexTranslator:
         session.words.history = self._fork is not None and self._fork.copies(line, self._at)
         if session.words.history and not self._copied(session, where, line, payload):
             return
+        if line.metadata is not None and not self._is_said(line.metadata):
+            return
         match line.type:
             case "response_item":
                 known = session.item(where, payload)
@@ -116,8 +121,10 @@ class CodexTranslator:
                 session.turn_context(where, payload)
                 known = True
             case "compacted":
-                session.compacted(where, "record")
+                session.compacted(where, "record", payload.message)
                 known = True
+            case "realtime_item":
+                known = session.words.aloud(where, payload)
             case "inter_agent_communication":
                 session.words.letter(where, payload)
                 known = True
@@ -138,6 +145,12 @@ class CodexTranslator:
             session.copied_turn_over(where)
             return False
         return True
+
+    def _is_said(self, item: records.Provenance) -> bool:
+        """Whether an item of the model's history was said in this thread."""
+        if item.compaction_output or item.delivered_assistant_message.startswith(_UNKNOWN_WORDS):
+            return False
+        return not (item.inherited_user_message and self._fork is not None and self._fork.is_sub_agent)
 
     # -- flat
 
@@ -192,6 +205,8 @@ class CodexTranslator:
             extras["codex"] = {key: value for key, value in link.items() if value is not None}
         name = self._name(session_id)
         self._session = Session(session_id, where, meta.cwd or "", extras, name, self._out)
+        if len(_UUID.findall(self._path.name)) > 1:  # the thread's id, and one for what came of it after that
+            self._session.taken_back(where)
         return self._session
 
     def _id_in_path(self) -> str:

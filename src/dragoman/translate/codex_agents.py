@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from dragoman.translate import codex_records as records
@@ -10,14 +12,19 @@ from dragoman.translate.codex_where import Where
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import IdleStateUpdate, RunningStateUpdate, StateUpdate, SubagentUpdate
 
-_STARTS = frozenset({"started", "interacted", "spawned"})
+_STARTS: Final = frozenset({"started", "interacted", "spawned"})
+# Tools whose outputs have the threads of sub-agents in them.
+_TELLING: Final = frozenset({"spawn_agent", "wait", "wait_agent"})
+# What else a sub-agent is when it is done, besides completed or failed, which are told with its last words.
+_DONE: Final = frozenset({"interrupted", "shutdown", "not_found"})
 
 
-class _Spawned(msgspec.Struct, frozen=True, gc=False):
-    """What `spawn_agent` gives."""
+class _Gave(msgspec.Struct, frozen=True, gc=False):
+    """What a call gives: the agent that was spawned, or the states of those that were waited for."""
 
-    agent_id: str
+    agent_id: str = ""
     nickname: str | None = None
+    status: msgspec.Raw = records.ABSENT
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False):
@@ -33,19 +40,26 @@ class Agents:
         self._session_id = session_id
         self._out = out
         self._states: dict[str, str] = {}
-        self._spawning: set[str] = set()  # calls
+        self._asked: set[str] = set()  # calls whose outputs tell of sub-agents
 
     def called(self, call_id: str, name: str) -> None:
-        if name.endswith("spawn_agent"):
-            self._spawning.add(call_id)
+        if name in _TELLING:
+            self._asked.add(call_id)
 
     def answered(self, where: Where, call_id: str, text: str) -> None:
-        if call_id not in self._spawning:
+        if call_id not in self._asked:
             return
-        self._spawning.discard(call_id)
-        spawned = records.read(text.encode("utf-8", "replace"), _Spawned, None)
-        if spawned is not None:
-            self._tell(where, spawned.agent_id, spawned.nickname, None, RunningStateUpdate(), call_id)
+        self._asked.discard(call_id)
+        gave = records.read(text.encode("utf-8", "replace"), _Gave, _Gave())
+        if gave.agent_id:
+            self._tell(where, gave.agent_id, gave.nickname, None, RunningStateUpdate(), call_id)
+        self.states(where, gave.status)
+
+    def states(self, where: Where, told: msgspec.Raw) -> None:
+        """The states of sub-agents, by their threads: those that are done have their last words with it."""
+        for thread_id, state in records.read(told, dict[str, msgspec.Raw], {}).items():
+            if _is_done(state):
+                self._tell(where, thread_id, None, None, IdleStateUpdate(), None)
 
     def event(self, where: Where, event: records.Payload) -> bool:
         """Whether it is one of a sub-agent."""
@@ -64,7 +78,7 @@ class Agents:
                     self._tell(where, event.receiver_thread_id, name, None, IdleStateUpdate(), event.call_id)
             case "collab_waiting_end":
                 for agent in records.read(event.agent_statuses, list[_Status], []):
-                    if memoryview(agent.status)[:1].tobytes() == b"{":  # completed or failed, with its last words
+                    if _is_done(agent.status):
                         self._tell(where, agent.thread_id, agent.agent_nickname, None, IdleStateUpdate(), None)
             case "sub_agent_activity":
                 self.activity(where, event.agent_thread_id, event.agent_path or "", event.kind)
@@ -96,3 +110,8 @@ class Agents:
             meta=meta,
         )
         self._out.append(frames.update(self._session_id, where.at, update))
+
+
+def _is_done(state: msgspec.Raw) -> bool:
+    value = records.plain(state)
+    return isinstance(value, dict) or (isinstance(value, str) and value in _DONE)

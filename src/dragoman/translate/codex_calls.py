@@ -141,7 +141,11 @@ class Calls:
             self._going_on(where, call, polled_by, whole=False)
         else:
             whole = msgspec.structs.replace(result, text=call.text)
-            gave = records.plain(result.text.encode("utf-8", "replace")) if call.shown.form == "agent" else _exit(whole)
+            gave = _exit(whole)
+            if call.shown.form == "agent":
+                gave = records.plain(result.text.encode("utf-8", "replace"))
+                if gave is None and result.text:  # what was done is told as JSON, and in a sentence why it was not
+                    whole = msgspec.structs.replace(whole, failed=True)
             self._end(where, call, _status(whole), self._shows(call, whole), raw_output=gave, polled_by=polled_by)
 
     def _going_on(self, where: Where, call: Call, polled_by: str | None, *, whole: bool) -> None:
@@ -246,6 +250,13 @@ class Calls:
             call = self._only_ended(where, call_id, shown)
         if not call.ended:
             self._end(where, call, status, content or None)
+
+    def brought(self, where: Where, call_id: str, shown: tools.Shown, result: Result) -> None:
+        """What a tool tells without having been called; of a call that waits, what it gave."""
+        if self._known(call_id) is not None:
+            self.answered(where, call_id, result)
+        else:
+            self.at_once(where, call_id, shown, _status(result), _content(result))
 
     def searched(
         self, where: Where, by: Literal["event", "item"], call_id: str | None, query: str, action: msgspec.Raw

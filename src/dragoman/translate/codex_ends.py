@@ -67,7 +67,10 @@ def mcp_item(calls: Calls, where: Where, item: records.Item) -> None:
 def _mcp(calls: Calls, where: Where, call_id: str | None, called: _Invocation, gave: _McpResult) -> None:
     answer = records.read(gave.good, _McpAnswer, _McpAnswer())
     error = records.plain(gave.bad)
-    blocks: tuple[ContentBlock, ...] = prompts.of_parts(records.parts(answer.content))
+    # Blocks of both protocols are alike.
+    blocks = records.read(answer.content, tuple[ContentBlock, ...], None)
+    if blocks is None:
+        blocks = prompts.of_parts(records.parts(answer.content))
     if error is not None:
         message = error.get("message") if isinstance(error, dict) else None
         blocks = (TextContent(text=str(message or error)),)

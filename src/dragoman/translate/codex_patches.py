@@ -16,10 +16,11 @@ from dragoman.translate import codex_records as records
 from dragoman.translate.codex_paths import absolute
 from dragoman.wire.vocabulary import Diff, ToolCallLocation
 
-# A shell command that is nothing but a patch, fed to the program by a here-document.
+# A shell command that is nothing but a patch, fed to the program by a here-document. Models forget to end it; a shell
+# then takes all that there is.
 _IN_SHELL: Final = re.compile(
     r"\s*(?:cd\s+(?P<folder>'[^']+'|\"[^\"]+\"|\S+)\s*&&\s*)?apply_?patch\s*<<-?\s*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)\n"
-    r"(?P<patch>.*?)\n(?P=end)\s*",
+    r"(?P<patch>.*?)(?:\n(?P=end)\s*|(?<=\n\*\*\* End Patch)\s*)",
     re.DOTALL,
 )
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d{1,10})(?:,\d+)? @@")

@@ -75,6 +75,9 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     kind: str = ""
     prompt: str | None = None
     user_facing_hint: str | None = None
+    agents_states: msgspec.Raw = ABSENT
+    name: str = ""
+    output: msgspec.Raw = ABSENT
 
 
 class Payload(msgspec.Struct, frozen=True, gc=False):
@@ -95,6 +98,7 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
     local_images: msgspec.Raw = ABSENT
     author: str = ""
     recipient: str = ""
+    passthrough: msgspec.Raw = msgspec.field(default=ABSENT, name="internal_chat_message_metadata_passthrough")
     # calls and their ends
     name: str = ""
     namespace: str | None = None
@@ -162,11 +166,20 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
     subagent_history_start_ordinal: int | None = None
 
 
+class Provenance(msgspec.Struct, frozen=True, gc=False):
+    """Where an item of the model's history came from, as files since about 0.153 tell beside it."""
+
+    compaction_output: bool = False  # the model was asked to sum up
+    inherited_user_message: bool = False  # another thread has it
+    delivered_assistant_message: str = ""  # by a tool; or a mark of how much of it is known
+
+
 class Line(msgspec.Struct, frozen=True, gc=False):
     type: str = ""
     timestamp: str | None = None
     ordinal: int | None = None
     payload: Payload | None = None
+    metadata: Provenance | None = None
     record_type: str = ""  # of a flat line that marks a state
 
 
@@ -180,7 +193,11 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     type: str = ""
     text: str = ""
     image_url: str = ""
+    image_address: str = msgspec.field(default="", name="imageUrl")  # of tools that others offer
+    audio_url: str = ""
+    audio_address: str = msgspec.field(default="", name="audioUrl")
     path: str = ""
+    name: str = ""  # of what the user picked from a list
     encrypted_content: str = ""
 
 

@@ -142,6 +142,10 @@ class Runs:
         self._counts.count(info)
         self._counts.settle()
 
+    def keep_title(self) -> None:
+        """Another file tells what the thread is called."""
+        self._titled = True
+
     def named(self, where: Where, name: str) -> None:
         self._titled = True
         self._tell_title(where, name)

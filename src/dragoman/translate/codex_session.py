@@ -33,6 +33,7 @@ from dragoman.wire.vocabulary import (
     PlanMarkdown,
     PlanUpdate,
     SessionUpdate,
+    TextContent,
 )
 
 # Kinds that are known, and of which there is nothing to tell: copies, and what is of use to the program alone.
@@ -40,11 +41,10 @@ _SILENT_ITEMS: Final = frozenset(
     {"compaction", "context_compaction", "compaction_summary", "compaction_trigger", "ghost_snapshot", "other"}
     | {"additional_tools"}
 )
-_SILENT_EVENTS: Final = frozenset(
-    {"dynamic_tool_call_request", "exec_command_begin", "patch_apply_begin", "thread_goal_updated"}
-    | {"guardian_assessment"}
-)
-_SILENT_TURN_ITEMS: Final = frozenset({"HookPrompt", "CollabAgentToolCall", "Sleep", "clock.sleep"})
+_SILENT_EVENTS: Final = frozenset({"dynamic_tool_call_request", "thread_goal_updated", "guardian_assessment"})
+# Events of what is going on: of its end another one tells, or an item.
+_IN_BETWEEN: Final = ("_begin", "_delta")
+_SILENT_TURN_ITEMS: Final = frozenset({"HookPrompt", "Sleep", "clock.sleep"})
 
 # The source of a command that the user ran, and not the model: it has a turn, but neither a prompt nor an answer.
 _USERS_OWN: Final = msgspec.Raw(b'"user_shell"')
@@ -75,11 +75,13 @@ class Session:
 
     def item(self, where: Where, item: records.Payload) -> bool:
         match item.type:
-            case "message":
+            case "message" | "":
                 if item.role == "assistant":
                     self._message(where, item)
                 elif item.role == "user":
                     self.words.in_users_place(where, item)
+                else:
+                    return bool(item.type)
             case "reasoning":
                 self.words.reasoning(where, item.id, records.texts(item.summary), records.texts(item.content))
             case "function_call" | "custom_tool_call":
@@ -94,8 +96,11 @@ class Session:
                 self.calls.answered(where, item.call_id or "", outputs.Result())
             case "function_call_output" | "custom_tool_call_output":
                 result = outputs.read(item.output)
-                self._agents.answered(where, item.call_id or "", result.text)
-                self.calls.answered(where, item.call_id or "", result)
+                if item.call_id is None:
+                    self._brought(where, item.id, item, result)
+                    return True
+                self._agents.answered(where, item.call_id, result.text)
+                self.calls.answered(where, item.call_id, result)
             case "web_search_call":
                 self.words.heard(where, words=False)
                 self.calls.searched(where, "item", item.id, "", item.action)
@@ -115,6 +120,12 @@ class Session:
         else:
             self.words.message(where, item.id, parts, item.phase)
 
+    def _brought(self, where: Where, call_id: str | None, told: ends.Told, result: outputs.Result) -> None:
+        """What a tool tells, without having been called. Newer files tell it by two records with one id."""
+        name = ".".join(filter(None, (told.namespace, told.name)))
+        shown = tools.Shown(name=name, title=name or "Notification")
+        self.calls.brought(where, call_id or f"{self.id}:{where.position}", shown, result)
+
     def _called(self, where: Where, call_id: str | None, shown: tools.Shown) -> None:
         self.words.heard(where, words=False)
         self._agents.called(call_id or "", shown.name)
@@ -133,7 +144,7 @@ class Session:
             case "agent_message":
                 self.words.spoken.event(where, event.message)
             case "agent_reasoning" | "agent_reasoning_raw_content":
-                self.words.thought.event(where, event.text)
+                self.words.thought_event(where, event.text)
             case "task_started" | "turn_started":
                 self.runs.turn_started(where)
             case "task_complete" | "turn_complete":
@@ -170,19 +181,22 @@ class Session:
                     self.runs.named(where, event.thread_name)
             case "thread_settings_applied":
                 self._set(where, self.settings.applied(event.thread_settings))
-            case "error" | "stream_error" | "warning":
+            case "error" | "stream_error" | "warning" | "guardian_warning":
                 self._trouble(where, event.type, event.message, event.codex_error_info)
             case "entered_review_mode":
                 self._review(where, event.user_facing_hint)
             case "exited_review_mode":
-                self.words.reviewing = None
+                self.words.review_over()
             case "thread_rolled_back":
                 self._notice(where, f"The last {event.num_turns or 1} turns were taken back")
+            case "undo_completed":
+                self._notice(where, event.message or ("Undone" if event.success else "Could not be undone"))
             case kind:
-                return kind in _SILENT_EVENTS or self._agents.event(where, event)
+                return kind in _SILENT_EVENTS or kind.endswith(_IN_BETWEEN) or self._agents.event(where, event)
         return True
 
     def _turn_over(self, where: Where) -> None:
+        self.words.asked()
         self.words.turn_over()
         self.calls.turn_ended(where)
         self._compaction.clear()
@@ -217,6 +231,8 @@ class Session:
                 ends.patch(self.calls, where, item.id, item, self._cwd)
             case "McpToolCall":
                 ends.mcp_item(self.calls, where, item)
+            case "FunctionCallOutput":
+                self._brought(where, item.id, item, outputs.read(item.output))
             case "DynamicToolCall":
                 ends.dynamic(self.calls, where, item.id, item)
             case "WebSearch" | "web.search":
@@ -231,12 +247,14 @@ class Session:
                 self._tell(where, PlanUpdate(plan=plan, meta=where.meta()))
             case "ContextCompaction":
                 self.compacted(where, "item")
+            case "CollabAgentToolCall":
+                self._agents.states(where, item.agents_states)
             case "SubAgentActivity":
                 self._agents.activity(where, item.agent_thread_id, item.agent_path, item.kind)
             case "EnteredReviewMode":
                 self._review(where, item.user_facing_hint)
             case "ExitedReviewMode":
-                self.words.reviewing = None
+                self.words.review_over()
             case kind:
                 return kind in _SILENT_TURN_ITEMS
         return True
@@ -252,14 +270,25 @@ class Session:
         self._cwd = context.cwd or self._cwd
         self._set(where, self.settings.turn(context))
 
-    def compacted(self, where: Where, by: str) -> None:
-        """Told by up to three records, each of its own kind; once here."""
+    def compacted(self, where: Where, by: str, summary: str = "") -> None:
+        """Told by up to three records, each of its own kind; once here. The first of them has the summary, where the
+        model that was asked for it gave one to read."""
         if self._compaction and by not in self._compaction:
             self._compaction.add(by)
             return
         self._compaction = {by}
-        compaction_id = f"{self.id}:{where.position}"
-        self._tell(where, CompactionUpdate(compaction_id=compaction_id, status="completed", meta=where.meta()))
+        update = CompactionUpdate(
+            compaction_id=f"{self.id}:{where.position}",
+            status="completed",
+            summary=(TextContent(text=summary),) if summary else msgspec.UNSET,
+            meta=where.meta(),
+        )
+        self._tell(where, update)
+
+    def taken_back(self, where: Where) -> None:
+        """This file goes on from the midst of another of the thread, which tells how it began."""
+        self.runs.keep_title()
+        self._notice(where, "The thread was taken back to an earlier turn")
 
     def copied_turn_over(self, where: Where) -> None:
         """A turn of the parent's: its end is nothing that happened here."""

@@ -197,7 +197,7 @@ def _other(name: str, namespace: str | None, given: Arguments, folder: str, raw:
         words = given.message
         content = (Content(content=TextContent(text=words)),) if words and not records.is_encrypted(words) else ()
         return Shown(form="agent", name=name, title=_AGENTS[name], content=content, raw_input=raw)
-    if name == "request_user_input":
+    if name in ("request_user_input", "request_user_input_async"):
         return Shown(name=name, title=_question(given.questions) or name, raw_input=raw)
     if name in ("web_search", "tool_search"):
         title = "Web search" if name == "web_search" else "Tool search"
@@ -261,7 +261,7 @@ def _given_for(pattern: str | None) -> str:
 def _question(questions: object) -> str | None:
     """The first that is asked."""
     match questions:
-        case [{"question": str(question)}, *_]:
+        case [{"question": str(question)}, *_] | [{"title": str(question)}, *_]:
             return question
         case _:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dragoman.translate import codex_prompts as prompts
@@ -21,12 +21,17 @@ from dragoman.wire.vocabulary import (
     Notice,
     SessionUpdate,
     TextContent,
+    UserMessageChunk,
 )
 
 # What a model writes for the program, and the program does not show: which memories it used.
 _HIDDEN: Final = re.compile(r"<oai-mem-citation>.*?(?:</oai-mem-citation>|\Z)", re.DOTALL)
 # The id of what each review ends with, in versions that tell this message by one record with an id.
 _OF_REVIEWS: Final = "review_rollout_assistant"
+# What else is told of a talk with voices: when it was, and where its words are shown.
+_OF_VOICES: Final = frozenset({"realtime_session_started", "realtime_session_closed", "bem_item_promoted"})
+# What events and items put differently in one prompt: where its pictures were, and the space around that.
+_BETWEEN: Final = re.compile(r"\[Image #\d+\]|\s")
 # A plan within a message. An item of its own tells it too, and events leave it out.
 _PLAN: Final = re.compile(
     r"^[ \t]*<proposed_plan>[ \t]*\n(.*?)(?:^[ \t]*</proposed_plan>[ \t]*$\n?|\Z)", re.DOTALL | re.MULTILINE
@@ -43,6 +48,7 @@ class Words:
         self.spoken = Echoes()
         self.thought = Echoes()
         self.reviewing: str | None = None  # the last prompt of a review, where there is one
+        self._last_thought = ""  # that an event told
         self.history = False  # what is told now is of a time before this thread
         self._told = HashMap()  # ids of messages and thoughts
         self._tells_prompts = False  # by events, as nearly all files do
@@ -60,8 +66,8 @@ class Words:
         if not text or not self._is_new(message_id):
             return
         self.heard(where, words=True)
-        self.spoken.item(whole, around, *parts)
-        self._say(where, message_id, text, phase)
+        if self.spoken.item(whole, around, *parts):
+            self._say(where, message_id, text, phase)
 
     def reasoning(self, where: Where, message_id: str | None, summary: Sequence[str], thoughts: Sequence[str]) -> None:
         """The parts of a summary, or of the thought itself. Most have none to read: they are encrypted."""
@@ -72,22 +78,34 @@ class Words:
             for thought in thoughts:
                 self.thought.item(thought)  # events tell it beside its summary
         for index, thought in enumerate(summary or thoughts):
-            self.thought.item(thought)
-            self._think(where, message_id, thought if index == 0 else f"\n\n{thought}")
+            if self.thought.item(thought):
+                self._think(where, message_id, thought if index == 0 else f"\n\n{thought}")
+
+    def thought_event(self, where: Where, text: str) -> None:
+        """Within a review, the thread repeats what the reviewer thought."""
+        if self.reviewing is None or text != self._last_thought:
+            self.thought.event(where, text)
+        self._last_thought = text
 
     def heard(self, where: Where, *, words: bool) -> None:
         """The model brought something."""
-        if self._unasked is not None and not self._tells_prompts:
-            (asked, self._assumed), self._unasked = self._unasked, None
-            self._ask(asked, self._assumed)
+        self.asked()
         self._runs.heard(where, words=words)
+
+    def review_over(self) -> None:
+        """What was thought in it is told before what came of it. Events alone tell that, in most versions."""
+        self.reviewing = None
+        self._thoughts_left()
 
     def turn_over(self) -> None:
         """What events alone told is told now; nobody else will."""
-        for where, text in self.thought.left():
-            self._think(where, None, text)
+        self._thoughts_left()
         for where, text in self.spoken.left():
             self._say(where, None, text)
+
+    def _thoughts_left(self) -> None:
+        for where, text in self.thought.left():
+            self._think(where, None, text)
 
     def _say(self, where: Where, message_id: str | None, text: str, phase: str | None = None) -> None:
         message_id = message_id or f"{self._session_id}:{where.position}"
@@ -107,19 +125,39 @@ class Words:
     def prompt(self, where: Where, blocks: Sequence[ContentBlock]) -> None:
         """Told by an event, which has nothing but prompts."""
         self._tells_prompts = True
+        self._unasked = None
         assumed, self._assumed = self._assumed, None
-        if assumed != tuple(blocks):
+        if assumed is None or _bare(assumed) != _bare(blocks):
+            self._before_prompt()
             self._prompt(where, blocks)
 
     def flat_user(self, where: Where, item: records.Payload) -> None:
         """The user's place in a file that tells nothing else of the user."""
-        if blocks := _not_injected(item):
+        if blocks := prompts.in_users_place(item, ()):
+            self._before_prompt()
             self._prompt(where, blocks)
 
     def in_users_place(self, where: Where, item: records.Payload) -> None:
-        """Words that an event may tell as a prompt in a moment. Where the model speaks first, this file has none."""
-        if not self._tells_prompts and (blocks := _not_injected(item)):
+        """Words that an event may tell as a prompt in a moment."""
+        kinds = prompts.whose(item)
+        if self._tells_prompts and not kinds:
+            return
+        if blocks := prompts.in_users_place(item, kinds):
+            if self._unasked is None:
+                self._before_prompt()
+                self._assumed = None
             self._unasked = (where, (*(self._unasked[1] if self._unasked else ()), *blocks))
+
+    def asked(self) -> None:
+        """Words in the user's place that no event told are a prompt: this file has no such events, or not for it."""
+        if self._unasked is not None:
+            (where, self._assumed), self._unasked = self._unasked, None
+            self._prompt(where, self._assumed)
+
+    def _before_prompt(self) -> None:
+        """What events tell from now on is the answer."""
+        if not self._runs.in_turn:
+            self.turn_over()
 
     def _prompt(self, where: Where, blocks: Sequence[ContentBlock]) -> None:
         words: list[ContentBlock] = []
@@ -138,14 +176,18 @@ class Words:
             if told == self.reviewing:
                 return
             self.reviewing = told
-        self._ask(where, words, context)
+        if words:
+            self._runs.prompted(where, words, where.meta(context=context), history=self.history)
 
-    def _ask(self, where: Where, words: Sequence[ContentBlock], context: str | None = None) -> None:
-        if not words:
-            return
-        if not self._runs.in_turn:
-            self.turn_over()
-        self._runs.prompted(where, words, where.meta(context=context), history=self.history)
+    def aloud(self, where: Where, item: records.Payload) -> bool:
+        """What was said with voices. Whether the kind is known; most are of no use but to the program."""
+        if item.type == "transcript_segment":
+            if item.text and self._is_new(item.id):
+                content, message_id = TextContent(text=item.text), item.id or f"{self._session_id}:{where.position}"
+                chunk = AgentMessageChunk if item.role == "assistant" else UserMessageChunk
+                self._tell(where, chunk(content=content, message_id=message_id, meta=where.meta()))
+            return True
+        return item.type in _OF_VOICES
 
     # -- other agents'
 
@@ -165,10 +207,9 @@ class Words:
         self._out.append(frames.update(self._session_id, where.at, update))
 
 
-def _not_injected(item: records.Payload) -> Sequence[ContentBlock]:
-    """The user's words in an item, unless they were put there."""
-    pieces = records.parts(item.content)
-    return () if prompts.is_injected("".join(piece.text for piece in pieces)) else prompts.of_parts(pieces)
+def _bare(blocks: Iterable[ContentBlock]) -> str:
+    """The words of a prompt, by which an event and an item of it are known to be of one."""
+    return _BETWEEN.sub("", "".join(block.text for block in blocks if isinstance(block, TextContent)))
 
 
 def _in_letter(part: records.Part) -> str:

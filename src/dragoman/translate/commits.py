@@ -7,24 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
-from dragoman.journal.entry import Cursor, Entry
-from dragoman.journal.rows import RowChanges
-from dragoman.journal.store import Connection, Journal, Position
+from dragoman.journal.entry import Cursor
+from dragoman.journal.store import Journal
+from dragoman.translate.commit import Commit
 
 # Commits of a file that are under way at once: one is made ready to be stored while another is stored.
 _AT_ONCE: Final = 2
-
-
-class Commit(msgspec.Struct, frozen=True):
-    entries: Sequence[Entry]
-    changes: Sequence[RowChanges]
-    position: Position
-    connection: Connection | None  # where the journal has not heard of it
 
 
 class Commits:

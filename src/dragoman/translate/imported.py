@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from dragoman.journal.rows import Session
-from dragoman.journal.session_record import SessionRecord
+
+if TYPE_CHECKING:
+    from dragoman.translate.lean import LeanFold
 
 # Seconds without a word after which a transcript is taken to be over. A tool may well run for minutes, and seldom for
 # an hour.
@@ -39,17 +41,16 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
         return Amounts(**{name: getattr(self, name) - getattr(other, name) for name in self.__struct_fields__})
 
 
-def amounts(record: SessionRecord) -> Amounts:
+def amounts(fold: LeanFold) -> Amounts:
     """Of a session as it is now."""
-    fold = record.fold
-    costs = [run.usage for run in fold.runs.values() if run.usage is not None]
+    spent = fold.spent
     return Amounts(
         messages=sum(message.kind != "thought" for message in fold.messages),
         tool_calls=len(fold.tool_calls),
         runs=len(fold.runs),
-        input_tokens=sum(cost.input_tokens or 0 for cost in costs),
-        cached_tokens=sum(cost.cached_tokens or 0 for cost in costs),
-        output_tokens=sum(cost.output_tokens or 0 for cost in costs),
+        input_tokens=spent.input,
+        cached_tokens=spent.cached,
+        output_tokens=spent.output,
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from subprocess import Popen
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -28,10 +28,12 @@ from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.store import Journal, Position
 from dragoman.translate.admission import CONNECTION, DELETED, OPEN, Admission, look
-from dragoman.translate.apart import Apart, Arrived, Done
+from dragoman.translate.apart import Apart, Arrived
 from dragoman.translate.apart_begin import begin, pays
+from dragoman.translate.apart_messages import Done
 from dragoman.translate.at_hand import AtHand
-from dragoman.translate.commits import Commit, Commits
+from dragoman.translate.commit import Commit
+from dragoman.translate.commits import Commits
 from dragoman.translate.discover import Transcript, whose
 from dragoman.translate.imported import REST, ImportedFile
 from dragoman.translate.intake import Intake, Seen
@@ -51,6 +53,8 @@ _SMALL: Final = 512 * 1024
 
 NOBODYS: Final = "no transcript that is known here (where it is one, --provider tells whose)"
 
+_Taken: TypeAlias = Intake[Commits] | Arrived
+
 _LARGEST: Final = 2**63 - 1  # that a journal can keep; some file systems number their files beyond it
 
 
@@ -65,7 +69,7 @@ class Importer:
         self._positions: dict[tuple[str, str], Position] | None = None
         self._admissions: dict[str, tuple[float, Admission]] = {}
         self._taking = asyncio.Lock()  # one file at a time is read: another one may tell of the same session
-        self._unsettled: list[Intake | Arrived] = []  # files that were read, and are being committed
+        self._unsettled: list[_Taken] = []  # files that were read, and are being committed
 
     async def take_all(
         self,
@@ -169,7 +173,7 @@ class Importer:
         try:
             async with self._taking:
                 await self._room()
-                taken: Intake | Arrived | None = await self._arrived(apart, told) if apart is not None else None
+                taken: _Taken | None = await self._arrived(apart, told) if apart is not None else None
                 if taken is None:
                     name = transcript.provider or await self._known_as(transcript.path) or whose(transcript.path)
                     if name is None:
@@ -200,7 +204,7 @@ class Importer:
         """Files that nobody has asked for since then, by our clock, are at hand no longer."""
         self._at_hand.let_go(before)
 
-    async def _read(self, name: str, path: Path, told: Callable[[int], None]) -> Intake | None:
+    async def _read(self, name: str, path: Path, told: Callable[[int], None]) -> Intake[Commits] | None:
         """None where nothing can be new. What was read may still have to be committed."""
         key, stat = _looked_at(path)
         for one in [one for one in self._unsettled if one.position.path == key]:
@@ -218,7 +222,8 @@ class Importer:
         intake = self._at_hand.pop(name, key)
         if intake is None or not await intake.read_on(path, end, await self._recent_admission(name), told):
             admission = await self._admission(name, stat.st_mtime)
-            intake = Intake(self._journal, admission, known or _start(name, key), end, self._others)
+            commits = Commits(self._journal)
+            intake = Intake(self._journal, admission, known or _start(name, key), end, commits, self._others)
             try:
                 await intake.read(path, told)
             except Exception:
@@ -227,7 +232,7 @@ class Importer:
         self._unsettled.append(intake)
         return intake
 
-    async def _settled(self, taken: Intake | Arrived) -> None:
+    async def _settled(self, taken: _Taken) -> None:
         """Another file may be read meanwhile, but none that tells of the same session."""
         try:
             await taken.commits.settled()

@@ -8,12 +8,12 @@ rest is read with what is known from before.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from types import coroutine
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -23,7 +23,9 @@ from dragoman.journal.entry import Cursor, Entry, message_of
 from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.admission import LIVE, Admission, of_parent
-from dragoman.translate.commits import Commit, Commits
+from dragoman.translate.aside import Aside, Shelf
+from dragoman.translate.commit import Adds, Commit
+from dragoman.translate.hashed import HashMap
 from dragoman.translate.imported import REST, Amounts, ImportedFile, amounts
 from dragoman.translate.known import Known, read_known
 from dragoman.translate.lines import in_calendar
@@ -69,7 +71,16 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 _UNSEEN: Final[dict[str, float]] = {"inode": 0, "size": 0, "modified": 0.0}
 
 
-class Intake:
+C = TypeVar("C", bound=Adds)
+
+
+@coroutine
+def _turn() -> Generator[None, None, None]:
+    """Others in this process have theirs. (What `asyncio.sleep(0)` is: to load all of it takes longer than a file.)"""
+    yield
+
+
+class Intake(Generic[C]):
     """One file: `read` it, then ask for the `report`. Should it grow, `read_on`, and ask for the `report` of that."""
 
     def __init__(
@@ -78,17 +89,21 @@ class Intake:
         admission: Admission,
         position: Position,
         end: Seen,
+        commits: C,
         others: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`others`: to be awaited before a session is read, where another file may be about to add to it."""
-        self.commits = Commits(journal)
+        self.commits = commits
         self.position = position
         self.refusal: str | None = None  # of the file's own session
         self._journal = journal
         self._admission = admission
         self._others = others
         self._end = end
-        self._sessions: dict[str, Known | None] = {}  # by the agent's id; None for those that stay out
+        self._aside = Aside()
+        # By the agent's id; None for those that stay out.
+        self._sessions: Shelf[Known | None] = Shelf(self._aside, self._aside)
+        self._session_ids = HashMap()  # ours, of the same
         self._early: dict[str, list[Frame]] = {}  # of sessions that are not told of yet
         self._n = self._began = position.frames
         self._entries: list[Entry] = []
@@ -116,7 +131,8 @@ class Intake:
         if (
             translator is None
             or (end.inode, self._sidecar) != (self._end.inode, _sidecar(sidecar))
-            or any(self._is_another(admission, name, one) for name, one in self._sessions.items() if one is not None)
+            or not self._sessions.is_at_hand
+            or any(self._is_another(admission, name, one) for name, one in self._at_hand())
             or not self._bookmark.goes_on(path)
             or await self._overtaken()
         ):
@@ -124,9 +140,8 @@ class Intake:
         self._admission, self._end = admission, end
         self._began = self._n
         self._unknown, self._refused = Counter(), None
-        for session in self._sessions.values():
-            if session is not None:
-                session.settle()
+        for _, session in self._at_hand():
+            session.settle()
         await self._read(path, told, translator)
         return True
 
@@ -137,14 +152,16 @@ class Intake:
 
     async def _overtaken(self) -> bool:
         """Whether others have added to the sessions: another file, another process, or Dragoman itself."""
-        for session in self._sessions.values():
-            if session is not None:
-                if self._others is not None:
-                    await self._others(session.record.session_id)
-                page = await self._journal.read(session.record.session_id, after=session.cursor, limit=1)
-                if page.entries:
-                    return True
+        for _, session in self._at_hand():
+            if self._others is not None:
+                await self._others(session.record.session_id)
+            page = await self._journal.read(session.record.session_id, after=session.cursor, limit=1)
+            if page.entries:
+                return True
         return False
+
+    def _at_hand(self) -> list[tuple[str, Known]]:
+        return [(name, one) for name, one in self._sessions.at_hand.items() if one is not None]
 
     async def _read(self, path: Path, told: Callable[[int], None], translator: Translator) -> None:
         offset = paused = self._bookmark.offset
@@ -153,24 +170,28 @@ class Intake:
             # Up to where it ended when it was looked at: one that is written without a pause would keep us for ever.
             for line in whole_lines(file, offset, None if is_packed(path) else self._end.size):
                 frames = translator.feed(line.text, line.position)
+                offset = line.end
+                del line  # it may be a long one
                 if frames:
                     await self._add(frames)
                     if self.refusal is not None:
                         return
-                offset = line.end
                 if not self._sessions:
                     silent += 1
                     if silent > _SILENT or offset > _SILENT_BYTES:
                         raise InputError("there is no conversation in the beginning of it")
-                if len(self._entries) >= _ENTRIES or self._size >= _BYTES:
+                if self._is_full:
                     await self._commit(offset)
                     told(offset)
                 if offset - paused >= _PAUSE:
                     paused = offset
-                    await asyncio.sleep(0)
+                    await _turn()
             self._bookmark.put(path, file, offset)
         if finished := self._end.is_at_rest or self._is_copy():
-            await self._add(translator.finish())
+            for frame in translator.finish():
+                await self._add((frame,))
+                if self._is_full:
+                    await self._commit(offset)
         if not self._sessions:
             self._unknown = translator.unknown
         self._left = max(self._end.size - offset, 0) if not is_packed(path) else 0
@@ -181,11 +202,11 @@ class Intake:
         return self._end.age > _QUIET and 0.0 < self._last < self._end.modified - REST
 
     def writes_to(self, session_id: str) -> bool:
-        return any(one.record.session_id == session_id for one in self._sessions.values() if one is not None)
+        return session_id in self._session_ids
 
     async def _add(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            session = self._sessions.get(frame.session_id)
+            session = self._sessions.at_hand.get(frame.session_id) or self._sessions.get(frame.session_id)
             if session is not None:  # nearly always
                 self._keep(session, frame)
             elif frame.session_id not in self._sessions:
@@ -198,7 +219,8 @@ class Intake:
             self._early.setdefault(native_id, []).append(frame)
             return
         asked = msgspec.json.decode(frame.line, type=_NewSession).params
-        session = self._sessions[native_id] = await self._open(frame, asked)
+        session = await self._open(frame, asked)
+        self._sessions.add(native_id, session)
         early = self._early.pop(native_id, ())
         if session is not None:
             self._keep(session, self._note(frame, asked), "host")
@@ -216,6 +238,7 @@ class Intake:
             return None
         session_id = self._admission.session_id(self.position.provider, native_id)
         session = await self._known(session_id, is_live=native_id in self._admission.live)
+        self._session_ids.add(session_id)
         if is_first:
             self.position = msgspec.structs.replace(self.position, session_id=session_id)
         return session
@@ -231,7 +254,7 @@ class Intake:
     async def _known(self, session_id: str, *, is_live: bool) -> Known:
         if self._others is not None:
             await self._others(session_id)
-        return await read_known(self._journal, session_id, is_live=is_live)
+        return await read_known(self._journal, session_id, self._aside, is_live=is_live)
 
     def _note(self, frame: Frame, asked: _Params) -> Frame:
         name, native_id, parent_id = self.position.provider, frame.session_id, asked.parent_id
@@ -275,11 +298,17 @@ class Intake:
     def _when(self, frame: Frame) -> float:
         return frame.at or in_calendar(self._end.modified) or 0.0
 
+    @property
+    def _is_full(self) -> bool:
+        """There is enough for a commit."""
+        return len(self._entries) >= _ENTRIES or self._size >= _BYTES
+
     async def _commit(self, offset: int, end: Seen | None = None, *, finished: bool = False) -> None:
         seen = {"inode": end.inode, "size": end.size, "modified": end.modified} if end is not None else _UNSEEN
         position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, finished=finished, **seen)
-        touched = {entry.session_id for entry in self._entries}
-        sessions = [one for one in self._sessions.values() if one is not None and one.record.session_id in touched]
+        ids = {entry.session_id for entry in self._entries}
+        touched = {name: one for name, one in self._at_hand() if one.record.session_id in ids}
+        sessions = [*touched.values()]
         changes = [one.record.take() for one in sessions]
         if end is None:  # there is more to come
             for one in sessions:
@@ -295,19 +324,28 @@ class Intake:
         await self.commits.add(Commit(self._entries, changes, position, connection), then)
         self.position = position
         self._entries, self._size = [], 0
+        self._sessions.rest(touched)
 
     def report(self) -> ImportedFile:
-        changed = [one for one in self._sessions.values() if one is not None and one.changed]
+        new: list[str] = []
+        grown: list[str] = []
+        came = Amounts()
+        all_is_known = False  # of one
+        for one in self._sessions.values():
+            if one is not None and one.changed:
+                (new if one.is_new else grown).append(one.record.session_id)
+                came += amounts(one.fold) - one.before
+            all_is_known |= one is not None and one.all_is_known
         refused = self._refused if self._sessions else "there is no conversation in it"
-        if any(one is not None and one.all_is_known for one in self._sessions.values()) and not changed:
+        if all_is_known and not new and not grown:
             refused = LIVE
         return ImportedFile(
             provider=self.position.provider,
             path=self.position.path,
-            new=[one.record.session_id for one in changed if one.is_new],
-            grown=[one.record.session_id for one in changed if not one.is_new],
+            new=new,
+            grown=grown,
             frames=self._n - self._began,
-            amounts=sum((amounts(one.record) - one.before for one in changed), Amounts()),
+            amounts=came,
             unknown=dict(self._unknown),
             skipped=refused,
             left=self._left,

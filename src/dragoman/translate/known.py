@@ -14,6 +14,7 @@ from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Journal
 from dragoman.translate.admission import CONNECTION
+from dragoman.translate.aside import Aside
 from dragoman.translate.hashed import HashMap
 from dragoman.translate.imported import amounts
 from dragoman.translate.lean import LeanFold
@@ -42,8 +43,8 @@ _UNANSWERED: Final = 60.0
 class Known:
     """Made by `read_known`; `record` goes on with what is new."""
 
-    def __init__(self, session_id: str, *, is_live: bool) -> None:
-        self.fold = LeanFold()
+    def __init__(self, session_id: str, aside: Aside, *, is_live: bool) -> None:
+        self.fold = LeanFold(aside)
         self.record = SessionRecord(session_id, self.fold)
         self.cursor: Cursor | None = None  # after the last frame of it that is known here
         self.changed = False
@@ -56,7 +57,7 @@ class Known:
 
     def settle(self) -> None:
         """What comes from here on counts as new."""
-        self.before = amounts(self.record)
+        self.before = amounts(self.fold)
         self.is_new = not self.record.position
         self.changed = False
 
@@ -110,12 +111,13 @@ class Known:
             self._unanswered += 1 if isinstance(message, Request) else -1
 
 
-async def read_known(journal: Journal, session_id: str, *, is_live: bool) -> Known:
-    """`is_live`: Dragoman ran it from its beginning. Raises where a process has it open: nobody else may add to it."""
+async def read_known(journal: Journal, session_id: str, aside: Aside, *, is_live: bool) -> Known:
+    """`aside`: where to put what is not needed. `is_live`: Dragoman ran it from its beginning. Raises where a process
+    has it open: nobody else may add to it."""
     owner = await journal.owner(session_id)
     if owner is not None and owner.process is not None:
         raise NotTheOwner(f"session {session_id} is open", owner=owner.process.id)
-    known = Known(session_id, is_live=is_live)
+    known = Known(session_id, aside, is_live=is_live)
     while (page := await journal.read(session_id, after=known.cursor, limit=_PAGE)).entries:
         for entry in page.entries:
             known.hear(entry)

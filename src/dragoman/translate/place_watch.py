@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.translate.imported import REST
 from dragoman.translate.watch_notices import Notices, Unnoticed
-from dragoman.translate.watch_places import Place, State, is_remote, state_of
+from dragoman.translate.watch_places import Place, State, barred, is_remote, state_of, unread
 
 Way: TypeAlias = Literal["native", "polling", "absent"]
 """How changes are learnt of; `absent` where the folder is not there yet."""
@@ -58,7 +58,8 @@ class PlaceWatch:
         self.place = place
         self.files: dict[str, tuple[State, bool] | None] = {}
         self.way: Way = "absent"
-        self.problem: str | None = None
+        self._unread: str | None = None  # what may not be looked into, as far as it was seen
+        self._unnoticed: str | None = None  # why changes are not told, once that was tried
         self.looked = asyncio.Event()  # once at least, and what was found has been told
         self._pace = pace
         self._clock = clock
@@ -68,11 +69,17 @@ class PlaceWatch:
         self.settling: set[str] = set()  # files that are new, and are not read yet
         self._first_look = True
 
+    @property
+    def problem(self) -> str | None:
+        """What is not as it should be, as long as it is so."""
+        return self._unread or self._unnoticed
+
     async def run(self) -> None:
         while True:
             folder = _identity(self.place.folder)
             if folder is None:
                 self.way = "absent"
+                self._unread = unread(barred(self.place.folder))
                 self.files.clear()
                 self._first_look = False
                 self.looked.set()
@@ -83,26 +90,31 @@ class PlaceWatch:
             try:
                 await self._follow(notices, folder)
             except Unnoticed as problem:
-                self.problem = f"{self.place.folder} is looked through instead of watched: {problem}"
+                self._unnoticed = f"{self.place.folder} is looked through instead of watched: {problem}"
             finally:
                 if notices is not None:
                     await notices.close()
 
     async def _notices(self) -> Notices | None:
         """None where the folder is to be looked through instead."""
-        if not self._pace.notified or self.problem is not None or is_remote(self.place.folder):
+        if not self._pace.notified or self._unnoticed is not None or is_remote(self.place.folder):
             return None
         try:
             return await Notices.open(self.place.folder, deep=not self.place.name)
         except Unnoticed as problem:
             if _identity(self.place.folder) is not None:  # else it went away just now
-                self.problem = f"{self.place.folder} is looked through instead of watched: {problem}"
+                self._unnoticed = f"{self.place.folder} is looked through instead of watched: {problem}"
             return None
 
     async def _follow(self, notices: Notices | None, folder: tuple[int, int]) -> None:
-        """Until something happens to the folder itself: it may be gone, or be another one."""
+        """Until something happens to the folder itself: it may be gone, or be another one; or all of it can be read at
+        last, and then it may be watched, too."""
         while _identity(self.place.folder) == folder:
-            pause = max(self._pace.look if notices else self._pace.poll, await self._look() / _SHARE)
+            before, took = self._unread, await self._look()
+            if before is not None and self._unread is None:
+                self._unnoticed = None
+                return
+            pause = max(self._pace.look if notices and self._unread is None else self._pace.poll, took / _SHARE)
             if notices is None:
                 await self._poll(pause)
                 continue
@@ -141,8 +153,10 @@ class PlaceWatch:
     async def _look(self) -> float:
         """Tells of all files that have something new; how long it took to look."""
         began = time.perf_counter()
-        found = await asyncio.to_thread(self.place.find)
+        closed: list[OSError] = []
+        found = await asyncio.to_thread(self.place.find, None, closed.append)
         took = time.perf_counter() - began
+        self._unread = unread(closed)
         for gone in self.files.keys() - found.keys():
             del self.files[gone]
         now = self._clock()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -26,11 +28,15 @@ _ZSTD_MODULES: Final = ("compression.zstd", "backports.zstd")  # Python's own fr
 # Bytes that are read at once. Each reading is a hand-over of the interpreter's lock, for which others wait.
 _BUFFER: Final = 256 * 1024
 
-# Bytes of the longest line that is read: it takes eight times that in memory. Those that agents write are of some
+# Bytes of the longest line that is read: it takes up to ten times that in memory. Those that agents write are of some
 # megabytes, where there are images in them or a whole history. Of a longer one we keep what is kept of such a frame.
 LONGEST: Final = 32 * 1024 * 1024
 _BEGINNING: Final = 64 * 1024
 OVERLONG: Final = "overlong line"  # the kind of record that stands for it: one that no agent writes
+
+# Bytes of a line from which on each copy of it counts.
+LONG: Final = 4 * 1024 * 1024
+_M_MMAP_THRESHOLD: Final = -3  # as <malloc.h> has it
 
 # Bytes that a compressed file may unpack to, for each of its own; and in any case. Transcripts unpack to some tens.
 _UNPACKED: Final = 1000
@@ -123,30 +129,60 @@ def whole_lines(file: BinaryIO, position: int = 0, until: int | None = None) -> 
     """
     if position:
         file.seek(position)
-    while (until is None or position < until) and (text := file.readline(LONGEST)):
-        line: Line | None = Line(text.removesuffix(b"\n"), position, position + len(text))
-        if not text.endswith(b"\n"):
-            if len(text) == LONGEST:
-                line = _passed_over(file, text, position)
-            elif not (text.startswith(b"{") and is_json(text)):
-                line = None
-        if line is None:
-            return
-        yield line
-        position = line.end
+    while (until is None or position < until) and (read := _line(file, position)):
+        position = read[0].end
+        yield read.pop()  # nobody but who is given it holds it: it may be a long one
 
 
-def _passed_over(file: BinaryIO, text: bytes, position: int) -> Line | None:
-    """What stands for a line that is too long, of which this is the beginning; None where it is half written."""
+def _line(file: BinaryIO, position: int) -> list[Line]:
+    """The next one; none at the end, and none that is half written."""
+    text = file.readline(LONGEST)
+    if len(text) > LONG:
+        _give_back()
+    end = position + len(text)
+    if text.endswith(b"\n"):
+        return [Line(text[:-1], position, end)]
+    if len(text) == LONGEST:
+        return _passed_over(file, text, position)
+    return [Line(text, position, end)] if text.startswith(b"{") and is_json(text) else []
+
+
+@cache
+def _give_back() -> None:
+    """From now on, what a long line took goes back to the system when it is let go of. glibc would keep it, and take
+    more for the next copy where that is larger. For others there is nothing to be said."""
+    import ctypes  # most files have no such line, and it takes long to load
+
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LONG)
+
+
+def has_long_line(path: Path) -> bool:
+    """Told without holding one."""
+    length = 0
+    with opened(path) as file:
+        while length <= LONG and (data := file.read(_BUFFER)):
+            first = data.find(b"\n")
+            if first < 0:
+                length += len(data)
+            elif length + first > LONG:
+                return True
+            else:
+                length = len(data) - data.rfind(b"\n") - 1
+    return length > LONG
+
+
+def _passed_over(file: BinaryIO, text: bytes, position: int) -> list[Line]:
+    """What stands for a line that is too long, of which this is the beginning; none where it is half written."""
     length, digest = len(text), sha256(text)
     beginning = text[:_BEGINNING].decode("utf-8", "backslashreplace")
     while not text.endswith(b"\n"):
         if not (text := file.readline(_BUFFER)):
-            return None
+            return []
         length += len(text)
         digest.update(text.removesuffix(b"\n"))
     told = {"type": OVERLONG, "length": length - 1, "sha256": digest.hexdigest(), "beginning": beginning}
-    return Line(msgspec.json.encode(told), position, position + length)
+    return [Line(msgspec.json.encode(told), position, position + length)]
 
 
 class Bookmark:

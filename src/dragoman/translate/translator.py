@@ -15,7 +15,7 @@ order; it gives whole ACP frames, as if a client had held the conversation: `ses
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Final, Literal, Protocol
@@ -45,7 +45,7 @@ class Translator(Protocol):
         """The frames that one more line of the file gives. `position` is the offset of its first byte in the file: of
         what has no id of its own, it makes one."""
 
-    def finish(self) -> Sequence[Frame]:
+    def finish(self) -> Iterable[Frame]:
         """What was held back for lines to come, and the end of a run that the transcript leaves open, as an error.
 
         The last that is asked of a translator, and not for a file that is being written. One that grows after all is

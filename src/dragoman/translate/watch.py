@@ -53,13 +53,13 @@ class WatchStatus(msgspec.Struct, frozen=True, kw_only=True):
     way: Way | None = None  # None where nothing is watched
     files: int = 0
     waiting: int = 0  # files that have something new, as far as it is known
-    problem: str | None = None  # the last one
+    problem: str | None = None  # that there is now; the last one, where there are several
 
 
 class Watcher:
     """`start` it, or enter it. `places`: files and folders that someone named, watched whatever the modes say.
 
-    Nothing that happens to a file, or to the journal, ends it: `status` tells the last problem, and it tries again.
+    Nothing that happens to a file, or to the journal, ends it: `status` tells the problem, and it tries again.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Watcher:
         self._named = places
         self._watches: list[PlaceWatch] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._problems: dict[str, str] = {}  # the last of each provider
+        self._problems: dict[str, tuple[str, str]] = {}  # the last of each provider: the file, and what is wrong
         self._first: dict[str, PlaceWatch] = {}  # files that were written to just now
         self._then: dict[str, PlaceWatch] = {}  # files that were found by looking
         self._now: dict[str, PlaceWatch] = {}  # files that are being taken in
@@ -160,7 +160,7 @@ class Watcher:
             files=sum(len(one.files) for one in mine),
             waiting=sum(watch in mine for some in (self._now, self._first, self._then) for watch in some.values())
             + sum(len(one.settling) for one in mine),
-            problem=next((one.problem for one in mine if one.problem), self._problems.get(name)),
+            problem=next((one.problem for one in mine if one.problem), self._problems.get(name, ("", None))[1]),
         )
 
     def _of(self, name: str) -> list[PlaceWatch]:
@@ -203,19 +203,28 @@ class Watcher:
         state = state_of(path)
         if state is None:
             watch.files.pop(path, None)
+            self._is_over(watch, path)
             return True
         watch.files[path] = (state, self._clock() - state[2] > REST)
         try:
             done = await self._importer.take(Transcript(watch.place.provider, Path(path), state[1], state[2]))
         except JournalError as problem:
-            self._note(watch, str(problem))
+            self._note(watch, path, str(problem))
             self._then[path] = watch
             return False
         if done.passing:
             watch.files[path] = None
         if done.skipped not in (None, OPEN) and (done.passing or done.failed or path.endswith(".zst")):
-            self._note(watch, f"{done.path}: {done.skipped}")
+            self._note(watch, path, f"{done.path}: {done.skipped}")
+        else:
+            self._is_over(watch, path)
         return True
 
-    def _note(self, watch: PlaceWatch, problem: str) -> None:
-        self._problems[self._name(watch)] = problem
+    def _note(self, watch: PlaceWatch, path: str, problem: str) -> None:
+        self._problems[self._name(watch)] = path, problem
+
+    def _is_over(self, watch: PlaceWatch, path: str) -> None:
+        """Nothing is wrong with this file any more."""
+        name = self._name(watch)
+        if name in self._problems and self._problems[name][0] == path:
+            del self._problems[name]

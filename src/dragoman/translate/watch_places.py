@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from stat import S_ISREG
 from typing import Final, TypeAlias
 
@@ -15,6 +17,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.translate.discover import may_be_transcript
+from dragoman.translate.lines import named
 from dragoman.translate.translator import provider
 
 # File systems whose changes by other machines no notification tells. Those in user space say no more than `fuse`, and
@@ -43,14 +46,15 @@ class Place(msgspec.Struct, frozen=True):
             return path == os.path.join(self.folder, self.name)
         return provider(self.provider).reads(Path(path)) if self.provider else may_be_transcript(Path(path))
 
-    def find(self, below: str | None = None) -> dict[str, State]:
-        """The transcripts that are there now; of a folder in it, when it is named."""
+    def find(self, below: str | None = None, closed: Callable[[OSError], object] | None = None) -> dict[str, State]:
+        """The transcripts that are there now; of a folder in it, when it is named. `closed` is told of each folder that
+        cannot be looked into."""
         if self.name:
             path = os.path.join(self.folder, self.name)
             state = state_of(path)
             return {} if state is None else {path: state}
         found: dict[str, State] = {}
-        for folder, _, names in os.walk(below or self.folder):
+        for folder, _, names in os.walk(below or self.folder, onerror=closed):
             for name in names:
                 path = os.path.join(folder, name)
                 if self.wants(path) and (state := state_of(path)) is not None:
@@ -85,6 +89,31 @@ def state_of(path: str) -> State | None:
     except OSError:
         return None
     return (stat.st_ino, stat.st_size, stat.st_mtime) if S_ISREG(stat.st_mode) else None
+
+
+def barred(folder: str) -> Sequence[OSError]:
+    """Why it cannot be told whether the folder is there: one on the way to it may not be looked into."""
+    for outer, inner in pairwise([*map(str, reversed(Path(folder).parents)), folder]):
+        try:
+            os.stat(inner)
+        except PermissionError as problem:
+            return [PermissionError(problem.errno, problem.strerror, outer)]
+        except OSError:
+            break
+    return []
+
+
+def unread(closed: Sequence[OSError]) -> str | None:
+    """What is not read of a place, and what helps: in a line."""
+    lasting = [one for one in closed if not isinstance(one, FileNotFoundError)]  # else it went away just now
+    if not lasting:
+        return None
+    first, others = lasting[0], len(lasting) - 1
+    folder = str(named(first.filename))
+    said = f"{folder}{f' and {others:,} more' if others else ''} cannot be read: {first.strerror or first}"
+    if isinstance(first, PermissionError):
+        said += f". If it is yours, this helps: chmod u+rx {quote(folder)}"
+    return said
 
 
 def is_remote(folder: str, mounts: Callable[[], str] = lambda: _MOUNTS.read_text("utf-8", "replace")) -> bool:

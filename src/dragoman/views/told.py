@@ -62,7 +62,7 @@ def event_of(
             return events.HistoryDiffers(time, session_id, run_id, None, differs.differences, differs.count)
         case facts.RunStarted():
             return events.RunStarted(*head)
-        case facts.RunEnded():
+        case facts.RunEnded() | facts.RunPaid():
             return None
 
 

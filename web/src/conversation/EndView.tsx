@@ -25,7 +25,7 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
   return (
     <div className="end">
       {end && <p className={end.bad ? "end-words bad" : "end-words"}>{end.text}</p>}
-      {end?.bad && actions.length > 0 && (
+      {end && actions.length > 0 && (
         <p className="buttons">
           {actions.map((action) => (
             <Button key={action} onClick={() => onAction(action)}>

@@ -38,6 +38,7 @@ test("how a run ended is told where it is worth a word", () => {
   expect(end({ status: "success", stop_reason: "max_tokens" })?.bad).toBe(true);
   expect(end({ status: "error", reason: "quota" })).toEqual({ text: "The run failed: quota", bad: true });
   expect(end({ status: "cancelled" })).toEqual({ text: "Stopped", bad: false });
+  expect(end({ status: "interrupted", reason: "so it was" })).toEqual({ text: "Interrupted: so it was", bad: false });
 });
 
 test("a run that ended because something was refused says so", () => {

@@ -94,8 +94,9 @@ export function endWords(
     if (why) return { text: `Stopped: ${why}`, bad: false };
     return { text: (!run.cancel_requested && refusalWords(rows, name)) || "Stopped", bad: false };
   }
+  // It is over, and no failure: what is wrong with the agent now is told elsewhere.
   if (run.status === "interrupted")
-    return { text: `Interrupted: ${why || "the agent, or what ran it, ended in the middle of it"}`, bad: true };
+    return { text: `Interrupted: ${why || "the agent, or what ran it, ended in the middle of it"}`, bad: false };
   // A run that the model cut short is told by why it did, whether it counts as failed or not.
   const stop = STOPS[run.stop_reason ?? ""] ?? STOPS[why] ?? (silent ? STOPS["silent"] : undefined);
   if (stop) return { text: stop, bad: true };
