@@ -7,14 +7,13 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Any
 
-import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.translate.claude import ClaudeTranslator
 from dragoman.translate.translator import Frame
-from dragoman.wire.framing import LineFramer
-from translate.claude_talk import SESSION, Transcript, folds, translated
+from translate.claude_talk import SESSION, Transcript, translated
+from translate.harm import fed, no_harm, with_other_values
 
 
 def _everything() -> list[bytes]:
@@ -61,25 +60,9 @@ def _everything() -> list[bytes]:
 LINES = _everything()
 DATA = b"".join(line + b"\n" for line in LINES)
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-1e9, 1e9) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-
 
 def _fed(pieces: Sequence[bytes]) -> list[Frame]:
-    """As a file that grows piece by piece: only whole lines count."""
-    framer = LineFramer()
-    translator = ClaudeTranslator(PurePath(f"{SESSION}.jsonl"))
-    frames: list[Frame] = []
-    position = 0
-    for piece in pieces:
-        for line in framer.feed(piece):
-            assert isinstance(line, bytes)
-            frames.extend(translator.feed(line, position))
-            position += len(line) + 1
-    return frames
+    return fed(ClaudeTranslator(PurePath(f"{SESSION}.jsonl")), pieces)
 
 
 @given(st.lists(st.integers(0, len(DATA)), max_size=20))
@@ -126,13 +109,7 @@ def test_lines_that_come_twice_or_in_another_order_do_no_harm(data: st.DataObjec
 @given(st.data())
 @settings(max_examples=200)
 def test_values_of_any_type_anywhere_do_no_harm(data: st.DataObject) -> None:
-    lines = list(LINES)
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(lines) - 1))
-        record = msgspec.json.decode(lines[place])
-        _replace_something(data, record)
-        lines[place] = msgspec.json.encode(record)
-    _no_harm(lines)
+    _no_harm(with_other_values(data, LINES))
 
 
 @given(st.lists(st.binary(max_size=30), max_size=5))
@@ -141,24 +118,5 @@ def test_bytes_of_any_kind_do_no_harm(noise: list[bytes]) -> None:
     _no_harm([*lines, *LINES[:6], *lines])
 
 
-def _replace_something(data: st.DataObject, value: Any) -> None:
-    while True:
-        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-        if not keys:
-            return
-        key = data.draw(st.sampled_from(keys))
-        inner = value[key]
-        if isinstance(inner, dict | list) and inner and data.draw(st.booleans()):
-            value = inner
-            continue
-        value[key] = data.draw(values)
-        return
-
-
 def _no_harm(lines: Sequence[bytes]) -> None:
-    frames = translated([line for line in lines if line])
-    for fold in folds(frames).values():
-        assert all(run.status != "running" for run in fold.runs.values())
-    prompts = [frame.line for frame in frames if frame.kind == "session/prompt" and frame.direction == "out"]
-    ids = [msgspec.json.decode(line)["id"] for line in prompts]
-    assert len(ids) == len(set(ids))
+    no_harm(translated([line for line in lines if line]))

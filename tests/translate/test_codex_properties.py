@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from dragoman.translate.codex import CodexTranslator
 from dragoman.translate.translator import Frame
-from dragoman.wire.framing import LineFramer
-from translate.claude_talk import folds
 from translate.codex_talk import FOLDER, NAME, PARENT, PARENTS_TURN, Transcript, translated
+from translate.harm import fed, no_harm, with_other_values
 
 PATCH = "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch"
 
@@ -126,25 +125,9 @@ def _flat() -> list[bytes]:
 TRANSCRIPTS = {"legacy": _legacy(), "paginated": _paginated(), "flat": _flat()}
 of_each_era = pytest.mark.parametrize("era", TRANSCRIPTS)
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(-1e9, 1e9) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=6,
-)
-
 
 def _fed(pieces: Sequence[bytes]) -> list[Frame]:
-    """As a file that grows piece by piece: only whole lines count."""
-    framer = LineFramer()
-    translator = CodexTranslator(PurePath(NAME))
-    frames: list[Frame] = []
-    position = 0
-    for piece in pieces:
-        for line in framer.feed(piece):
-            assert isinstance(line, bytes)
-            frames.extend(translator.feed(line, position))
-            position += len(line) + 1
-    return frames
+    return fed(CodexTranslator(PurePath(NAME)), pieces)
 
 
 def _data(era: str) -> bytes:
@@ -197,13 +180,7 @@ def test_lines_that_come_twice_or_in_another_order_do_no_harm(era: str, data: st
 @given(data=st.data())
 @settings(max_examples=120)
 def test_values_of_any_type_anywhere_do_no_harm(era: str, data: st.DataObject) -> None:
-    lines = list(TRANSCRIPTS[era])
-    for _ in range(data.draw(st.integers(1, 4))):
-        place = data.draw(st.integers(0, len(lines) - 1))
-        record = msgspec.json.decode(lines[place])
-        _replace_something(data, record)
-        lines[place] = msgspec.json.encode(record)
-    _no_harm(lines)
+    _no_harm(with_other_values(data, TRANSCRIPTS[era]))
 
 
 @given(st.lists(st.binary(max_size=30), max_size=5))
@@ -212,27 +189,8 @@ def test_bytes_of_any_kind_do_no_harm(noise: list[bytes]) -> None:
     _no_harm([*lines, *TRANSCRIPTS["legacy"][:12], *lines])
 
 
-def _replace_something(data: st.DataObject, value: Any) -> None:
-    while True:
-        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
-        if not keys:
-            return
-        key = data.draw(st.sampled_from(keys))
-        inner = value[key]
-        if isinstance(inner, dict | list) and inner and data.draw(st.booleans()):
-            value = inner
-            continue
-        value[key] = data.draw(values)
-        return
-
-
 def _no_harm(lines: Sequence[bytes]) -> None:
-    frames = translated([line for line in lines if line])
-    for fold in folds(frames).values():
-        assert all(run.status != "running" for run in fold.runs.values())
-    prompts = [frame.line for frame in frames if frame.kind == "session/prompt" and frame.direction == "out"]
-    ids = [msgspec.json.decode(line)["id"] for line in prompts]
-    assert len(ids) == len(set(ids))
+    no_harm(translated([line for line in lines if line]))
 
 
 # -- real files, where there are any
