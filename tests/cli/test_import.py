@@ -105,6 +105,28 @@ def test_on_a_terminal_it_asks_and_yes_takes_it_in(owner: Cli, on_terminal: On) 
     assert terminal.code() == 0
 
 
+def test_beside_the_bar_there_is_room_for_what_the_terminal_writes_at_ctrl_c(owner: Cli, on_terminal: On) -> None:
+    for number in range(100):
+        write(owner, f"{number:08}-2222-3333-4444-555555555555.jsonl")
+    shown = without_looks(on_terminal("import", "--yes").rest())
+    bars = [line[line.index("━") :] for line in shown.replace("\r", "\n").split("\n") if "━" in line]
+    assert any("100 of 100 files" in bar for bar in bars)
+    assert max(map(len, bars)) <= 80 - len("^C")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may look into every folder")
+def test_a_folder_that_may_not_be_looked_into_is_no_file(owner: Cli) -> None:
+    closed = write(owner).parent
+    write_codex(owner)
+    closed.chmod(0)
+    try:
+        done = owner("import", "--yes")
+    finally:
+        closed.chmod(0o700)
+    assert "claude: 0 files, 0 bytes in ~/.claude/projects; 1 folder there cannot be looked into\n" in done.err
+    assert "Left out 1 folder: cannot be read: Permission denied.\n  ~/.claude/projects/-home-ada-proj\n" in done.out
+
+
 def test_what_came_in_is_told_and_is_a_session_like_any_other(owner: Cli) -> None:
     write(owner, more=b'{"type":"weather"}\n{"type":"half')
     write_codex(owner)

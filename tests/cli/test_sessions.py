@@ -138,6 +138,9 @@ def test_a_run_reads_as_running_while_its_owner_lives_and_else_as_interrupted(cl
     keep(cli, work)
     states = {one["id"]: one["state"] for one in listed(cli)}
     assert states == {"of-the-dead": "interrupted", "of-the-living": "running", "of-nobody": "interrupted"}
+    looks = shown(cli, 120, "sessions", "list")
+    assert "\x1b[32mrunning" in looks  # green
+    assert "\x1b[31m" not in looks  # nothing red: it is over
     assert cli("sessions", "show", "of-the-dead").out.endswith("on it\n\ninterrupted\n")
     assert cli("sessions", "show", "of-the-living").out.endswith("on it\n\nstill running\n")
     done = cli("sessions", "delete", "--yes", "of-the-living")

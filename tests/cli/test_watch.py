@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from dragoman.cli.watch import watch
+from dragoman.cli.watch_report import Problems
 from dragoman.translate.translator import PROVIDERS
 from translate.claude_talk import SESSION, Transcript
 from translate.watched import append, lines, transcript_in
@@ -130,6 +131,13 @@ def test_a_folder_that_cannot_be_looked_into_is_said_once(owner: Cli) -> None:
     read_until(process.stdout.fileno(), b" tokens out\n")
     _, err = stopped(process)
     assert "cannot be read" not in err
+
+
+def test_of_problems_those_are_told_that_stay_and_each_once_until_all_is_well() -> None:
+    problems = Problems()
+    looks = ["passes", "stays", "stays", "stays", None, "stays", "stays", "passes", "stays"]
+    told = [problems.news(problem) for problem in looks]
+    assert told == [None, None, "stays", None, None, None, "stays", None, None]
 
 
 def test_without_a_terminal_it_says_how_to_agree_and_reads_nothing(owner: Cli) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import pickle
 import resource
+import sys
 from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.journal import upkeep
 from dragoman.journal.memory import MemoryJournal
@@ -23,6 +27,7 @@ from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.imported import REST
 from dragoman.translate.importer import Importer
 from dragoman.translate.reading import has_long_line
+from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 
 
@@ -57,6 +62,63 @@ def test_objects_that_were_put_aside_come_back_as_they_were(monkeypatch: pytest.
     assert again.name == "second"
     assert "n3" in shelf
     assert shelf.get("n20") is None
+
+
+_steps = st.one_of(
+    st.tuples(st.just("get"), st.integers(0, 9)),
+    st.tuples(st.just("add"), st.just(0)),
+    st.tuples(st.just("rest"), st.integers(0, 9)),
+)
+
+
+@given(st.lists(_steps, max_size=40), st.lists(_steps, max_size=10))
+def test_objects_are_as_they_were_left_whoever_asks_in_whatever_order(
+    before: list[tuple[str, int]], meanwhile: list[tuple[str, int]]
+) -> None:
+    shelf: Shelf[list[int]] = Shelf(Aside(), None)
+    told: list[list[int]] = []
+
+    def step(what: str, number: int) -> None:
+        name = str(number)
+        match what:
+            case "add":
+                shelf.add(str(len(told)), [])
+                told.append([])
+            case "rest":
+                busy = name in shelf.at_hand
+                shelf.rest(busy=[name])
+                assert (name in shelf.at_hand) == busy
+            case _ if number < len(told):
+                found = shelf.get(name)
+                assert found == told[number]
+                told[number].append(len(told[number]))
+                found.append(len(found))
+            case _:
+                assert shelf.get(name) is None
+                assert name not in shelf
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aside, "_FEW", 2)
+        for one in before:
+            step(*one)
+        assert [*shelf.values()] == told
+        assert len(shelf) == len(told)
+        values, seen = shelf.values(), len(told)
+        first = next(values, None)
+        for one in meanwhile:
+            step(*one)
+        assert len([first, *values]) == max(seen, 1)
+        assert [*shelf.values()] == told
+        for number in range(len(told)):
+            shelf.get(str(number))
+        assert shelf.is_at_hand
+
+
+def test_where_there_is_no_room_it_is_told_at_once_and_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aside, "gettempdir", lambda: "/the/folder")
+    monkeypatch.setattr(aside, "TemporaryFile", lambda: open("/dev/full", "r+b"))  # noqa: SIM115
+    with pytest.raises(OSError, match="No space left on device in /the/folder"):
+        Aside().put(b"x")
 
 
 def test_what_is_nested_too_deeply_to_be_put_aside_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +157,14 @@ def _sides(count: int) -> Transcript:
     return told
 
 
+def _codex_talk() -> codex_talk.Transcript:
+    told = codex_talk.Transcript()
+    told.started()
+    told.prompt("Go")
+    told.call("shell", {"command": ["ls"]})
+    return told
+
+
 def test_sub_agents_that_were_put_aside_go_on_as_if_they_had_not_been(monkeypatch: pytest.MonkeyPatch) -> None:
     told = _sides(40)
     frames = told.frames()
@@ -117,6 +187,24 @@ async def test_the_rows_of_sub_agents_that_were_put_aside_are_those_that_their_f
         assert not (await Importer(journal).take(_found(path))).frames
 
 
+async def test_a_file_that_grows_is_read_anew_where_some_of_its_sub_agents_were_put_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aside, "_FEW", 2)
+    monkeypatch.setattr(intake, "_ENTRIES", 7)
+    whole = _sides(40)
+    lines, whole.lines = whole.lines, whole.lines[:60]
+    path = _written(tmp_path, whole)
+    async with MemoryJournal() as journal:
+        importer = Importer(journal, at_hand=1 << 20)
+        first = await importer.take(_found(path))
+        whole.lines = lines
+        second = await importer.take(_found(_written(tmp_path, whole)))
+        assert not {*first.new} & {*second.new}
+        assert len(first.new) + len(second.new) == 41
+        assert not await upkeep.verify(journal)
+
+
 async def test_a_file_with_many_sub_agents_needs_few_open_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +220,23 @@ async def test_a_file_with_many_sub_agents_needs_few_open_files(
     assert (len(done.new), done.skipped) == (201, None)
 
 
+@pytest.mark.parametrize("provider", ["claude", "codex"])
+def test_what_is_known_of_a_file_goes_with_it_though_nobody_looks_for_cycles(provider: str, tmp_path: Path) -> None:
+    """The process apart hardly ever looks for them, and reads all the files that there are."""
+    told = _sides(5) if provider == "claude" else _codex_talk()
+    path = _written(tmp_path, told)
+    _answered(path, provider)
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        assert Done in map(type, _answered(path, provider))
+        gc.collect()
+        assert not [one for one in gc.garbage if type(one).__module__.startswith("dragoman")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
 # -- long lines
 
 
@@ -145,7 +250,25 @@ def test_a_long_line_is_found_wherever_it_stands(
     monkeypatch.setattr(reading, "_BUFFER", 64)
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"x" * before + b"\n" + b"y" * length + end)
-    assert has_long_line(path) == is_long
+    assert has_long_line(path, path.stat().st_size) == is_long
+
+
+def test_a_long_line_that_came_since_the_file_was_looked_at_is_not_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LONG", 100)
+    monkeypatch.setattr(reading, "_BUFFER", 64)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"x\n" * 100 + b"y" * 250)
+    assert [has_long_line(path, until) for until in (100, 200, 450)] == [False, False, True]
+
+
+def test_a_python_without_ctypes_reads_long_lines_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ctypes", None)
+    reading._give_back.cache_clear()
+    line = b"x" * (reading.LONG + 1)
+    assert [one.text for one in reading.whole_lines(io.BytesIO(line + b"\n"))] == [line]
+    reading._give_back.cache_clear()
 
 
 @pytest.mark.parametrize("is_long", [False, True])
@@ -153,15 +276,17 @@ def test_a_file_with_a_long_line_is_left_to_whoever_commits_it(is_long: bool, tm
     told = Transcript()
     told.user("Go" * (reading.LONG if is_long else 1))
     path = _written(tmp_path, told)
+    assert [type(one) for one in _answered(path, "claude")] == ([Failed] if is_long else [Commit, Done])
+
+
+def _answered(path: Path, provider: str) -> list[Answer]:
+    """By the process that reads apart."""
     seen = intake.Seen(inode=0, size=path.stat().st_size, modified=0.0, age=0.0)
-    position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
+    position = Position(connection_id="c", provider=provider, path=str(path), session_id="", frames=0, offset=0)
     out = io.BytesIO()
     asked = Asked(os.fsencode(path), position, seen, None)
     apart_process._answer(asked, Admission({}, frozenset()), apart_process._Sender(out))
-    assert [type(one) for one in _answers(out.getvalue())] == ([Failed] if is_long else [Commit, Done])
-
-
-def _answers(data: bytes) -> list[Answer]:
+    data = out.getvalue()
     answers: list[Answer] = []
     while data:
         (length,) = LENGTH.unpack(data[: LENGTH.size])
@@ -170,7 +295,7 @@ def _answers(data: bytes) -> list[Answer]:
     return answers
 
 
-def _written(folder: Path, told: Transcript) -> Path:
+def _written(folder: Path, told: Transcript | codex_talk.Transcript) -> Path:
     path = folder / f"{SESSION}.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in told.lines))
     return path

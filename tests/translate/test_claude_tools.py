@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.record.rows import ToolCall
 from dragoman.wire.vocabulary import Content, Diff, ImageContent, TextContent, ToolCallLocation
-from translate.claude_talk import FOLDER, SESSION, Transcript, folds, updates
+from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript, folds, updates
 
 
 def ran(tool: str, input: dict[str, Any], content: Any = "ok", output: Any = None, *, error: bool = False) -> ToolCall:
@@ -221,6 +221,23 @@ def test_tasks_are_one_plan_that_changes_piece_by_piece() -> None:
 def test_a_plan_that_could_not_be_changed_is_told_as_a_failed_call() -> None:
     call = ran("TodoWrite", {"todos": [{"content": "A", "status": "pending"}]}, "No such tool", error=True)
     assert (call.status, call.title) == ("failed", "Update TODOs: A")
+
+
+def test_a_change_of_the_plan_without_a_result_is_told_as_a_call_when_the_file_ends() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("TodoWrite", {"todos": [{"content": "A", "status": "pending"}]})
+    (told,) = [frame for frame in transcript.frames() if frame.kind == "tool_call"]
+    assert told.at == BEGAN + 2
+
+
+@pytest.mark.parametrize("length", [10, 5000])
+def test_what_a_sub_agent_is_for_is_told_to_the_last_word(length: int) -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.call("Task", {"prompt": "Look", "description": "x" * length})
+    transcript.result("Begun", {"status": "async_launched", "agentId": "a1"})
+    assert [update["title"] for update in updates(transcript.frames(), "subagent_update")] == ["x" * length]
 
 
 def test_progress_is_told_once() -> None:

@@ -39,6 +39,7 @@ from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import given, kept, whose
 from dragoman.translate.imported import REST, ImportedFile, is_at_work, summed
 from dragoman.translate.importer import NOBODYS, Importer
+from dragoman.translate.intake import NOTHING_SAID, QUIET, Intake
 from dragoman.wire.messages import Notification
 
 if sys.version_info >= (3, 14):
@@ -160,8 +161,21 @@ async def test_what_stands_before_the_session_comes_after_its_beginning(journal:
 async def test_a_file_without_a_conversation_makes_no_session(journal: Journal, tmp_path: Path) -> None:
     path = _written(tmp_path / "x.jsonl", [b'{"type":"summary","summary":"Of another","leafUuid":"x"}', b"{}"])
     done = await _import(journal, path)
-    assert (done.skipped, done.unknown) == ("there is no conversation in it", {"unreadable": 1})
+    assert (done.skipped, done.unknown) == (NOTHING_SAID, {"unreadable": 1})
     assert not await journal.sessions()
+
+
+async def test_a_session_in_which_nothing_was_said_comes_in_with_the_first_word(
+    journal: Journal, tmp_path: Path
+) -> None:
+    told = codex_talk.Transcript()
+    path = _written(tmp_path / codex_talk.NAME, told.lines)
+    assert (await _import(journal, path, provider="codex")).skipped == NOTHING_SAID
+    assert not await journal.sessions()
+    told.run()
+    done = await _import(journal, _written(path, told.lines), provider="codex")
+    assert (len(done.new), done.skipped) == (1, None)
+    assert [entry.kind for entry in await all_entries(journal)][:2] == ["_dragoman/session", "session/new"]
 
 
 async def test_a_file_that_cannot_be_read_is_skipped_with_the_reason(journal: Journal, tmp_path: Path) -> None:
@@ -189,7 +203,7 @@ async def test_a_compressed_file_that_is_half_written_comes_in_when_it_is_whole(
     whole = path.read_bytes()
     path.write_bytes(whole[:-3])
     first = await _import(journal, path, provider="codex", later=0.0)
-    assert first.skipped in (None, "there is no conversation in it")
+    assert first.skipped in (None, NOTHING_SAID)
     path.write_bytes(whole)
     await _import(journal, path, provider="codex")
     assert [one.runs for one in await journal.sessions()] == [1]
@@ -409,7 +423,7 @@ async def test_what_keeps_a_file_out_is_told(journal: Journal, tmp_path: Path) -
     taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0) for path in files])
     assert [one.skipped for one in taken] == [
         LIVE,
-        "there is no conversation in it",
+        NOTHING_SAID,
         "cannot be read: No such file or directory",
     ]
     assert [one.path for one in taken] == [str(path) for path in files]
@@ -519,6 +533,36 @@ async def test_a_file_that_was_brought_here_is_at_rest_by_its_own_times(journal:
     os.utime(other, (while_it_worked, while_it_worked))
     await _import(journal, other, later=120.0)
     assert [one.status for one in await journal.sessions() if one.id != OURS] == ["running"]
+
+
+async def test_a_file_that_was_brought_here_a_moment_ago_is_looked_at_once_more(
+    journal: Journal, tmp_path: Path
+) -> None:
+    path = _claude(tmp_path, _talk("Go", "On").lines[:5])
+    await _import(journal, path, later=1.0)
+    assert (await journal.sessions())[0].status == "running"
+    await _import(journal, path, later=2 * QUIET)
+    assert (await journal.sessions())[0].status == "interrupted"
+
+
+async def test_a_file_that_is_written_slowly_is_not_read_again_and_again(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _claude(tmp_path, _talk("Go", "On").lines[:5])
+    os.utime(path, (BEGAN + 10.0, BEGAN + 10.0))
+    read: list[Path] = []
+    reads = Intake.read
+
+    async def spy(self: Intake[Any], path: Path, told: Any) -> None:
+        read.append(path)
+        await reads(self, path, told)
+
+    monkeypatch.setattr(Intake, "read", spy)
+    taking = Importer(journal, clock=lambda: BEGAN + 10.0 + 2 * QUIET)
+    for _ in range(5):
+        await taking.take(Found("claude", path, 1, BEGAN))
+    assert 1 <= len(read) <= 2
+    assert (await journal.sessions())[0].status == "running"
 
 
 async def test_a_session_of_another_kind_of_machine_cannot_be_continued(journal: Journal, tmp_path: Path) -> None:
@@ -876,9 +920,9 @@ async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
         first = summed(await Importer(journal, clock=lambda: time.time() + 2 * REST).take_all(found))
         assert first.new > 100
         assert not first.unknown
-        assert set(first.skipped) <= {NOBODYS}
-        left_out = [Path(path).relative_to(CORPUS).parts[0] for paths in first.skipped.values() for path in paths]
-        assert not {"claude", "codex", "generated", "trees"} & set(left_out)
+        assert set(first.skipped) <= {NOBODYS, NOTHING_SAID}
+        nobodys = {Path(path).relative_to(CORPUS).parts[0] for path in first.skipped.get(NOBODYS, ())}
+        assert not {"claude", "codex", "generated", "trees"} & nobodys
         assert len(await journal.sessions()) == first.new
         assert not await upkeep.verify(journal)
         second = summed(await Importer(journal).take_all(found))

@@ -9,30 +9,39 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.journal import upkeep
-from dragoman.journal.entry import Entry, Page, message_of
+from dragoman.journal.entry import Entry, Origin, Page, message_of
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Journal, Owner, Position
-from dragoman.record.fold import SessionFold
+from dragoman.record import notes
 from dragoman.translate import aside, frames, hashed, intake
 from dragoman.translate.admission import Admission
+from dragoman.translate.aside import Aside, Shelf
+from dragoman.translate.commit import Commit
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.imported import REST
 from dragoman.translate.importer import Importer
-from dragoman.translate.lean import LeanFold
+from dragoman.translate.lean import LeanFold, Tokens
+from dragoman.translate.translator import Frame
+from dragoman.wire.messages import RpcError
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
     Content,
+    Cost,
     PromptRequest,
+    PromptResponse,
     SessionToolCallUpdate,
     SessionUpdate,
     TextContent,
     ToolCall,
+    Usage,
+    UsageUpdate,
+    UserMessageChunk,
 )
 from translate.claude_talk import SESSION, Transcript
 from translate.test_claude_properties import DATA
@@ -89,32 +98,82 @@ def test_what_was_taken_is_not_kept_in_memory() -> None:
 
 _ids = st.sampled_from(["", "a", "b"])
 _statuses = st.sampled_from([None, "pending", "in_progress", "completed", "failed"])
+_words = st.builds(TextContent, text=st.sampled_from(["/model", "/model opus", "Words."]))
+_message_ids = st.sampled_from([None, "m1", "m2"])
+_costs = st.one_of(st.none(), st.builds(Cost, amount=st.sampled_from([0.5, 1.0, 2.0]), currency=st.just("USD")))
+_asked = st.sampled_from(["p0", "p1"])  # prompts: ids that come again, answered late, twice or never
+_spent = st.builds(Usage, total_tokens=st.just(7), input_tokens=st.just(4), output_tokens=st.just(3))
 _told = st.one_of(
-    st.just("prompt"),
+    st.tuples(st.just("prompt"), _asked, _words),
+    st.tuples(
+        st.just("answer"),
+        _asked,
+        st.builds(
+            PromptResponse, stop_reason=st.sampled_from(["end_turn", "cancelled"]), usage=st.one_of(st.none(), _spent)
+        ),
+    ),
+    st.just(("failure",)),
+    st.just(("cancel",)),
+    st.tuples(st.just("cut"), st.integers(1, 40)),
+    st.builds(UsageUpdate, used=st.just(1), size=st.just(2), cost=_costs),
+    st.builds(AgentMessageChunk, content=_words, message_id=_message_ids),
+    st.builds(UserMessageChunk, content=_words, message_id=_message_ids),
     st.builds(ToolCall, tool_call_id=_ids, title=st.sampled_from(["", "A title"]), status=_statuses),
     st.builds(SessionToolCallUpdate, tool_call_id=_ids, title=st.sampled_from([None, "Another"]), status=_statuses),
 )
 
 
-@given(st.lists(st.tuples(_told, st.booleans()), max_size=40))
-def test_ids_that_come_again_in_any_order_mean_the_same_calls(told: list[tuple[Any, bool]]) -> None:
-    """Whenever it lets go: within a turn, after it, or never."""
-    lean, whole = LeanFold(), SessionFold()
-    records = [SessionRecord("s", lean), SessionRecord("s", whole)]
+def _entry(n: int, told: Any) -> Entry:
+    at = float(n)
+    origin: Origin = "import"
+    match told:
+        case ("prompt", asked, words):
+            said = frames.prompt("native", at, asked, PromptRequest(session_id="native", prompt=(words,)))
+        case ("answer", asked, answer):
+            said = frames.answer("native", at, asked, "session/prompt", answer)
+        case ("failure",):
+            said = frames.failure("native", at, "p0", "session/prompt", RpcError(code=-32603, message="No"))
+        case ("cancel",):
+            line = b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"native"}}'
+            said = Frame(at, "out", "native", "session/cancel", line)
+        case ("cut", position):
+            note = notes.write(notes.RunCut(f"run-{position}", "interrupted", "gone"))
+            origin, said = "host", Frame(at, "out", "native", note.method, note.line)
+        case update:
+            said = frames.update("native", at, update)
+    return Entry("c", "s", n, at, origin, said.kind, said.line)
+
+
+@settings(max_examples=400)  # with fewer, few have several runs that ended
+@given(st.lists(st.tuples(_told, st.sampled_from(["stays", "lets go", "is put aside"])), max_size=40))
+def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(told: list[tuple[Any, str]]) -> None:
+    """Whenever it lets go, or is put aside as a whole: within a turn, after it, or never."""
+    whole, file = SessionRecord("s"), Aside()
+    shelf: Shelf[SessionRecord] = Shelf(file, file)
+    shelf.add("s", SessionRecord("s", LeanFold(file)))
     stores = [RowStore(), RowStore()]
-    for n, (update, lets_go) in enumerate(told, start=1):
-        if update == "prompt":
-            said = frames.prompt("native", float(n), f"p{n}", PromptRequest(session_id="native", prompt=()))
-        else:
-            said = frames.update("native", float(n), update)
-        entry = Entry("c", "s", n, said.at, "import", said.kind, said.line)
-        for record, store in zip(records, stores, strict=True):
-            record.add(entry, message_of(entry))
-            store.apply(record.take())
-        if lets_go:
-            lean.let_go()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aside, "_FEW", 0)
+        for n, (one, then) in enumerate(told, start=1):
+            entry = _entry(n, one)
+            lean = shelf.get("s")
+            assert lean is not None
+            for record, store in zip((lean, whole), stores, strict=True):
+                record.add(entry, message_of(entry))
+                store.apply(record.take())
+            if then != "stays":
+                cast(LeanFold, lean.fold).let_go()
+            if then == "is put aside":
+                shelf.rest()
+                assert not shelf.at_hand
     assert stores[0].read() == stores[1].read()
-    assert len(lean.tool_calls) == len(whole.tool_calls)
+    (lean,) = shelf.values()
+    spent = Tokens()
+    for run in whole.fold.runs.values():
+        spent = spent.plus(run.usage)
+    assert cast(LeanFold, lean.fold).spent == spent
+    assert len(lean.fold.runs) == len(whole.fold.runs)
+    assert len(lean.fold.tool_calls) == len(whole.fold.tool_calls)
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -241,3 +300,22 @@ async def test_of_a_long_line_only_what_came_of_it_is_held(
     sink = _Weighing()
     await _read(b"\n".join(told.lines), tmp_path / f"{SESSION}.jsonl", lambda _: None, sink)
     assert 2 * size < sink.held < 3 * size  # its frame, with some room, and its row
+
+
+class _Counting(_Sink):
+    """Tells how many entries the largest commit had."""
+
+    most = 0
+
+    async def add(self, commit: Commit, *_: Any) -> None:
+        self.most = max(self.most, len(commit.entries))
+
+
+async def test_what_comes_of_the_end_of_a_file_is_committed_piece_by_piece_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "_ENTRIES", 20)
+    sink = _Counting()
+    # Each of them is cut by the end.
+    await _read(b"\n".join(_many_sides(100).lines), tmp_path / f"{SESSION}.jsonl", lambda _: None, sink)
+    assert 20 <= sink.most < 40

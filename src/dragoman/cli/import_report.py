@@ -15,7 +15,7 @@ import click
 
 from dragoman.cli import exits
 from dragoman.cli.figures import size
-from dragoman.cli.output import STDERR, STDIN
+from dragoman.cli.output import STDERR, STDIN, USUAL_WIDTH, terminal_width
 from dragoman.cli.stored import folder, note, print_json, told, where
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
@@ -29,6 +29,10 @@ from dragoman.translate.translator import provider as known_provider
 # Files that are named for each reason, and kinds that nobody knows; --json has all of them.
 _NAMED: Final = 3
 _KINDS: Final = 10
+
+# Columns beside the bar that stay free: a terminal writes ^C there, and without room for it would begin another line,
+# on which the bar can no longer be taken away.
+_BESIDE: Final = 3
 
 # Where nobody watches: a line each time that so much more is done.
 _STEP: Final = 0.1
@@ -62,9 +66,11 @@ def _on_this_machine(provider: str | None) -> list[Transcript]:
     for name in [provider] if provider else PROVIDERS:
         found = kept(name, os.environ, Path.home())
         if found:
-            files = _count(len(found), "file")
+            closed = sum(not one.size and one.path.is_dir() for one in found)
+            files = _count(len(found) - closed, "file")
             place = folder(os.path.commonpath([one.path.parent for one in found]))
-            note(f"{name}: {files}, {size(sum(one.size for one in found))} in {place}")
+            more = f"; {_count(closed, 'folder')} there cannot be looked into" if closed else ""
+            note(f"{name}: {files}, {size(sum(one.size for one in found))} in {place}{more}")
         every += found
     return every
 
@@ -143,8 +149,14 @@ class _Bar(_Lines):
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
         super().__init__(files, total)
-        columns = (BarColumn(), DownloadColumn(), TextColumn("{task.fields[files]}"), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        columns = (
+            BarColumn(complete_style="cyan"),
+            DownloadColumn(),
+            TextColumn("{task.fields[files]}"),
+            TimeRemainingColumn(),
+        )
+        console = Console(stderr=True, width=max((terminal_width() or USUAL_WIDTH) - _BESIDE, 1))
+        self._bar = Progress(*columns, console=console, transient=True)
         self._id = self._bar.add_task("", total=total, files=f"0 of {files:,} files")
         self._bar.start()
 
@@ -184,10 +196,11 @@ def _print(done: Imported) -> None:
             click.echo(f"  {number:,} x {plain(kind)}")
         _and_more(len(done.unknown) - _KINDS, "kind")
     for reason, paths in done.skipped.items():
-        click.echo(f"Left out {_count(len(paths), 'file')}: {plain(reason)}.")
+        noun = "folder" if all(map(os.path.isdir, paths)) else "file"
+        click.echo(f"Left out {_count(len(paths), noun)}: {plain(reason)}.")
         for path in paths[:_NAMED]:
             click.echo(f"  {folder(path)}")
-        _and_more(len(paths) - _NAMED, "file")
+        _and_more(len(paths) - _NAMED, noun)
     if done.left:
         click.echo(f"The last line of {_count(len(done.left), 'file')} is half written: it is left for the next time.")
     if done.new:

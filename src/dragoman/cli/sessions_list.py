@@ -43,7 +43,6 @@ from dragoman.record.rows import Usage
 # Below this the columns leave no room for a title, and each session gets lines of its own.
 _TABLE_WIDTH: Final = 90
 _WORKSPACE_COLUMNS: Final = 28
-_COLOURS: Final[dict[State, str]] = {"running": "green", "interrupted": "red", "idle": ""}
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -152,7 +151,8 @@ def _print_card(one: Listed, room: int) -> None:
 
 
 def _coloured(state: State, text: str) -> str:
-    return styled(text, fg=_COLOURS[state]) if _COLOURS[state] else text
+    """One that was interrupted is over, and no reason for alarm."""
+    return styled(text, fg="green") if state == "running" else text
 
 
 @told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -117,16 +118,30 @@ async def _tell(watcher: Watcher, shown: _Shown) -> None:
     await shown.caught_up()
     if shown.before:
         note(f"{_count(len(shown.before), 'session')} from before came in.")
-    said: dict[str, set[str]] = {}
+    problems: defaultdict[str, Problems] = defaultdict(Problems)
     while True:
         for status in watcher.status():
-            known = said.setdefault(status.provider, set())
-            if status.problem is None:
-                known.clear()  # should it come again, that is news
-            elif status.problem not in known:
-                known.add(status.problem)
-                note(f"{status.provider or 'watch'}: {status.problem}")
+            if (news := problems[status.provider].news(status.problem)) is not None:
+                note(f"{status.provider or 'watch'}: {news}")
         await asyncio.sleep(1.0)
+
+
+class Problems:
+    """Of one provider: which of them is to be told. Pure."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._last: str | None = None
+
+    def news(self, problem: str | None) -> str | None:
+        """One that is gone at the next look is none: another watcher may be at the same file for a moment."""
+        stays, self._last = problem == self._last, problem
+        if problem is None:
+            self._said.clear()  # should it come again, that is news
+        elif stays and problem not in self._said:
+            self._said.add(problem)
+            return problem
+        return None
 
 
 class _Shown:

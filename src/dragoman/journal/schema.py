@@ -144,6 +144,8 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def ddl(self) -> str:
+        # With rowids: without them SQLite keeps a quarter of a page of a row in place, and a longer one, as most tool
+        # calls are, takes whole pages for the rest.
         names = ", ".join(f'"{column.name}"' for column in self.columns)
         return (
             f'CREATE TABLE "{self.name}"(session INTEGER NOT NULL, key TEXT NOT NULL, place INTEGER NOT NULL, {names},'

@@ -21,10 +21,10 @@ from dragoman.translate.admission import Admission
 from dragoman.translate.apart_messages import LENGTH, UP, Answer, Asked, Done, Failed
 from dragoman.translate.commit import Commit
 from dragoman.translate.intake import Intake
-from dragoman.translate.reading import LONG, has_long_line, is_packed
+from dragoman.translate.reading import has_long_line
 
-# Objects that are made before cycles among them are looked for. What a line makes is let go of with the next, without
-# that: to look at each thousandth, as Python does, takes a twentieth of the time.
+# Objects that are made before cycles among them are looked for: to do that at each thousandth, as Python does, takes a
+# twentieth of the time. There are none: what a line makes goes with the next, what is known of a file with the file.
 _GARBAGE: Final = 50_000
 
 _read = msgspec.msgpack.Decoder(Asked).decode
@@ -64,7 +64,7 @@ def _answer(asked: Asked, admission: Admission, sender: _Sender) -> None:
     intake = Intake(cast(Journal, _Nothing()), admission, asked.position, asked.end, sender)
     path = Path(os.fsdecode(asked.path))
     try:
-        if (asked.end.size > LONG or is_packed(path)) and has_long_line(path):
+        if has_long_line(path, asked.end.size):
             # To be read where it is committed: on the way there it would be copied several times, in both processes.
             sender.send(Failed())
             return

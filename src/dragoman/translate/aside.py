@@ -43,6 +43,7 @@ class Aside:
         try:
             self._file.seek(place)
             self.end += self._file.write(_LENGTH.pack(len(data))) + self._file.write(data)
+            self._file.flush()  # where there is no room, it is told now
         except OSError as problem:  # of a file without a name: where it is says more
             raise OSError(problem.errno, f"{problem.strerror} in {gettempdir()}") from problem
         return place
@@ -88,9 +89,9 @@ class Shelf(Generic[T]):
         return one
 
     def values(self) -> Iterator[T]:
-        """To look at: changes of one that is aside are lost."""
+        """As they are when the first is asked for. To look at: changes of one that is aside are lost."""
         at_hand = {self._numbers.get(name): one for name, one in self.at_hand.items()}
-        for number, place in enumerate(self._places):
+        for number, place in enumerate(self._places[:]):
             yield at_hand[number] if place == _AT_HAND else self._brought(place)
 
     @property

@@ -82,18 +82,6 @@ class ClaudeTranslator:
         self._seen = HashMap()  # uuids
         self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
         self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
-        self._handlers: dict[str, Callable[[Session, Record, bytes], None]] = {
-            "user": self._user,
-            "assistant": self._assistant,
-            "system": self._system,
-            "attachment": self._attachment,
-            "progress": self._progress,
-            "summary": self._summary,
-            "ai-title": self._title,
-            "custom-title": self._title,
-            "permission-mode": self._mode,
-            "cost-state": self._cost,
-        }
 
     # -- lines
 
@@ -113,16 +101,14 @@ class ClaudeTranslator:
     def finish(self) -> Iterator[Frame]:
         if self._main is None:
             for record, text in self._early:
-                if record.type not in self._handlers:
+                if record.type not in _HANDLERS:
                     self._out.append(self._native(self._session_id(record), record.type or "unreadable", text))
             self._early = []
-        given = 0
         for session in chain(self._sides.values(), [self._main]):
             if session is not None:
                 session.finish(self._at)
-            yield from self._out[given:]
-            del self._out[:-1]  # the last one tells the next session when it is
-            given = len(self._out)
+            yield from self._out
+            self._out.clear()
 
     def _take(self, record: Record, text: bytes, position: int, index: int) -> None:
         if record.uuid is None:
@@ -135,7 +121,7 @@ class ClaudeTranslator:
         if record.type in _BOOKKEEPING:
             return
         if self._main is None:
-            if record.type not in _TALK and (record.cwd is None or record.type not in self._handlers):
+            if record.type not in _TALK and (record.cwd is None or record.type not in _HANDLERS):
                 self._early.append((record, text))
                 self._count(record)
                 return
@@ -150,16 +136,16 @@ class ClaudeTranslator:
             self._main.settings.title(self._at, "summary", self._leaves.pop(record.uuid))
 
     def _count(self, record: Record) -> None:
-        if record.type not in self._handlers:
+        if record.type not in _HANDLERS:
             self.unknown[record.type or "unreadable"] += 1
 
     def _handle(self, main: Session, record: Record, text: bytes) -> None:
-        handler = self._handlers.get(record.type)
+        handler = _HANDLERS.get(record.type)
         if handler is None:
             self._out.append(self._native(main.id, record.type or "unreadable", text))
         else:
             self._chains.passed(record)
-            handler(self._speaker(main, record), record, text)
+            handler(self, self._speaker(main, record), record, text)
 
     def _strange(self, session: Session, kind: str, text: bytes | msgspec.Raw) -> None:
         """A known record with something in it that nobody knows."""
@@ -212,14 +198,10 @@ class ClaudeTranslator:
         meta = {"native": {"provider": "claude", "at": record.timestamp, "version": record.version}, "claudeCode": link}
         side = Session(session_id, self._at, record, meta, self._out)
         if call is not None:
-            main.begun_by(self._at, call[0], side.id, partial(self._over, root))
+            main.begun_by(self._at, call[0], side.id, partial(_over, self._sides, root))
             if call[1].description:
                 side.settings.title(self._at, "ai", call[1].description)
         return side
-
-    def _over(self, root: str, at: float) -> None:
-        if (side := self._sides.get(root)) is not None:
-            side.over(at)
 
     # -- records
 
@@ -295,6 +277,25 @@ class ClaudeTranslator:
     def _cost(self, session: Session, record: Record, text: bytes) -> None:
         if record.total_cost_usd is not None:
             session.settings.cost(self._at, record.total_cost_usd)
+
+
+_HANDLERS: Final[dict[str, Callable[[ClaudeTranslator, Session, Record, bytes], None]]] = {
+    "user": ClaudeTranslator._user,
+    "assistant": ClaudeTranslator._assistant,
+    "system": ClaudeTranslator._system,
+    "attachment": ClaudeTranslator._attachment,
+    "progress": ClaudeTranslator._progress,
+    "summary": ClaudeTranslator._summary,
+    "ai-title": ClaudeTranslator._title,
+    "custom-title": ClaudeTranslator._title,
+    "permission-mode": ClaudeTranslator._mode,
+    "cost-state": ClaudeTranslator._cost,
+}
+
+
+def _over(sides: Shelf[Session], root: str, at: float) -> None:
+    if (side := sides.get(root)) is not None:
+        side.over(at)
 
 
 _UUID_LENGTH: Final = 36

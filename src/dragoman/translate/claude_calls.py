@@ -57,7 +57,8 @@ class Calls:
         self._session_id = session_id
         self._cwd = cwd
         self._out = out
-        self._calls: dict[str, Call] = {}  # by Claude's id: those without a result
+        # By Claude's id: those without a result, those whose id came again, and those that are described at length.
+        self._calls: dict[str, Call] = {}
         self._ended = HashMap()  # the others: the number of the tool
         self._tools: dict[str, int] = {}  # and its name
         self._described = HashMap()  # those of them that may have news: the number of what they were said to be for
@@ -170,16 +171,16 @@ class Calls:
                 self._tell(at, call)
             self._update(at, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=meta))
 
-    def finish(self) -> None:
+    def finish(self, at: float) -> None:
         """Calls that were to be told by their result, and results without a call: only an edit tells what it was."""
         for call in self._open.values():
             if not call.told:
-                self._tell(self._out[-1].at if self._out else 0.0, call)
-        for at, block, record in self._held.values():
+                self._tell(at, call)
+        for came, block, record in self._held.values():
             output = results.read_output("Edit", record.tool_use_result)
             shown = results.shown("Edit" if output.structured_patch else "", block, output)
             self._update(
-                at,
+                came,
                 SessionToolCallUpdate(
                     tool_call_id=block.tool_use_id,
                     status=_status(block),

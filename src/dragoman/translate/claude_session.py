@@ -314,7 +314,7 @@ class Session:
 
     def finish(self, at: float) -> None:
         self._flush_command()
-        self.calls.finish()
+        self.calls.finish(at)
         self.runs.settle(at)
 
     def tell(self, at: float, update: SessionUpdate) -> None:

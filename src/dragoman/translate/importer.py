@@ -36,7 +36,7 @@ from dragoman.translate.commit import Commit
 from dragoman.translate.commits import Commits
 from dragoman.translate.discover import Transcript, whose
 from dragoman.translate.imported import REST, ImportedFile
-from dragoman.translate.intake import Intake, Seen
+from dragoman.translate.intake import QUIET, Intake, Seen
 from dragoman.translate.lines import named
 from dragoman.translate.translator import PROVIDERS
 
@@ -68,6 +68,7 @@ class Importer:
         self._at_hand = AtHand(at_hand)
         self._positions: dict[tuple[str, str], Position] | None = None
         self._admissions: dict[str, tuple[float, Admission]] = {}
+        self._trusted: dict[tuple[str, str], float] = {}  # files that were read when they were quiet: their last change
         self._taking = asyncio.Lock()  # one file at a time is read: another one may tell of the same session
         self._unsettled: list[_Taken] = []  # files that were read, and are being committed
 
@@ -216,7 +217,7 @@ class Importer:
         if (
             known is not None
             and (known.inode, known.size, known.modified) == state
-            and known.finished >= end.is_at_rest
+            and (known.finished or not self._may_be_over(name, key, end))
         ):
             return None
         intake = self._at_hand.pop(name, key)
@@ -231,6 +232,16 @@ class Importer:
                 raise
         self._unsettled.append(intake)
         return intake
+
+    def _may_be_over(self, name: str, key: str, end: Seen) -> bool:
+        """Whether what it leaves open may be ended now: nobody has written to it for long; or, as is looked at once,
+        it was brought here, and its times are trusted by now."""
+        if end.is_at_rest:
+            return True
+        if end.age <= QUIET or self._trusted.get((name, key)) == end.modified:
+            return False
+        self._trusted[name, key] = end.modified
+        return True
 
     async def _settled(self, taken: _Taken) -> None:
         """Another file may be read meanwhile, but none that tells of the same session."""

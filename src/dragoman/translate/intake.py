@@ -38,9 +38,15 @@ _BYTES: Final = 2 * 1024 * 1024
 
 _NATIVE: Final = "_native/"
 
+# What a transcript tells of a session before anything is said in it, and often all that it ever tells.
+_SETTINGS: Final = frozenset(
+    {"session/new", "session_info_update", "current_mode_update", "config_option_update", "available_commands_update"}
+    | {"usage_update"}
+)
+
 # Seconds since a file was written to, after which the times in it are trusted. Of one that is being written they are
 # not: the agent's clock may be wrong.
-_QUIET: Final = 60.0
+QUIET: Final = 60.0
 
 # Bytes that are translated before others in this process have their turn: a few milliseconds.
 _PAUSE: Final = 64 * 1024
@@ -52,6 +58,9 @@ _SILENT_BYTES: Final = 64 * 1024 * 1024
 
 # Bytes of the largest sidecar: an index of a hundred thousand threads has half of it.
 _SIDECAR: Final = 32 * 1024 * 1024
+
+
+NOTHING_SAID: Final = "no conversation was found there"
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +113,7 @@ class Intake(Generic[C]):
         # By the agent's id; None for those that stay out.
         self._sessions: Shelf[Known | None] = Shelf(self._aside, self._aside)
         self._session_ids = HashMap()  # ours, of the same
+        self._unsaid: list[Frame] | None = []  # what came before the first word; None from then on
         self._early: dict[str, list[Frame]] = {}  # of sessions that are not told of yet
         self._n = self._began = position.frames
         self._entries: list[Entry] = []
@@ -199,14 +209,19 @@ class Intake(Generic[C]):
 
     def _is_copy(self) -> bool:
         """Whoever wrote the file had said nothing for long: it was brought here, and tells of what was over then."""
-        return self._end.age > _QUIET and 0.0 < self._last < self._end.modified - REST
+        return self._end.age > QUIET and 0.0 < self._last < self._end.modified - REST
 
     def writes_to(self, session_id: str) -> bool:
         return session_id in self._session_ids
 
     async def _add(self, frames: Sequence[Frame]) -> None:
+        if self._unsaid is not None:
+            self._unsaid.extend(frames)
+            if _SETTINGS.issuperset([frame.kind for frame in frames]):
+                return
+            frames, self._unsaid = self._unsaid, None
         for frame in frames:
-            session = self._sessions.at_hand.get(frame.session_id) or self._sessions.get(frame.session_id)
+            session = self._sessions.get(frame.session_id)
             if session is not None:  # nearly always
                 self._keep(session, frame)
             elif frame.session_id not in self._sessions:
@@ -336,7 +351,7 @@ class Intake(Generic[C]):
                 (new if one.is_new else grown).append(one.record.session_id)
                 came += amounts(one.fold) - one.before
             all_is_known |= one is not None and one.all_is_known
-        refused = self._refused if self._sessions else "there is no conversation in it"
+        refused = self._refused if self._sessions else NOTHING_SAID
         if all_is_known and not new and not grown:
             refused = LIVE
         return ImportedFile(

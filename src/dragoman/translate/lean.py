@@ -65,7 +65,7 @@ class Tokens(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeanRuns(Runs):
-    """Runs that go on and the last one are at hand; of the others their number, and what they cost."""
+    """Runs that go on and the last one are at hand; of the others their number, and their tokens."""
 
     def __init__(self) -> None:
         super().__init__()

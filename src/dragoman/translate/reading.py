@@ -151,17 +151,19 @@ def _line(file: BinaryIO, position: int) -> list[Line]:
 def _give_back() -> None:
     """From now on, what a long line took goes back to the system when it is let go of. glibc would keep it, and take
     more for the next copy where that is larger. For others there is nothing to be said."""
-    import ctypes  # most files have no such line, and it takes long to load
+    with suppress(ImportError, OSError, AttributeError):
+        import ctypes  # most files have no such line, and it takes long to load
 
-    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LONG)
 
 
-def has_long_line(path: Path) -> bool:
-    """Told without holding one."""
+def has_long_line(path: Path, until: int) -> bool:
+    """Told without holding one. `until`: the bytes that the file had; what was added since is left."""
+    if until <= LONG and not is_packed(path):
+        return False
     length = 0
     with opened(path) as file:
-        while length <= LONG and (data := file.read(_BUFFER)):
+        while length <= LONG and (is_packed(path) or file.tell() < until) and (data := file.read(_BUFFER)):
             first = data.find(b"\n")
             if first < 0:
                 length += len(data)

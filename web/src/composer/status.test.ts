@@ -18,6 +18,16 @@ test("what the agent does is told in words", () => {
   expect(statusWords(LIVE, made.rows, call.time + 20, "/w")).toBe("writing");
 });
 
+test("a call that is only told to be pending is what the agent does, until it speaks again", () => {
+  const made = new Made();
+  made.run();
+  made.message("user", "go");
+  const call = made.call("execute", "make", { status: "pending", ended_time: null });
+  expect(statusWords(LIVE, made.rows, call.time + 9, "/w")).toBe("running make, 9 s");
+  made.message("assistant", "so", { ended: false });
+  expect(statusWords(LIVE, made.rows, call.time + 9, "/w")).toBe("writing");
+});
+
 test("a state other than running is told with why", () => {
   const { rows } = new Made();
   expect(statusWords({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("waits for you");

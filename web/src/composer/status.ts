@@ -35,14 +35,16 @@ function working(rows: Rows, now: number, workspace: string): string {
   const since = (time: number) => (now - time >= 2 ? `, ${duration(Math.floor(now - time))}` : "");
   const terminal = rows.terminals.findLast((one) => one.status === "running");
   if (terminal) return `running ${short(commandLine(terminal))}${since(terminal.time)}`;
-  const call = rows.tool_calls.findLast(
-    (one) => one.status === "in_progress" && one.ended_time === null && one.run_id === run?.id,
-  );
+  const message = rows.messages.at(-1);
+  const open = rows.tool_calls.filter((one) => one.ended_time === null && one.run_id === run?.id);
+  const call =
+    open.findLast((one) => one.status === "in_progress") ??
+    // Some agents (Claude Code) never say so; what was said after it tells that they are past it.
+    open.findLast((one) => one.status === "pending" && one.place > (message?.place ?? 0));
   if (call) {
     const title = shownTitle(call.title, call.kind, workspace) || call.kind;
     return `${call.kind === "execute" ? "running " : ""}${short(title)}${since(call.time)}`;
   }
-  const message = rows.messages.at(-1);
   if (message && !message.ended && message.kind !== "user")
     return message.kind === "thought" ? `thinking${since(message.time)}` : "writing";
   const latest = Math.max(run?.time ?? now, message?.time ?? 0, rows.tool_calls.at(-1)?.ended_time ?? 0);

@@ -58,9 +58,8 @@ export class Items {
 
   of(segments: readonly Segment[], opened: Opened, problem: Problem | null): readonly Item[] {
     this.cut = new Map();
-    const made = segments.flatMap((segment) =>
-      this.segment(segment, opened, segment === segments.at(-1) ? problem : null),
-    );
+    const last = segments.findLast(({ run }) => run !== null);
+    const made = segments.flatMap((segment) => this.segment(segment, opened, segment === last ? problem : null));
     // The number keys answer the first that waits.
     const first = made.findIndex((item) => item.kind === "permission" && item.permission.outcome === "pending");
     const items = made.map((item, at) =>

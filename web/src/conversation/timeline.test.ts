@@ -153,6 +153,22 @@ test("a call that was running when its run was cut is not shown as running", () 
   expect(items[0]).toMatchObject({ kind: "step", cut: true });
 });
 
+test("words that no run answers stand after the end of the run before them", () => {
+  const made = new Made();
+  const run = made.run();
+  made.message("user", "do it");
+  made.message("assistant", "done");
+  made.put({ ...run, status: "success" });
+  made.message("user", "/exit", { run_id: null });
+  made.message("assistant", "See you!", { run_id: null });
+  expect(shown(made)).toEqual(["user do it", "text done", "end success", "user /exit", "text See you!"]);
+  const segments = segmentsOf(made.rows);
+  made.run();
+  made.message("user", "again");
+  expect(segmentsOf(made.rows, segments).slice(0, 2)).toEqual(segments);
+  expect(segmentsOf(made.rows, segments)[1]).toBe(segments[1]);
+});
+
 test("a run that ended without a word is told to be so", () => {
   const made = new Made();
   const run = made.run();

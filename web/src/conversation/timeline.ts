@@ -13,7 +13,7 @@ export type Entry =
   | { readonly kind: "question"; readonly question: Question }
   | { readonly kind: "notice"; readonly notice: Notice };
 
-/** A run and what happened in it; what happened before the first run has none. */
+/** A run and what happened in it; what happened before the first run has none, nor has what was said between two. */
 export interface Segment {
   readonly run: Run | null;
   readonly entries: readonly Entry[];
@@ -35,7 +35,7 @@ export function segmentsOf(rows: Rows, before: readonly Segment[] = []): readonl
     ...rows.questions,
     ...rows.notices,
   ].sort((a, b) => a.place - b.place);
-  const known = new Map(before.map((segment) => [segment.run?.id ?? "", segment]));
+  const known = new Map(before.map((segment) => [segment.run?.id ?? segment.rows[0]?.id, segment]));
   const segments: Segment[] = [];
   const starts: (Run | null)[] = [null, ...rows.runs];
   let from = 0;
@@ -43,10 +43,23 @@ export function segmentsOf(rows: Rows, before: readonly Segment[] = []): readonl
     const next = starts[index + 1];
     let to = from;
     while (to < placed.length && (!next || (placed[to] as Placed).place < next.place)) to++;
-    if (run !== null || to > from) segments.push(segmentOf(run, placed, from, to, known.get(run?.id ?? "")));
+    const end = run === null ? to : endOf(placed, from, to);
+    const add = (its: Run | null, first: number, last: number) =>
+      segments.push(segmentOf(its, placed, first, last, known.get(its?.id ?? placed[first]?.id)));
+    if (run !== null || end > from) add(run, from, end);
+    if (end < to) add(null, end, to);
     from = to;
   });
   return segments;
+}
+
+/** Where the rows of a run end: before words that no run answers, such as a command that the program itself did. */
+function endOf(placed: readonly Placed[], from: number, to: number): number {
+  for (let at = from; at < to; at++) {
+    const row = placed[at] as Placed;
+    if (row.table === "messages" && row.kind === "user" && row.run_id === null) return at;
+  }
+  return to;
 }
 
 function segmentOf(

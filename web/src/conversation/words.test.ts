@@ -59,5 +59,7 @@ test("an error that the agent has told in its own words is not told again", () =
   const run = { ...made.run(), status: "error" as const, reason: "Internal error: API Error: 400 no such model" };
   const said = made.message("assistant", "API Error: 400 no such model");
   expect(endWords(run, { silent: false, rows: [said] }, (name) => name)?.text).toBe("The run failed.");
+  const noted = made.notice("API Error: 400 no such model");
+  expect(endWords(run, { silent: false, rows: [noted] }, (name) => name)?.text).toBe("The run failed.");
   expect(endWords(run, { silent: false, rows: [] }, (name) => name)?.text).toContain("400 no such model");
 });

@@ -113,8 +113,9 @@ function refusalWords(rows: Segment["rows"], name: (title: string, kind: string)
   return `${told}. The agent stopped there.`;
 }
 
-/** Some agents say what went wrong, and then fail with the same words. */
+/** Some agents say what went wrong, or it is noted in their files, and then they fail with the same words. */
 function wasSaid(why: string, rows: Segment["rows"]): boolean {
-  const last = rows.findLast((row) => row.table === "messages" && row.kind === "assistant");
-  return last?.table === "messages" && last.text.trim() !== "" && why.endsWith(last.text.trim());
+  const last = rows.findLast((row) => row.table === "notices" || (row.table === "messages" && row.kind === "assistant"));
+  const said = last?.table === "notices" ? last.text || last.title : last?.table === "messages" ? last.text : "";
+  return said.trim() !== "" && why.endsWith(said.trim());
 }

@@ -71,7 +71,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
       <h3>Tokens of the last run</h3>
       <dl>
         <Fact name="Input">{tokens(usage.input_tokens)}</Fact>
-        <Fact name="Of it cached">{tokens(usage.cached_tokens)}</Fact>
+        <Fact name="From caches">{tokens(usage.cached_tokens)}</Fact>
         <Fact name="Output">{tokens(usage.output_tokens)}</Fact>
         <Fact name="Thoughts">{tokens(usage.thought_tokens)}</Fact>
         <Fact name="Total">{tokens(usage.total_tokens)}</Fact>

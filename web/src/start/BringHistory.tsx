@@ -42,11 +42,12 @@ export function BringHistory() {
       </p>
       {loaded.kind !== "there" && <Pending loaded={loaded} />}
       {loaded.kind === "there" && found.length === 0 && <p className="hint">None was found on this machine.</p>}
-      {found.some(({ mode }) => mode === "ask") && <p className="hint">Nothing of it was read yet.</p>}
+      {found.some(({ mode }) => mode === "ask") && <p className="hint">Nothing is read before you agree.</p>}
       {found.map((provider) => (
         <div key={provider.provider} className="start-history">
           <p>
             {provider.name}: {plural(provider.files, "file")}
+            {provider.mode === "ask" && provider.sessions > 0 && `, ${plural(provider.sessions, "session")} here`}
           </p>
           {provider.mode === "on" ? (
             <p className="hint">

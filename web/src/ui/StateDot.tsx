@@ -17,6 +17,9 @@ const SHAPES = {
   running: <circle cx="6" cy="6" r="4" fill="currentColor" />,
   starting: <circle cx="6" cy="6" r="4" fill="none" stroke="currentColor" strokeWidth="1.5" strokeDasharray="3 2" />,
   idle: <circle cx="6" cy="6" r="3.5" fill="none" stroke="currentColor" strokeWidth="1.5" />,
+  interrupted: (
+    <path d="M6 2a4 4 0 1 0 0 8 4 4 0 0 0 0-8M4 6h4" fill="none" stroke="currentColor" strokeWidth="1.5" />
+  ),
   error: <path d="m2.5 2.5 7 7m0-7-7 7" stroke="currentColor" strokeWidth="2" strokeLinecap="round" />,
   disconnected: (
     <path

@@ -2,13 +2,14 @@
 
 import type { Connection, RunStatus, Status } from "../protocol";
 
-export type SessionState = "waiting" | "running" | "starting" | "idle" | "error" | "disconnected";
+export type SessionState = "waiting" | "running" | "starting" | "idle" | "interrupted" | "error" | "disconnected";
 
 export const STATE_WORDS: Readonly<Record<SessionState, string>> = {
   waiting: "waits for you",
   running: "running",
   starting: "starting",
   idle: "idle",
+  interrupted: "interrupted",
   error: "went wrong",
   disconnected: "disconnected",
 };
@@ -25,7 +26,8 @@ export function stateOf({ connection, status, waiting = 0, run_status = null }: 
   if (status === "running") return "running";
   if (connection === "starting") return "starting";
   if (connection === "error" || status === "error" || run_status === "error") return "error";
-  if (connection === "disconnected" || (run_status === "interrupted" && connection !== "connected"))
-    return "disconnected";
+  if (connection === "disconnected") return "disconnected";
+  // It is over, like any other. Where the agent is there again, that is what counts.
+  if (run_status === "interrupted" && connection !== "connected") return "interrupted";
   return "idle";
 }
