@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.kept import KeptFile
+from dragoman.fileio import LockedJsonFile
 
 FILE_NAME: Final = "secrets"
 
@@ -23,7 +23,7 @@ class _Secrets(msgspec.Struct, frozen=True):
 
 class Keys:
     def __init__(self, home: Path) -> None:
-        self._file = KeptFile(home / FILE_NAME, _Secrets())
+        self._file = LockedJsonFile(home / FILE_NAME, _Secrets())
 
     def of(self, agent: str) -> dict[str, str]:
         """The variables that the agent gets."""

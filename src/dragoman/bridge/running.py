@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.kept import KeptFile
+from dragoman.fileio import LockedJsonFile
 from dragoman.proc._reaper_main import start_time
 
 FILE_NAME: Final = "servers.json"
@@ -72,8 +72,8 @@ def forget_server(home: Path, server: Running) -> None:
     _file(home).change(lambda kept: _Kept(tuple(one for one in kept.servers if one.lives and one != server)))
 
 
-def _file(home: Path) -> KeptFile[_Kept]:
-    return KeptFile(home / FILE_NAME, _Kept())
+def _file(home: Path) -> LockedJsonFile[_Kept]:
+    return LockedJsonFile(home / FILE_NAME, _Kept())
 
 
 def _bracketed(name: str) -> str:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import ipaddress
-import os
-import secrets
 import socket
 import ssl
 from collections.abc import Iterable
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.config import make_home
 from dragoman.errors import ConfigError, InputError
+from dragoman.fileio import atomic_write
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -159,11 +158,7 @@ def _names(certificate: x509.Certificate) -> list[str]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(data)
-        beside.replace(path)
+        atomic_write(path, data)
     except OSError as problem:
-        beside.unlink(missing_ok=True)
         raise ConfigError(f"the certificate cannot be written: {problem.strerror}", where=str(path)) from None

@@ -20,7 +20,7 @@ import msgspec
 
 from dragoman.bridge.messages import Scope
 from dragoman.errors import InputError
-from dragoman.kept import KeptFile
+from dragoman.fileio import LockedJsonFile
 
 FILE_NAME: Final = "tokens.json"
 
@@ -72,7 +72,7 @@ class Tokens:
     """Making, revoking and exchanging write the file: from a loop, call them in a thread."""
 
     def __init__(self, home: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file = KeptFile(home / FILE_NAME, Kept())
+        self._file = LockedJsonFile(home / FILE_NAME, Kept())
         self._clock = clock
         self._seen: tuple[int, int, int] | None = None
         self._kept = Kept()

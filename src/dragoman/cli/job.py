@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ import msgspec
 from dragoman.cli.prompt import prompt_parts
 from dragoman.config import Access, Config, load
 from dragoman.errors import InputError
+from dragoman.fileio import atomic_write
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.sources import Sources, sources_of
@@ -222,10 +222,7 @@ def option_value(session: Session, option_id: str, text: str) -> str | bool:
 def save_handle(path: Path, handle: SessionHandle) -> None:
     """Whole or not at all: a handle that was cut would lose the session."""
     try:
-        # For its owner alone (a command line may hold a key), under a name that nobody can have put a link at.
-        beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(f"{handle.to_json()}\n")
-        beside.replace(path)
+        # Only its owner may read it: a command line may hold a key.
+        atomic_write(path, f"{handle.to_json()}\n".encode())
     except OSError as problem:
         raise InputError(f"the session cannot be saved: {path} cannot be written: {problem.strerror}") from None

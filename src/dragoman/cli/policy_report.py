@@ -26,6 +26,7 @@ from dragoman.cli.text import exact
 from dragoman.config import load
 from dragoman.document import nearest
 from dragoman.errors import DragomanError, InputError
+from dragoman.fileio import folder_key
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import Finding
 from dragoman.host.policy.remembered import Entry, Remembered
@@ -33,7 +34,6 @@ from dragoman.host.policy.rules import KINDS, Layer, Rule, Verdict
 from dragoman.host.policy.sources import sources_of
 from dragoman.host.policy.trust import POLICY_FILE, trust, untrust
 from dragoman.host.requests import Requests
-from dragoman.kept import folder_key
 from dragoman.workspace import Workspace
 
 P = ParamSpec("P")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from dragoman.cli.output import STDOUT
 from dragoman.cli.stored import note, reading, told
 from dragoman.cli.text import inert_json
 from dragoman.errors import InputError
+from dragoman.fileio import replacing
 from dragoman.journal.find import find
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
@@ -64,13 +64,8 @@ def writing(output: str | None) -> Iterator[Write]:
         sys.stdout.buffer.flush()
         return
     path = save_path(output, "-o")
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        # For its owner alone: it is what was said to an agent.
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with replacing(path) as file:
             yield file.write
-        beside.replace(path)
     except OSError as problem:
         raise InputError(f"{path} cannot be written: {problem.strerror}") from None
-    finally:
-        beside.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.config import Config
 from dragoman.document import show
 from dragoman.errors import InputError
-from dragoman.kept import KeptFile
+from dragoman.fileio import LockedJsonFile
 from dragoman.translate.translator import PROVIDERS
 from dragoman.translate.translator import provider as known_provider
 
@@ -35,7 +35,7 @@ class Modes:
     def __init__(self, config: Config) -> None:
         """`ConfigError` where the settings name a provider or a mode that there is not."""
         self._config = config
-        self._kept = KeptFile(config.home / FILE_NAME, _Agreed())
+        self._kept = LockedJsonFile(config.home / FILE_NAME, _Agreed())
         self._chosen = _chosen(config)
 
     def mode(self, provider: str) -> Mode:

@@ -9,12 +9,11 @@ file that is new gets what the folder and the umask say.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from contextlib import suppress
 from typing import Final
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from dragoman.fileio import replacing
 
 # The right to act as someone else is for the content that it was given to: the system, too, takes it from a file that
 # is written to.
@@ -30,28 +29,17 @@ def replace(folder: int, name: str, data: bytes) -> None:
         old = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         old = None
-    beside = f".dragoman-{secrets.token_hex(8)}"
     # Nobody is to read from the new file what could not be read from the old one.
-    descriptor = os.open(beside, _NEW, 0o666 if old is None else 0o600, dir_fd=folder)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if old is not None:
-                _dress(descriptor, old)
-                _copy_attributes(folder, name, descriptor)
-            # Before it takes the name: some disks tell only now that they are full, and after a power cut a new name
-            # can be there with nothing behind it.
-            os.fsync(descriptor)
-        os.replace(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(FileNotFoundError):  # it is gone: what went wrong may be just that
-            os.unlink(beside, dir_fd=folder)
-        raise
+    with replacing(name, mode=0o666 if old is None else 0o600, dir_fd=folder) as file:
+        file.write(data)
+        if old is not None:
+            file.flush()  # a write takes rights away that are set before it
+            _copy_owner_and_mode(file.fileno(), old)
+            _copy_attributes(folder, name, file.fileno())
 
 
-def _dress(descriptor: int, old: os.stat_result) -> None:
-    """Owner, group and mode of the old file."""
+def _copy_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+    """Give the new file the owner, group and mode of the old one."""
     mode = stat.S_IMODE(old.st_mode) & _KEPT_MODE
     new = os.fstat(descriptor)
     for uid, gid in ((old.st_uid, -1), (-1, old.st_gid)):  # one by one: often only the group can be kept

@@ -15,7 +15,7 @@ from dragoman.bridge.caller import Caller
 from dragoman.bridge.refusal import Refusal
 from dragoman.config import SETTINGS, SETTINGS_FILE, Config, PageSettings, load
 from dragoman.errors import ConfigError
-from dragoman.kept import KeptFile
+from dragoman.fileio import LockedJsonFile
 
 if TYPE_CHECKING:
     from dragoman.bridge.bridge import Bridge
@@ -35,8 +35,8 @@ _WORDS: Final = {
 }
 
 
-def page_settings(home: Path) -> KeptFile[PageSettings]:
-    return KeptFile(home / SETTINGS_FILE, PageSettings())
+def page_settings(home: Path) -> LockedJsonFile[PageSettings]:
+    return LockedJsonFile(home / SETTINGS_FILE, PageSettings())
 
 
 def change_settings(

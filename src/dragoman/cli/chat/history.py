@@ -7,7 +7,6 @@ written costs the history, and nothing else.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from prompt_toolkit.history import History
 
 from dragoman.config import make_home
 from dragoman.errors import ConfigError
+from dragoman.fileio import atomic_write
 
 FILE_NAME = "chat-history.jsonl"
 
@@ -69,10 +69,7 @@ class ChatHistory(History):
 
     def _forget_older_half(self) -> None:
         lines = self._lines()
-        beside = self._file.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(b"".join(line + b"\n" for line in lines[len(lines) // 2 :]))
-        beside.replace(self._file)
+        atomic_write(self._file, b"".join(line + b"\n" for line in lines[len(lines) // 2 :]))
 
 
 def _read(line: bytes) -> _Entry | None:

@@ -20,13 +20,13 @@ from typing import Final, Literal
 import msgspec
 
 from dragoman.errors import InputError
+from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.deeds import Deed, survey
 from dragoman.host.policy.globs import escaped
 from dragoman.host.policy.policy import build
 from dragoman.host.policy.rules import Rule
 from dragoman.host.shell.typed import typed
-from dragoman.kept import KeptFile, folder_key
 from dragoman.workspace import Workspace
 
 REMEMBERED_FILE: Final = "remembered.json"
@@ -138,7 +138,7 @@ class Remembered:
     """`rules` and `list` read the file anew: another process may have changed it."""
 
     def __init__(self, home: Path, now: Callable[[], float] = time.time) -> None:
-        self._file = KeptFile(home / REMEMBERED_FILE, _Memory())
+        self._file = LockedJsonFile(home / REMEMBERED_FILE, _Memory())
         self._now = now
 
     @property

@@ -17,8 +17,8 @@ import msgspec
 
 from dragoman.document import Place, parse_document
 from dragoman.errors import ConfigError, InputError
+from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.policy.rules import Rule, read_table
-from dragoman.kept import KeptFile, folder_key
 
 POLICY_FILE: Final = ".dragoman/policy.toml"
 TRUST_FILE: Final = "trusted.json"
@@ -92,8 +92,8 @@ def untrust(home: Path, folder: Path) -> bool:
     return was
 
 
-def _kept(home: Path) -> KeptFile[_Trusted]:
-    return KeptFile(home / TRUST_FILE, _Trusted())
+def _kept(home: Path) -> LockedJsonFile[_Trusted]:
+    return LockedJsonFile(home / TRUST_FILE, _Trusted())
 
 
 def _real(folder: Path) -> Path:
