@@ -306,7 +306,7 @@ def events_page() -> str:
     by_name = {each.__name__: each for each in classes}
     body = [(f"`{kind}`", f"`{name}`", said) for kind, name, said in listing]
     if {kind for kind, _, _ in listing} != {each.type for each in classes}:
-        raise SystemExit("views/events.py lists other events than it has")
+        raise SystemExit("record/events.py lists other events than it has")
     base = events.EventBase
     parts = [
         table(("type", "class in `dragoman.events`", "when"), body),

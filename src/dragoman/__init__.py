@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dragoman.host.question.question import Question as Question
     from dragoman.host.question.question import QuestionAnswer as QuestionAnswer
     from dragoman.hub.hub import Hub as Hub
+    from dragoman.record import events as events
     from dragoman.remote.client import Client as Client
     from dragoman.remote.session import RemoteSession as RemoteSession
     from dragoman.remote.sync import ClientSync as ClientSync
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from dragoman.session.sync import open_session_sync as open_session_sync
     from dragoman.session.sync import resume_session_sync as resume_session_sync
     from dragoman.session.sync import run_sync as run_sync
-    from dragoman.views import events as events
     from dragoman.workspace import Workspace as Workspace
 
 _HOMES = {
@@ -132,7 +132,7 @@ _HOMES = {
     "run_sync": "session.sync",
     "tool": "evaluation.tool",
 }
-_MODULES = {"errors": "errors", "events": "views.events", "ports": "session.ports"}
+_MODULES = {"errors": "errors", "events": "record.events", "ports": "session.ports"}
 
 
 def _run_for_output(*arguments: Any, **settings: Any) -> Any:

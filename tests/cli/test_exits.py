@@ -4,7 +4,7 @@ import pytest
 
 from dragoman import errors
 from dragoman.cli.exits import Denials, code_of_error, code_of_result, message_of
-from dragoman.views import events
+from dragoman.record import events
 
 HEAD = (0.0, "s", "r", None)
 

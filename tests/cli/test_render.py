@@ -10,9 +10,8 @@ from dragoman.cli.figures import duration, size, usage_parts
 from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Text, Thought
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import without_colours
-from dragoman.record import rows
+from dragoman.record import events, rows
 from dragoman.record.notes import Difference
-from dragoman.views import events
 from dragoman.wire.vocabulary import Content, Cost, Diff, TextContent, ToolCallContent, ToolCallLocation
 
 HEAD = (0.0, "s", "r", None)

@@ -11,7 +11,7 @@ from dragoman.cli.pieces import Ending, Line
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import without_colours
 from dragoman.cli.served import DIFF_LINES
-from dragoman.views import events
+from dragoman.record import events
 from dragoman.wire.vocabulary import Diff, PermissionOption, ToolCallLocation
 
 HEAD = (0.0, "s", "r", None)

@@ -29,10 +29,10 @@ from dragoman.evaluation.response import Prompt, PromptResponse
 from dragoman.evaluation.retry import NO_RETRY, Retry
 from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
+from dragoman.record import events
 from dragoman.session.idle import LOOKS, IdleWatch
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
-from dragoman.views import events
 from evaluation.acting import acting, hands, runtime_on
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")

@@ -18,7 +18,7 @@ from dragoman.evaluation.response import PromptResponse
 from dragoman.evaluation.retry import NO_RETRY
 from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
-from dragoman.views import events
+from dragoman.record import events
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

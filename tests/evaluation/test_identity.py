@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.evaluation.identity import SERVER, is_own, tells_of
 from dragoman.host.permission import PermissionRequest
-from dragoman.views import events
+from dragoman.record import events
 from dragoman.wire.vocabulary import Diff
 
 NAME = "dragoman-1a2b3c4d"

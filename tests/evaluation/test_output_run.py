@@ -8,9 +8,9 @@ import pytest
 
 from dragoman.errors import DeadlineExceeded, InputError, OutputInvalid, SessionBusy
 from dragoman.evaluation.output_run import OutputRun
+from dragoman.record import events
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import session_of
-from dragoman.views import events
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from dragoman.hub.hub import Hub
+from dragoman.record.events import AssistantDelta, Event
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, SessionConfig
-from dragoman.views.events import AssistantDelta, Event
 from dragoman.workspace import Workspace
 
 

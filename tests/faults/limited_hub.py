@@ -15,10 +15,10 @@ from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
+from dragoman.record.events import AssistantDelta, Event
 from dragoman.session.launch import launch
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
-from dragoman.views.events import AssistantDelta, Event
 from dragoman.workspace import Workspace
 
 # Chunks that are told before the limit, and bytes that the largest file may then grow.

@@ -15,9 +15,9 @@ from dragoman.hub.hub import CUT, Hub
 from dragoman.journal import upkeep
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.store import Journal
+from dragoman.record.events import AssistantDelta
 from dragoman.testing.scripted import Turn
 from dragoman.testing.stage import session_of
-from dragoman.views.events import AssistantDelta
 
 HERE = Path(__file__).parent
 SESSIONS = 20

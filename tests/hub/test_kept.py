@@ -20,6 +20,7 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.store import Position
 from dragoman.journal.upkeep import verify
+from dragoman.record import events
 from dragoman.session.client import LocalClient
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, SessionConfig
@@ -27,7 +28,6 @@ from dragoman.testing.conformance import CHECKS, Check
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.scripted import Answer, Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import LIMIT, config, runtime_of, session_of
-from dragoman.views import events
 from dragoman.wire.vocabulary import EnvVariable, HttpHeader, McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
 from hub.keeping import keeper_of, kept_session

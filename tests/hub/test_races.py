@@ -20,9 +20,9 @@ from dragoman.journal.entry import Entry, message_of
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection
+from dragoman.record.events import AssistantDelta, RunCompleted
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.stage import LIMIT
-from dragoman.views.events import AssistantDelta, RunCompleted
 from dragoman.wire.messages import Notification
 from hub.test_commands import OWNER, NewHub, config, idle, texts, until
 from journal.talk import Talk

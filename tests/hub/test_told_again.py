@@ -8,11 +8,11 @@ import pytest
 
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.upkeep import verify
+from dragoman.record import events
 from dragoman.session.handle import SessionHandle
 from dragoman.session.keeping import Keeper
 from dragoman.testing.scripted import Answer, Asked, Params, ScriptedAgent
 from dragoman.testing.stage import config, runtime_of
-from dragoman.views import events
 from hub.keeping import keeper_of
 
 SAME = [("user", "go"), ("agent", "Hel"), ("agent", "lo.")]

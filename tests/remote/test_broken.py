@@ -19,8 +19,8 @@ from dragoman.errors import (
     ServerUnreachable,
     SessionClosed,
 )
+from dragoman.record.events import Event
 from dragoman.remote.client import Client
-from dragoman.views.events import Event
 from remote.cutting import wire_to
 from remote.served import Served
 

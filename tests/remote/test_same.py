@@ -17,9 +17,9 @@ import dragoman
 from dragoman import PermissionRequest, Question, events
 from dragoman.errors import AgentCrashed, DragomanError
 from dragoman.host.permission import OnPermission
+from dragoman.record.events import Event
 from dragoman.remote.client import Client
 from dragoman.session import ports
-from dragoman.views.events import Event
 from remote.served import Served
 
 LIMIT = 30.0

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from dragoman import ClientSync, PermissionRequest
-from dragoman.views.events import Event
+from dragoman.record.events import Event
 from remote.served import Served
 
 

@@ -12,8 +12,8 @@ from dragoman import PermissionRequest, Question, events
 from dragoman.errors import SessionBusy
 from dragoman.host.question.question import QuestionAnswer
 from dragoman.record import rows
+from dragoman.record.events import Event
 from dragoman.remote.client import Client
-from dragoman.views.events import Event
 from remote.served import Served
 
 LIMIT = 30.0

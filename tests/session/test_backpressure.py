@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+from dragoman.record import events
 from dragoman.session.run import HIGH_WATER
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
-from dragoman.views import events
 from dragoman.wire import memory
 
 TOTAL = 4 * HIGH_WATER

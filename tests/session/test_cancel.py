@@ -8,12 +8,12 @@ import pytest
 
 from dragoman.errors import AgentCrashed, RequestFailed
 from dragoman.host.permission import PermissionRequest
+from dragoman.record import events
 from dragoman.session.run import Run
 from dragoman.session.session import Session
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
-from dragoman.views import events
 
 # Graces that a test has to sit out.
 QUICK = {"limits": Limits(cancel_grace=0.05, close_grace=0.05)}

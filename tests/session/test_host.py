@@ -15,12 +15,12 @@ from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.proc._reaper_main import marked
 from dragoman.proc.reaper import reaper
+from dragoman.record import events
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import LIMIT, config, play, runtime_of, session_of
-from dragoman.views import events
 from dragoman.workspace import Workspace
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

@@ -8,11 +8,11 @@ import pytest
 
 from dragoman.errors import DeadlineExceeded, IdleLimitExceeded, InputError
 from dragoman.host.permission import PermissionRequest
+from dragoman.record import events
 from dragoman.session.idle import LOOKS, IdleWatch
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import session_of
-from dragoman.views import events
 
 
 async def test_a_deadline_cancels_politely_and_keeps_what_there_is() -> None:

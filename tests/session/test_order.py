@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from dragoman.journal.memory import MemoryJournal
+from dragoman.record import events
+from dragoman.record.events import Event
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
-from dragoman.views import events
-from dragoman.views.events import Event
 from hub.keeping import keeper_of
 
 

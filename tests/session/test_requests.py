@@ -19,11 +19,11 @@ from dragoman.errors import (
     SessionClosed,
     SilentFailure,
 )
+from dragoman.record import events
+from dragoman.record.events import Event
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
-from dragoman.views import events
-from dragoman.views.events import Event
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.vocabulary import TextContent
 from dragoman.workspace import Workspace

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dragoman.errors import InvalidFrame, SessionBusy
+from dragoman.record.events import Event
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
-from dragoman.views.events import Event
 
 
 def info(number: int) -> dict[str, str]:

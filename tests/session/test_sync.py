@@ -16,9 +16,9 @@ import pytest
 import dragoman
 from dragoman.errors import InputError
 from dragoman.host.permission import PermissionRequest
+from dragoman.record import events
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.stage import LIMIT
-from dragoman.views import events
 
 
 @pytest.fixture(autouse=True)

@@ -23,8 +23,8 @@ from dragoman.backend.compose import configuration_change as configuration_chang
 from dragoman.backend.compose import interrupt as interrupt
 from dragoman.backend.compose import permission_response as permission_response
 from dragoman.backend.compose import user_message as user_message
+from dragoman.backend.messages import UnifiedMessage as UnifiedMessage
+from dragoman.backend.messages import read_message as read_message
 from dragoman.backend.session import BackendSession as BackendSession
 from dragoman.host.handlers import FileHandler as FileHandler
 from dragoman.host.handlers import TerminalHandler as TerminalHandler
-from dragoman.views.messages import UnifiedMessage as UnifiedMessage
-from dragoman.views.messages import read_message as read_message

@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import Any, Literal
 
-from dragoman.views.messages import Fields, MessageType, Role, UnifiedMessage
+from dragoman.backend.messages import Fields, MessageType, Role, UnifiedMessage
 
 
 def user_message(*content: str | Fields) -> UnifiedMessage:

@@ -10,9 +10,9 @@ import asyncio
 
 import msgspec
 
+from dragoman.backend.actions import PermissionAnswer, answer_to
 from dragoman.errors import REQUEST_CANCELLED, InputError
 from dragoman.host.permission import Answer, PermissionRequest
-from dragoman.views.actions import PermissionAnswer, answer_to
 from dragoman.wire.messages import Reply, RequestId
 
 

@@ -15,6 +15,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from dragoman.backend.actions import Action, Interrupt, PermissionAnswer, Prompt, Switch, actions_of
+from dragoman.backend.host_messages import HostMessageView
+from dragoman.backend.messages import Fields, MessageView, UnifiedMessage, cut_of, error_of, question_of, with_metadata
 from dragoman.backend.questions import Questions, too_late
 from dragoman.backend.stream import MessageStream
 from dragoman.backend.tap import Tap
@@ -23,6 +26,7 @@ from dragoman.host.permission import PermissionRequest, Reply
 from dragoman.host.policy.sources import Sources
 from dragoman.host.requests import Requests
 from dragoman.proc.link import AgentLink
+from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.once import Once
@@ -31,10 +35,6 @@ from dragoman.session.run import Run
 from dragoman.session.runtime import AgentRuntime, Launch
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
-from dragoman.views.actions import Action, Interrupt, PermissionAnswer, Prompt, Switch, actions_of
-from dragoman.views.events import Event
-from dragoman.views.messages import Fields, MessageView, UnifiedMessage, cut_of, error_of, question_of, with_metadata
-from dragoman.views.served import ServedView
 from dragoman.wire import messages as wire
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import fresh
@@ -80,7 +80,7 @@ class BackendSession:
         self._config = msgspec.structs.replace(config, on_permission=self._asked)
         self._stream = MessageStream()
         self._view = MessageView()
-        self._served = ServedView()
+        self._served = HostMessageView()
         self._questions = Questions()
         self._line_limit = line_limit
         self._launch = launch

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dragoman.backend.messages import UnifiedMessage
 from dragoman.errors import InputError
 from dragoman.session.run import HIGH_WATER, LOW_WATER
-from dragoman.views.messages import UnifiedMessage
 
 
 class MessageStream:

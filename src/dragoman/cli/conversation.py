@@ -23,11 +23,9 @@ from dragoman.journal.entry import Cursor, Entry, message_of
 from dragoman.journal.rows import Session
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Journal
-from dragoman.record import facts, rows
+from dragoman.record import events, facts, rows
+from dragoman.record.events import Event, event_from_fact
 from dragoman.session.result import failure_of
-from dragoman.views import events
-from dragoman.views.events import Event
-from dragoman.views.told import event_of
 from dragoman.wire import vocabulary as acp
 
 MARK = "\u203a "
@@ -76,7 +74,7 @@ class Retelling:
                 case facts.RunEnded(run=run):
                     yield from self._ended(run)
                 case _:
-                    event = event_of(fact, entry.at, self._session.id, fold.runs.current_id or before, line)
+                    event = event_from_fact(fact, entry.at, self._session.id, fold.runs.current_id or before, line)
                     if event is not None:
                         yield event
 

@@ -31,10 +31,10 @@ from dragoman.cli.text import inert_json, plain
 from dragoman.cli.wrap import wrapped
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
+from dragoman.record.events import Error, Event, to_json
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.run import Run
 from dragoman.session.session import Session
-from dragoman.views.events import Error, Event, to_json
 
 # Where nobody says how wide the terminal is: logs are read on wide ones.
 LOG_WIDTH = 110

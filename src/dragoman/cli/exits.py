@@ -17,7 +17,7 @@ from dragoman.errors import (
     LimitExceeded,
     UnsupportedVersion,
 )
-from dragoman.views import events
+from dragoman.record import events
 
 DONE: Final = 0
 AGENT_FAILED: Final = 1

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeAlias
 
+from dragoman.record.events import Event, RunCompleted, RunStarted
 from dragoman.session.run import Run
-from dragoman.views.events import Event, RunCompleted, RunStarted
 
 # Enter it to ask a person something: inside, the terminal is the asker's alone.
 Floor: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]

@@ -17,12 +17,12 @@ from dragoman.fileio import atomic_write
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.sources import Sources, sources_of
+from dragoman.record.events import Event
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
 from dragoman.session.prompt import Part
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig
-from dragoman.views.events import Event
 from dragoman.workspace import Workspace
 
 

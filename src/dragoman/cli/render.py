@@ -15,9 +15,8 @@ from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, S
 from dragoman.cli.served import NO, YES, Served, why
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.cli.wrap import wrapped
-from dragoman.record import rows
+from dragoman.record import events, rows
 from dragoman.record.notes import Difference
-from dragoman.views import events
 from dragoman.wire.vocabulary import Content, Diff, TextContent
 
 BULLET = "●"

@@ -15,7 +15,7 @@ from dragoman.cli.pieces import UNSEEN, Ending, Line, Piece, Span, Style
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.requests import command_of
 from dragoman.host.shell.typed import typed
-from dragoman.views import events
+from dragoman.record import events
 from dragoman.wire.vocabulary import Diff
 
 YES, NO = "✓", "✗"

@@ -23,7 +23,7 @@ from dragoman.journal.find import LATEST, find, name_of
 from dragoman.journal.glance import Glance, glances
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
-from dragoman.views.events import RunStarted, to_json
+from dragoman.record.events import RunStarted, to_json
 
 _STATES: Final[dict[State, str]] = {"running": "still running", "interrupted": "interrupted", "idle": ""}
 

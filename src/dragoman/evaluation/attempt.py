@@ -25,12 +25,11 @@ from dragoman.evaluation.retry import Retry, had_side_effects
 from dragoman.evaluation.rounds import Rounds, TimeLeft
 from dragoman.evaluation.tool import Tool
 from dragoman.evaluation.types import Shape
-from dragoman.record import rows
+from dragoman.record import events, rows
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import OnEvent, SessionConfig
-from dragoman.views import events
 
 if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer

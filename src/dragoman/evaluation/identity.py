@@ -15,7 +15,7 @@ from typing import Final
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.deeds import mcp_tool
 from dragoman.host.policy.globs import mcp_found
-from dragoman.views import events
+from dragoman.record import events
 
 # One a process, and not one an evaluation: models remember prompts that begin alike, and tools are their beginning.
 SERVER: Final = f"dragoman-{secrets.token_hex(4)}"

@@ -18,12 +18,12 @@ from dragoman.evaluation.response import PromptResponse, Stats, limit_of
 from dragoman.evaluation.rounds import Rounds, TimeLeft
 from dragoman.evaluation.types import Type, shape_of
 from dragoman.host.policy.rules import Rule
+from dragoman.record.events import Event
 from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
 from dragoman.session.run import Run
 from dragoman.session.session import Session
 from dragoman.session.spec import rules_of
-from dragoman.views.events import Event
 
 # Events between the runs and whoever iterates; the runs themselves hold more, and hold up the agent.
 MOST_WAITING: Final = 64

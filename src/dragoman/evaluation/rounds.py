@@ -26,11 +26,11 @@ from dragoman.evaluation.guard import Guard, objection_prompt, objections
 from dragoman.evaluation.output import Output, follow_up, instructions
 from dragoman.evaluation.response import PromptResponse, Stats
 from dragoman.host.policy.rules import Rule
+from dragoman.record import events
 from dragoman.session.prompt import Input, Part, parts_of
 from dragoman.session.result import RunResult
 from dragoman.session.run import Run
 from dragoman.session.session import Session
-from dragoman.views import events
 
 # A run that ended so may have handed over its value before.
 _BENIGN: Final = (StoppedEarly, SilentFailure)

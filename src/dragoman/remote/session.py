@@ -32,6 +32,7 @@ from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer, read_question
 from dragoman.journal import notes
 from dragoman.record import facts, rows
+from dragoman.record.events import Event, event_from_fact
 from dragoman.record.fold import SessionFold
 from dragoman.remote.asking import Asking, request_of
 from dragoman.remote.frames import Frames, Told
@@ -47,8 +48,6 @@ from dragoman.session.prompt import Input
 from dragoman.session.run import Run
 from dragoman.session.session import new_id
 from dragoman.session.spec import OnEvent
-from dragoman.views.events import Event
-from dragoman.views.told import event_of
 from dragoman.wire.connection import fresh
 from dragoman.wire.messages import Request, Update
 
@@ -335,7 +334,7 @@ class RemoteSession:
                 self._run_ended(fact.run)
                 run = None
             elif self._on_event is not None or (run is not None and run.wants_events):
-                event = event_of(fact, told.at, self.id, told.run_id, line)
+                event = event_from_fact(fact, told.at, self.id, told.run_id, line)
                 if event is not None:
                     self.emit(run, event)
 

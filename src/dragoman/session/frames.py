@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.host.host import Host
 from dragoman.record import facts, notes, rows
+from dragoman.record.events import AssistantDelta, event_from_fact
 from dragoman.record.fold import Direction
 from dragoman.record.retold import Retold
 from dragoman.session.callback import call
 from dragoman.session.run import Run
-from dragoman.views.events import AssistantDelta
-from dragoman.views.told import event_of
 from dragoman.wire.connection import fresh
 from dragoman.wire.messages import Message, Notification, Reply, Request, Update
 
@@ -137,7 +136,7 @@ class Frames:
                     self.on_run_ended(fact.run)
                 run = None
             elif wanted:
-                event = event_of(fact, at, self._session_id, run.id if run else None, line)
+                event = event_from_fact(fact, at, self._session_id, run.id if run else None, line)
                 if event is not None:
                     self._emit(run, event)
 

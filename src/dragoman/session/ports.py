@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from types import TracebackType
 from typing import Any, Literal, Protocol, TypeAlias
 
+from dragoman.record.events import Event
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
 from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
 from dragoman.session.spec import SessionConfig
-from dragoman.views.events import Event
 
 SessionStatus: TypeAlias = Literal["idle", "running", "waiting", "error"]
 

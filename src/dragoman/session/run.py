@@ -18,12 +18,11 @@ from typing import Literal, Protocol
 
 from dragoman.errors import DeadlineExceeded, DragomanError, IdleLimitExceeded, InputError, LimitExceeded
 from dragoman.host.policy.rules import Rule
-from dragoman.record import rows
+from dragoman.record import events, rows
+from dragoman.record.events import Event, texts
 from dragoman.record.fold import SessionFold
 from dragoman.session.idle import IdleWatch
 from dragoman.session.result import RunOutcome, RunResult, failure_of
-from dragoman.views import events
-from dragoman.views.events import Event, texts
 
 # Events that may wait for a program that iterates slowly; each stands for one frame of the agent.
 HIGH_WATER = 8192

@@ -20,7 +20,8 @@ from dragoman.host.policy.remembered import Derived
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
 from dragoman.host.terminal.terminal import Terminal
-from dragoman.record import notes, rows
+from dragoman.record import events, notes, rows
+from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 from dragoman.session import hooks, settings
 from dragoman.session.callback import call
@@ -34,8 +35,6 @@ from dragoman.session.run import Run
 from dragoman.session.snapshot import handle_of
 from dragoman.session.spec import AgentSpec, SessionConfig, rules_of
 from dragoman.session.turns import Turns
-from dragoman.views import events
-from dragoman.views.events import Event
 from dragoman.wire.connection import fresh
 from dragoman.wire.messages import Request
 

@@ -17,8 +17,8 @@ from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import OnQuestion
+from dragoman.record.events import Event
 from dragoman.session.servers import exact
-from dragoman.views.events import Event
 from dragoman.wire.address import check_headers, read_address
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeVar, cast
 
 from dragoman.errors import InputError
+from dragoman.record.events import Event
 from dragoman.session import client, ports
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
@@ -24,7 +25,6 @@ from dragoman.session.run import Run
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig
-from dragoman.views.events import Event
 
 _T = TypeVar("_T")
 

@@ -29,11 +29,11 @@ from dragoman.errors import (
     StoppedEarly,
 )
 from dragoman.host.permission import OnPermission, PermissionRequest
+from dragoman.record import events
+from dragoman.record.events import Event
 from dragoman.session.handle import SessionHandle
 from dragoman.session.ports import AgentRuntime, Run, Session
 from dragoman.session.spec import SessionConfig
-from dragoman.views import events
-from dragoman.views.events import Event
 from dragoman.workspace import Workspace
 
 # Seconds until a check gives up waiting: far more than anything here takes.

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from dragoman.record.events import Event
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
 from dragoman.testing.memory import memory_runtime
 from dragoman.testing.scripted import Script, ScriptedAgent
-from dragoman.views.events import Event
 from dragoman.workspace import Workspace
 
 # Seconds until a test gives up waiting: far more than anything in memory takes.

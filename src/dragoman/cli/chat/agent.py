@@ -11,13 +11,13 @@ from dragoman.cli.job import Job, save_handle
 from dragoman.cli.start import Started
 from dragoman.errors import DragomanError
 from dragoman.host.question.question import OnQuestion
+from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.keeping import Keeper
 from dragoman.session.opening import restore
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
-from dragoman.views.events import Event
 
 
 class ChatAgent:

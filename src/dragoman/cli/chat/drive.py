@@ -36,12 +36,12 @@ from dragoman.cli.status import FRAME_TIME, Waiting
 from dragoman.cli.text import one_line, plain
 from dragoman.errors import DragomanError, InputError
 from dragoman.hub.hub import Hub
+from dragoman.record.events import Error, Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.run import Run
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
-from dragoman.views.events import Error, Event
 
 GONE = "The agent is gone. Your next prompt, or :restart, starts it again and goes on with the session."
 

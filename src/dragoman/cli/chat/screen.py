@@ -13,8 +13,8 @@ from dragoman.cli.screen import Screen, without_colours
 from dragoman.cli.text import one_line, plain
 from dragoman.cli.wrap import wrapped
 from dragoman.errors import AgentCrashed, DragomanError
+from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
-from dragoman.views.events import Event
 
 # Of a prompt that is shown again, and of what was said before a session was resumed.
 SHOWN_LINES = 12

@@ -31,11 +31,11 @@ update, as it was said, or None where no single frame stands behind it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict
 
 import msgspec
 
-from dragoman.record import rows
+from dragoman.record import facts, rows
 from dragoman.record.notes import Difference
 from dragoman.wire import lenient
 from dragoman.wire.messages import UNREADABLE
@@ -370,3 +370,191 @@ def to_json(event: Event) -> bytes:
 def texts(messages: Iterable[rows.Message]) -> str:
     """All that was said, a blank line between messages."""
     return "\n\n".join(text for text in (message.text.strip("\n") for message in messages) if text)
+
+
+# -- from facts
+
+_CHUNK_KINDS: dict[rows.MessageKind, str] = {
+    "user": "user_message_chunk",
+    "assistant": "agent_message_chunk",
+    "thought": "agent_thought_chunk",
+}
+
+
+def event_from_fact(
+    fact: facts.Fact, time: float, session_id: str, run_id: str | None, line: bytes | None
+) -> Event | None:
+    """Return the event for a fact, or None where another event carries it.
+
+    `line` is the frame that caused the fact. The end of a run is no event here: the run itself emits `RunCompleted`,
+    after everything else.
+    """
+    if type(fact) is facts.TextAdded:  # ahead of the match: most facts are this one
+        message = fact.message
+        if message.kind == "assistant":
+            return AssistantDelta(time, session_id, run_id, line, fact.text, message.id)
+        if message.kind == "thought":
+            return ReasoningDelta(time, session_id, run_id, line, fact.text, message.id)
+        return ProviderEvent(time, session_id, run_id, line, "user_message_chunk")
+    head = (time, session_id, run_id, line)
+    without_frame = (time, session_id, run_id, None)
+    match fact:
+        case facts.TextAdded():
+            return None  # handled above
+        case facts.RunStarted():
+            return RunStarted(*head)
+        case facts.BlockAdded(message=message):
+            return ProviderEvent(*head, _CHUNK_KINDS[message.kind])
+        case facts.MessageEnded(message=row):
+            # A message ends with the frame that follows it, so no frame of its own stands behind this event.
+            match row.kind:
+                case "assistant":
+                    return AssistantMessage(*without_frame, row.text, row.id, tuple(row.blocks))
+                case "thought":
+                    return ReasoningMessage(*without_frame, row.text, row.id, tuple(row.blocks))
+                case "user":
+                    return None
+        case facts.ToolCallSeen(tool_call=call):
+            return ToolCall(*head, **_tool_fields(call))
+        case facts.ToolCallChanged(kind="session/request_permission"):
+            return None  # the permission.requested that follows has all of it
+        case facts.ToolCallChanged(kind=kind):
+            return ProviderEvent(*head, kind)
+        case facts.ToolCallEnded(tool_call=call):
+            return ToolResult(*head, **_tool_fields(call))
+        case facts.PlanChanged(plan=plan, removed=removed):
+            return PlanUpdated(*head, plan.entries, plan.plan_id, plan.markdown, plan.uri, removed)
+        case facts.UsageChanged(usage=usage):
+            return UsageUpdated(*head, usage)
+        case facts.PermissionRequested() | facts.PermissionResolved():
+            # A permission that the host itself asks for is a note of the host, not a frame of the agent.
+            return _permission_event(fact, head if fact.permission.origin == "agent" else without_frame)
+        # The answer to a read is the file itself: events of files and terminals leave out the frames about them.
+        case facts.FileCallEnded(file_call=file_call):
+            return _file_event(file_call, without_frame)
+        case facts.TerminalStarted() | facts.TerminalRefused() | facts.TerminalExited():
+            return _terminal_event(fact, without_frame)
+        case facts.FileCallChanged() | facts.TerminalChanged():
+            return None  # the event comes at the end of the call or the command
+        case facts.QuestionAsked(question=row):
+            return QuestionAsked(*head, row.id, row.message, row.mode, row.schema, row.url, row.tool_call_id)
+        case facts.QuestionAnswered(question=row):
+            return QuestionAnswered(*head, row.id, row.action, row.content, **_decision_fields(row))
+        case facts.QuestionCompleted(question=row):
+            return QuestionCompleted(*head, row.id, row.url)
+        case facts.SettingsChanged(kind=kind) | facts.NoticeChanged(kind=kind) | facts.OtherUpdate(kind=kind):
+            return ProviderEvent(*head, kind)
+        case facts.HistoryDiffers(differs=differs):
+            return HistoryDiffers(*without_frame, differs.differences, differs.count)
+        case facts.RunEnded() | facts.RunPaid():
+            return None
+
+
+_Head: TypeAlias = tuple[float, str, str | None, bytes | None]  # time, session, run and frame
+
+
+class _ToolFields(TypedDict):
+    tool_call_id: str
+    title: str
+    name: str | None
+    kind: str
+    status: str
+    content: tuple[ToolCallContent, ...]
+    locations: tuple[ToolCallLocation, ...]
+    input: Any
+    output: Any
+    parent_id: str | None
+
+
+def _tool_fields(call: rows.ToolCall) -> _ToolFields:
+    return {
+        "tool_call_id": call.tool_call_id,
+        "title": call.title,
+        "name": call.name,
+        "kind": call.kind,
+        "status": call.status,
+        "content": call.content,
+        "locations": call.locations,
+        "input": call.raw_input,
+        "output": call.raw_output,
+        "parent_id": call.parent_id,
+    }
+
+
+def _permission_event(fact: facts.PermissionRequested | facts.PermissionResolved, head: _Head) -> Event:
+    row = fact.permission
+    match fact:
+        case facts.PermissionRequested():
+            return PermissionRequested(
+                *head,
+                row.id,
+                row.tool_call_id,
+                row.title,
+                row.kind,
+                row.raw_input,
+                row.content,
+                row.locations,
+                row.options,
+                row.origin,
+            )
+        case facts.PermissionResolved():
+            return PermissionResolved(
+                *head,
+                row.id,
+                row.tool_call_id,
+                row.outcome,
+                row.option_id,
+                row.option_kind,
+                row.origin,
+                **_decision_fields(row),
+            )
+
+
+def _file_event(row: rows.FileCall, head: _Head) -> FileRead | FileWritten:
+    fields = (*head, row.id, row.path, row.status)
+    if row.operation == "read":
+        return FileRead(*fields, row.line, row.limit, row.size, row.error, **_decision_fields(row))
+    return FileWritten(*fields, row.diff, row.size, row.old_size, row.error, **_decision_fields(row))
+
+
+def _terminal_event(fact: facts.TerminalStarted | facts.TerminalRefused | facts.TerminalExited, head: _Head) -> Event:
+    row = fact.terminal
+    command = (row.command, row.args, row.cwd, row.env)
+    match fact:
+        case facts.TerminalStarted():
+            return TerminalStarted(*head, row.terminal_id or "", *command, **_decision_fields(row))
+        case facts.TerminalRefused():
+            return TerminalRefused(*head, row.id, *command, row.status, row.error, **_decision_fields(row))
+        case facts.TerminalExited():
+            return TerminalExited(
+                *head,
+                row.terminal_id or "",
+                row.command,
+                row.args,
+                row.status,
+                row.exit_code,
+                row.signal,
+                row.output,
+                row.output_bytes,
+                row.truncated,
+            )
+
+
+class _DecisionFields(TypedDict):
+    decision: str | None
+    decided_by: str | None
+    reason: str | None
+    rule: str | None
+    layer: str | None
+    remembered: tuple[str, ...]
+
+
+def _decision_fields(row: rows.Decided) -> _DecisionFields:
+    return {
+        "decision": row.decision,
+        "decided_by": row.decided_by,
+        "reason": row.reason,
+        "rule": row.rule,
+        "layer": row.layer,
+        "remembered": row.remembered,
+    }

@@ -6,11 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from dragoman.record import notes
+from dragoman.record import events, notes
+from dragoman.record.events import Event, event_from_fact, to_json
 from dragoman.testing.tape import Tape
-from dragoman.views import events
-from dragoman.views.events import Event, to_json
-from dragoman.views.told import event_of
 from dragoman.wire.vocabulary import Diff, PermissionOption
 
 E = TypeVar("E", bound=events.EventBase)
@@ -23,7 +21,7 @@ def told(tape: Tape) -> list[Event]:
     """The events of the whole tape; each of them can be written as JSON."""
     found = []
     for fact in tape.facts:
-        event = event_of(fact, 7.0, "s", "r", b'{"params":{"a":1}}')
+        event = event_from_fact(fact, 7.0, "s", "r", b'{"params":{"a":1}}')
         if event is not None:
             plain = msgspec.json.decode(to_json(event))
             assert (plain["type"], plain["raw"]) == (event.type, event.raw)

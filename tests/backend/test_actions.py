@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.backend.actions import Interrupt, PermissionAnswer, Prompt, Switch, actions_of, answer_to
+from dragoman.backend.messages import UnifiedMessage
 from dragoman.errors import InputError
 from dragoman.host.permission import CANCELLED, Answer, Option, PermissionRequest
-from dragoman.views.actions import Interrupt, PermissionAnswer, Prompt, Switch, actions_of, answer_to
-from dragoman.views.messages import UnifiedMessage
 from dragoman.wire import vocabulary as acp
 
 ONCE = Option("once", "Once", "allow_once")

@@ -12,10 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import AgentCrashed, InputError
-from dragoman.host.permission import Option, PermissionRequest
-from dragoman.record.conversation import Conversation
-from dragoman.views.messages import (
+from dragoman.backend.messages import (
     MessageView,
     UnifiedMessage,
     cut_of,
@@ -24,6 +21,9 @@ from dragoman.views.messages import (
     read_message,
     with_metadata,
 )
+from dragoman.errors import AgentCrashed, InputError
+from dragoman.host.permission import Option, PermissionRequest
+from dragoman.record.conversation import Conversation
 from dragoman.wire.messages import Noise, Oversized
 from dragoman.wire.vocabulary import Diff
 

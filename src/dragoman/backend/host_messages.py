@@ -23,11 +23,11 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.views import events
-from dragoman.views.messages import Fields, Role
+from dragoman.backend.messages import Fields, Role
+from dragoman.record import events
 
 
-class Told(msgspec.Struct, frozen=True):
+class HostMessage(msgspec.Struct, frozen=True):
     """All of a message but what counts and dates it."""
 
     type: Literal["tool_progress", "tool_use_summary", "status_change"]
@@ -36,7 +36,7 @@ class Told(msgspec.Struct, frozen=True):
     role: Role = "tool"
 
 
-class ServedView:
+class HostMessageView:
     """What is worth a message. While a tool call is under way, a file that was written and a command that ran are its
     doing, and it tells of them itself. Reads are told only where they were denied: agents look for files that may not
     be there. What else was refused or failed is always told."""
@@ -44,7 +44,7 @@ class ServedView:
     def __init__(self) -> None:
         self._covered: set[str] = set()  # terminals that a tool call tells of
 
-    def tell(self, event: events.Event, *, tool_at_work: bool) -> Told | None:
+    def tell(self, event: events.Event, *, tool_at_work: bool) -> HostMessage | None:
         match event:
             case events.FileRead(status=status) if status != "denied":
                 return None
@@ -57,10 +57,10 @@ class ServedView:
                 self._covered.discard(terminal_id)
                 return None
             case _:
-                return told_of(event)
+                return message_from_event(event)
 
 
-def told_of(event: events.Event) -> Told | None:
+def message_from_event(event: events.Event) -> HostMessage | None:
     """The message that tells this event; None where a frame of the agent's tells it."""
     match event:
         case events.FileRead():
@@ -73,22 +73,24 @@ def told_of(event: events.Event) -> Told | None:
             return _file(event, "edit", f"Write {os.path.basename(event.path)}", {"path": event.path}, content)
         case events.TerminalStarted():
             metadata = {**_command(event), "status": "in_progress", "rawInput": _input(event)}
-            return Told("tool_progress", {**metadata, **_decided(event)})
+            return HostMessage("tool_progress", {**metadata, **_decided(event)})
         case events.TerminalRefused():
             metadata = {**_command(event), "status": "failed", "rawInput": _input(event)}
-            return Told("tool_use_summary", {**metadata, "is_error": True, "error": event.error, **_decided(event)})
+            return HostMessage(
+                "tool_use_summary", {**metadata, "is_error": True, "error": event.error, **_decided(event)}
+            )
         case events.TerminalExited():
             return _exited(event)
         case events.QuestionAnswered():
             metadata = {"origin": "questions", "questionId": event.question_id, "action": event.action}
-            return Told("status_change", {**metadata, **_decided(event)}, role="system")
+            return HostMessage("status_change", {**metadata, **_decided(event)}, role="system")
         case _:
             return None
 
 
 def _file(
     event: events.FileRead | events.FileWritten, kind: str, title: str, location: Fields, content: tuple[Fields, ...]
-) -> Told:
+) -> HostMessage:
     done = event.status == "done"
     metadata: Fields = {
         "origin": "files",
@@ -102,10 +104,10 @@ def _file(
     }
     if not done:
         metadata |= {"is_error": True, "error": event.error}
-    return Told("tool_use_summary", metadata, content)
+    return HostMessage("tool_use_summary", metadata, content)
 
 
-def _exited(event: events.TerminalExited) -> Told:
+def _exited(event: events.TerminalExited) -> HostMessage:
     output = {
         "exitCode": event.exit_code,
         "signal": event.signal,
@@ -115,7 +117,7 @@ def _exited(event: events.TerminalExited) -> Told:
     }
     metadata = {**_command(event), "status": "completed", "rawOutput": output}
     content = ({"type": "text", "text": event.output},) if event.output else ()
-    return Told("tool_use_summary", metadata, content)
+    return HostMessage("tool_use_summary", metadata, content)
 
 
 def _command(event: events.TerminalStarted | events.TerminalRefused | events.TerminalExited) -> Fields:

@@ -14,9 +14,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from dragoman.backend.messages import Fields, UnifiedMessage
 from dragoman.errors import InputError
 from dragoman.host.permission import Answer, PermissionRequest
-from dragoman.views.messages import Fields, UnifiedMessage
 from dragoman.wire import vocabulary as acp
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from dragoman.backend.host_messages import HostMessage, HostMessageView, message_from_event
+from dragoman.backend.messages import Fields
 from dragoman.record import notes
+from dragoman.record.events import event_from_fact
 from dragoman.testing.tape import Tape
-from dragoman.views.messages import Fields
-from dragoman.views.served import ServedView, Told, told_of
-from dragoman.views.told import event_of
 
 
-def told(tape: Tape) -> list[Told]:
-    found = [event_of(fact, 0.0, "s", "r", None) for fact in tape.facts]
-    messages = [told_of(event) for event in found if event is not None]
+def told(tape: Tape) -> list[HostMessage]:
+    found = [event_from_fact(fact, 0.0, "s", "r", None) for fact in tape.facts]
+    messages = [message_from_event(event) for event in found if event is not None]
     shown = [message for message in messages if message is not None]
     msgspec.json.encode([message.metadata for message in shown])
     return shown
 
 
-def said(message: Told, *keys: str) -> Fields:
+def said(message: HostMessage, *keys: str) -> Fields:
     return {key: message.metadata.get(key) for key in keys}
 
 
@@ -116,8 +116,8 @@ def test_what_a_tool_call_does_is_left_to_it_to_tell() -> None:
     tape.note(notes.TerminalExited("t", 0))
     tape.request("d", "fs/write_text_file", path="/ws/a", content="new")
     tape.deny("d")
-    found = [event for fact in tape.facts if (event := event_of(fact, 0.0, "s", "r", None)) is not None]
-    alone, covered = ServedView(), ServedView()
+    found = [event for fact in tape.facts if (event := event_from_fact(fact, 0.0, "s", "r", None)) is not None]
+    alone, covered = HostMessageView(), HostMessageView()
     by_itself = [alone.tell(event, tool_at_work=False) for event in found]
     by_a_tool = [covered.tell(event, tool_at_work=True) for event in found]
     assert [message and message.type for message in by_itself] == [

@@ -9,13 +9,11 @@ import msgspec
 import pytest
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.record import facts, rows
+from dragoman.record import events, facts, rows
+from dragoman.record.events import Event, event_from_fact, raw_of, to_json
 from dragoman.record.text import GrowingText
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import play, session_of
-from dragoman.views import events
-from dragoman.views.events import Event, raw_of, to_json
-from dragoman.views.told import event_of
 
 E = TypeVar("E", bound=events.EventBase)
 
@@ -434,14 +432,14 @@ async def test_events_become_json_and_back() -> None:
 
 
 def test_the_end_of_a_run_is_left_to_the_run_to_tell() -> None:
-    assert event_of(facts.RunEnded(rows.Run(id="r", time=0.0)), 0.0, "s", "r", None) is None
+    assert event_from_fact(facts.RunEnded(rows.Run(id="r", time=0.0)), 0.0, "s", "r", None) is None
 
 
 def test_the_end_of_the_users_own_words_is_no_event() -> None:
     message = rows.Message(
         id="m", kind="user", run_id=None, message_id=None, time=0.0, replayed=True, body=GrowingText()
     )
-    assert event_of(facts.MessageEnded(message), 0.0, "s", None, None) is None
+    assert event_from_fact(facts.MessageEnded(message), 0.0, "s", None, None) is None
 
 
 async def test_an_update_in_broken_text_is_raw_as_far_as_it_can_be_read() -> None:
