@@ -5,12 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
-# Tests run hundreds of commands: without it each of them would be compiled anew.
+# Tests run hundreds of commands; with this variable set, Python would compile every module again for each of them.
 unexport PYTHONDONTWRITEBYTECODE
-
-# What failed is run once more, by itself: a machine that was too busy for a limit is no defect, nor is a registry
-# or an agent that stumbled once. What fails twice is.
-AGAIN = $(BIN)/pytest --last-failed --last-failed-no-failures none
 
 .PHONY: run run-check hello install lint format test test-all test-agents torture bench vocabulary reference clean page built browser types test-page bench-page shots
 
@@ -45,14 +41,14 @@ format: install
 	$(BIN)/ruff format .
 
 test: install  ## under five minutes
-	$(BIN)/pytest -n 3 -m "not slow" || $(AGAIN) -m "not slow"
+	$(BIN)/pytest -n 3 -m "not slow"
 
 # The page by itself: the browser's driver keeps a loop running, beside which no other test could have one.
 test-all: install built browser  ## what `make test` leaves out: tests that take long by their nature, or install something
 	$(if $(shell command -v npm),cd web && npm test)
 	PYTHONPATH=tests $(BIN)/python -m agents.install
-	$(BIN)/pytest -n 3 -m slow --ignore tests/page || $(AGAIN) -m slow --ignore tests/page
-	$(BIN)/pytest -n 2 -m slow tests/page || $(AGAIN) -m slow tests/page
+	$(BIN)/pytest -n 3 -m slow --ignore tests/page
+	$(BIN)/pytest -n 2 -m slow tests/page
 
 torture: install  ## hundreds of kills, cut sockets and restarts, where `make test-all` has a few
 	DRAGOMAN_KILLS=200 $(BIN)/pytest -m slow tests/faults/test_kills.py
@@ -61,7 +57,7 @@ torture: install  ## hundreds of kills, cut sockets and restarts, where `make te
 
 test-agents: install  ## real agents alone, each against a scripted model on loopback
 	PYTHONPATH=tests $(BIN)/python -m agents.install
-	$(BIN)/pytest -n 2 -m slow tests/agents || $(AGAIN) -m slow tests/agents
+	$(BIN)/pytest -n 2 -m slow tests/agents
 
 bench: install  ## side by side with the official SDKs; writes docs/performance.md
 	$(BIN)/python -m bench
@@ -96,7 +92,7 @@ types: install  ## write the page's types anew from the bridge's, and what its s
 
 test-page: install page browser  ## the page by itself, then in a browser (Chromium) against a real server
 	cd web && npm test
-	$(BIN)/pytest -n 2 -m slow tests/page || $(AGAIN) -m slow tests/page
+	$(BIN)/pytest -n 2 -m slow tests/page
 
 bench-page: install page  ## what the page costs: size, time to open, frames while it streams
 	PYTHONPATH=tests $(BIN)/python -m page.cost

@@ -1,7 +1,9 @@
-"""What holds for all tests."""
+"""Settings for all tests."""
 
 import signal
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # A program that is started in the background of a script has interrupts ignored, and so have its children. Tests
@@ -9,7 +11,34 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# No example has a time limit: on a busy machine any of them can be slow, and a time is no property of the code.
-# Sixty of them: `make test` has five minutes for some seven thousand tests; who hunts a defect asks for more.
+# No example has a time limit: on a busy machine any of them can be slow, and time is no property of the code.
+# Sixty examples each: `make test` has five minutes for some eight thousand tests. Use more to hunt a defect.
 settings.register_profile("dragoman", deadline=None, max_examples=60)
 settings.load_profile("dragoman")
+
+
+class AgentStartRetries:
+    """Prints how often the start of a real agent was retried (tests/agents/conftest.py), in all worker processes."""
+
+    def __init__(self) -> None:
+        self._retries: list[str] | None = None  # None: no test of a real agent was collected
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._add(getattr(node, "workeroutput", {}))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        self._add(config.__dict__)
+        if self._retries is None:
+            return
+        terminalreporter.write_line(f"starts of real agents that were retried: {len(self._retries)}")
+        for retry in self._retries:
+            terminalreporter.write_line(f"  {retry}")
+
+    def _add(self, output: dict[str, Any]) -> None:
+        if "agent_start_retries" in output:
+            self._retries = [*(self._retries or []), *output["agent_start_retries"]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(AgentStartRetries(), "retried starts of real agents")

@@ -17,6 +17,7 @@ import pytest_asyncio
 from dragoman import AgentRuntime, AgentSpec, Limits, Session, SessionConfig, Workspace
 from dragoman.agents.preset import load_preset
 from dragoman.config import load
+from dragoman.errors import ExitedAtStart, StartTimeout
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.sources import Sources
 from dragoman.proc._reaper_main import marked
@@ -41,6 +42,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("real agents")
     group.addoption("--write-recordings", action="store_true", help="play the quirks' scenes, and keep recordings")
     group.addoption("--write-table", action="store_true", help="keep what each agent does, for docs/agents.md")
+
+
+start_retries: list[str] = []
+"""Starts of third-party agents that failed and were tried a second time, in this process: one line each."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the retries to tests/conftest.py, which prints them: across processes where xdist is used."""
+    output = getattr(session.config, "workeroutput", session.config.__dict__)
+    output["agent_start_retries"] = start_retries
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -144,10 +155,23 @@ class Stage:
 
     @asynccontextmanager
     async def runtime(self, **limits: float) -> AsyncIterator[AgentRuntime]:
+        """Start the agent, and once more if it does not come up: the retry is reported at the end of the test run."""
+        try:
+            runtime = await self._new_runtime(limits).start()
+        except (ExitedAtStart, StartTimeout) as error:
+            start_retries.append(f"{self.agent.id}: {error}")
+            self.links.clear()
+            self.lines.clear()
+            runtime = await self._new_runtime(limits).start()
+        try:
+            yield runtime
+        finally:
+            await runtime.close()
+
+    def _new_runtime(self, limits: dict[str, float]) -> AgentRuntime:
         launch_it = recorded(self.lines.append, self._launch)
         sources = Sources(self.home / ".dragoman")
-        async with AgentRuntime(self.spec, limits=Limits(**limits), sources=sources, launch=launch_it) as runtime:
-            yield runtime
+        return AgentRuntime(self.spec, limits=Limits(**limits), sources=sources, launch=launch_it)
 
     async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
         link = await launch(spec, limits, on_stderr)
