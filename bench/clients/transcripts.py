@@ -18,7 +18,7 @@ from bench.clients.memory import peak, peak_of_helpers
 from bench.clients.report import report
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.translate.discover import Transcript, given, whose
-from dragoman.translate.importer import Importer
+from dragoman.translate.ingest.importer import Importer
 
 
 def decode(transcripts: list[Transcript]) -> tuple[float, int]:

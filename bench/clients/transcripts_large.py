@@ -24,7 +24,7 @@ from bench.clients.memory import peak, peak_of_helpers
 from bench.clients.report import report
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.translate.discover import Transcript
-from dragoman.translate.importer import Importer
+from dragoman.translate.ingest.importer import Importer
 
 SESSION = "11111111-2222-3333-4444-555555555555"
 BEGAN = 1_750_000_000.0

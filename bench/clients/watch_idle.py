@@ -17,9 +17,9 @@ import msgspec
 from bench.clients.memory import resident
 from bench.clients.report import report
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.place_watch import Pace
-from dragoman.translate.watch import Watcher
-from dragoman.translate.watch_places import places_at, state_of
+from dragoman.translate.ingest.folder_watch import Pace
+from dragoman.translate.ingest.watched_folders import places_at, state_of
+from dragoman.translate.ingest.watcher import Watcher
 
 # Sessions of one workspace: people have many workspaces, and many sessions in few of them.
 IN_ONE_FOLDER = 20

@@ -10,7 +10,7 @@ A setting that cannot be used is a `ConfigError` that says where it stands (file
 was found there and what is expected. An unknown key is an error too: a misspelt `acces = "read-only"` that went
 unnoticed would be a promise broken in silence. Tables `[agents.NAME]`, `[[policy]]` and `[watch]` are only carried
 here, as they stand; what they may contain is `agents/preset.py`'s, `host/policy/rules.py`'s and
-`translate/watch_modes.py`'s to know.
+`translate/ingest/watch_consent.py`'s to know.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.store import Journal
 from dragoman.journal.upkeep import verify
 from dragoman.session.keeping import Keeper
-from dragoman.translate.watch import Watcher
+from dragoman.translate.ingest.watcher import Watcher
 from translate.watched import modes, until, until_said
 
 from .acts import allow

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.import_ import import_
-from dragoman.translate.importer import NOBODYS
+from dragoman.translate.ingest.importer import NOBODYS
 from dragoman.translate.translator import PROVIDERS
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript

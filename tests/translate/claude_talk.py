@@ -12,7 +12,7 @@ import msgspec
 from dragoman.journal.entry import Entry, direction_of, message_of
 from dragoman.record.conversation import Conversation
 from dragoman.record.fold import SessionFold
-from dragoman.translate.claude import ClaudeTranslator
+from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.translator import Frame
 from dragoman.wire.messages import Notification, Reply, Request, Unknown, Update
 

@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.record import rows
 from dragoman.record.fold import SessionFold
-from dragoman.translate.codex import CodexTranslator
+from dragoman.translate.codex.translator import CodexTranslator
 from dragoman.translate.translator import Frame
 from translate.claude_talk import folds
 

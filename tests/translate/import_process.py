@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate import importer, intake
 from dragoman.translate.discover import given
+from dragoman.translate.ingest import file_import as intake
+from dragoman.translate.ingest import importer
 
 intake._ENTRIES = 20  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
 

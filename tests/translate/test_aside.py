@@ -18,15 +18,18 @@ from hypothesis import strategies as st
 from dragoman.journal import upkeep
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.store import Position
-from dragoman.translate import apart_process, aside, intake, reading
-from dragoman.translate.admission import Admission
-from dragoman.translate.apart_messages import LENGTH, Answer, Asked, Done, Failed
+from dragoman.translate import aside
+from dragoman.translate import transcript_file as reading
 from dragoman.translate.aside import Aside, Shelf
-from dragoman.translate.commit import Commit
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.imported import REST
-from dragoman.translate.importer import Importer
-from dragoman.translate.reading import has_long_line
+from dragoman.translate.ingest import apart_process
+from dragoman.translate.ingest import file_import as intake
+from dragoman.translate.ingest.apart_messages import LENGTH, Answer, Asked, Done, Failed
+from dragoman.translate.ingest.commit import Commit
+from dragoman.translate.ingest.import_policy import Admission
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.report import REST
+from dragoman.translate.transcript_file import has_long_line
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 

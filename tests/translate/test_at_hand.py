@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from dragoman.journal import upkeep
 from dragoman.journal.memory import MemoryJournal
-from dragoman.translate.at_hand import AtHand
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.importer import Importer
-from dragoman.translate.intake import Intake
+from dragoman.translate.ingest.at_hand import AtHand
+from dragoman.translate.ingest.file_import import Intake
+from dragoman.translate.ingest.importer import Importer
 from journal.talk import all_entries
 from translate import codex_talk
 from translate.claude_talk import SESSION

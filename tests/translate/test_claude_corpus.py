@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.translate.claude_tools import AGENT_TOOLS, PLAN_TOOLS
+from dragoman.translate.claude.tools import AGENT_TOOLS, PLAN_TOOLS
 from dragoman.translate.translator import Frame, provider
 from translate.claude_talk import folds
 

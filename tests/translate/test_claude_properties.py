@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.translate.claude import ClaudeTranslator
+from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.translator import Frame
 from translate.claude_talk import SESSION, Transcript, translated
 from translate.harm import fed, no_harm, with_other_values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.translate.claude_words import Task, Words, joined, read
+from dragoman.translate.claude.words import Task, Words, joined, read
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.translate.codex import CodexTranslator
+from dragoman.translate.codex.translator import CodexTranslator
 from dragoman.translate.translator import provider
 from dragoman.wire.vocabulary import ImageContent, ResourceLink
 from translate.claude_talk import folds, updates

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.translate import codex_records as records
+from dragoman.translate.codex import records
 from dragoman.translate.translator import Frame, provider
 from translate.claude_talk import folds
 

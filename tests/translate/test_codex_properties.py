@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.translate.codex import CodexTranslator
+from dragoman.translate.codex.translator import CodexTranslator
 from dragoman.translate.translator import Frame
 from translate.codex_talk import FOLDER, NAME, PARENT, PARENTS_TURN, Transcript, translated
 from translate.harm import fed, no_harm, with_other_values

@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from dragoman.record import rows
-from dragoman.translate import codex_commands as commands
-from dragoman.translate import codex_patches as patches
-from dragoman.translate.codex_outputs import Result, of_text
-from dragoman.translate.codex_paths import absolute
+from dragoman.translate.codex import commands, patches
+from dragoman.translate.codex.outputs import Result, of_text
+from dragoman.translate.codex.paths import absolute
 from dragoman.wire.vocabulary import Content, ContentBlock, Diff, ImageContent, ResourceLink, TextContent
 from translate.claude_talk import updates
 from translate.codex_talk import FOLDER, Transcript

@@ -17,16 +17,18 @@ import pytest
 from dragoman.errors import InputError
 from dragoman.journal import upkeep
 from dragoman.journal.memory import MemoryJournal
-from dragoman.translate import importer, intake, reading
-from dragoman.translate.admission import Admission, look
-from dragoman.translate.apart_begin import begin
-from dragoman.translate.claude import ClaudeTranslator
+from dragoman.translate import transcript_file as reading
+from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.discover import given
-from dragoman.translate.imported import ImportedFile
-from dragoman.translate.importer import Importer
-from dragoman.translate.intake import Intake
-from dragoman.translate.reading import OVERLONG, opened, whole_lines
-from dragoman.translate.watch_places import places_at
+from dragoman.translate.ingest import file_import as intake
+from dragoman.translate.ingest import importer
+from dragoman.translate.ingest.apart_begin import begin
+from dragoman.translate.ingest.file_import import Intake
+from dragoman.translate.ingest.import_policy import Admission, look
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.report import ImportedFile
+from dragoman.translate.ingest.watched_folders import places_at
+from dragoman.translate.transcript_file import OVERLONG, opened, whole_lines
 
 if sys.version_info >= (3, 14):
     from compression import zstd

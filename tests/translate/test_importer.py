@@ -32,14 +32,14 @@ from dragoman.journal.rows import Session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.store import Connection, Journal, Process
 from dragoman.session.handle import read_handle
-from dragoman.translate import importer
-from dragoman.translate.admission import DELETED, LIVE, OPEN, session_id_of
-from dragoman.translate.apart_begin import begin
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import given, kept, whose
-from dragoman.translate.imported import REST, ImportedFile, is_at_work, summed
-from dragoman.translate.importer import NOBODYS, Importer
-from dragoman.translate.intake import NOTHING_SAID, QUIET, Intake
+from dragoman.translate.ingest import importer
+from dragoman.translate.ingest.apart_begin import begin
+from dragoman.translate.ingest.file_import import NOTHING_SAID, QUIET, Intake
+from dragoman.translate.ingest.import_policy import DELETED, LIVE, OPEN, session_id_of
+from dragoman.translate.ingest.importer import NOBODYS, Importer
+from dragoman.translate.ingest.report import REST, ImportedFile, is_at_work, summed
 from dragoman.wire.messages import Notification
 
 if sys.version_info >= (3, 14):

@@ -19,14 +19,15 @@ from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Journal, Owner, Position
 from dragoman.record import notes
-from dragoman.translate import aside, frames, hashed, intake
-from dragoman.translate.admission import Admission
+from dragoman.translate import aside, frames, hashed
 from dragoman.translate.aside import Aside, Shelf
-from dragoman.translate.commit import Commit
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.imported import REST
-from dragoman.translate.importer import Importer
-from dragoman.translate.lean import LeanFold, Tokens
+from dragoman.translate.ingest import file_import as intake
+from dragoman.translate.ingest.bounded_fold import LeanFold, Tokens
+from dragoman.translate.ingest.commit import Commit
+from dragoman.translate.ingest.import_policy import Admission
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.report import REST
 from dragoman.translate.translator import Frame
 from dragoman.wire.messages import RpcError
 from dragoman.wire.vocabulary import (

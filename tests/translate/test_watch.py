@@ -21,16 +21,17 @@ from dragoman.journal.errors import JournalLocked
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.store import Connection, Journal
-from dragoman.translate import place_watch, reading
-from dragoman.translate.admission import session_id_of
-from dragoman.translate.claude import ClaudeTranslator
-from dragoman.translate.imported import REST
-from dragoman.translate.intake import Intake
-from dragoman.translate.place_watch import Pace
+from dragoman.translate import transcript_file as reading
+from dragoman.translate.claude.translator import ClaudeTranslator
+from dragoman.translate.ingest import folder_watch as place_watch
+from dragoman.translate.ingest.file_import import Intake
+from dragoman.translate.ingest.folder_watch import Pace
+from dragoman.translate.ingest.import_policy import session_id_of
+from dragoman.translate.ingest.notifications import Notices, Unnoticed
+from dragoman.translate.ingest.report import REST
+from dragoman.translate.ingest.watched_folders import Place, State, is_remote, places_at
+from dragoman.translate.ingest.watcher import Watcher
 from dragoman.translate.translator import Frame
-from dragoman.translate.watch import Watcher
-from dragoman.translate.watch_notices import Notices, Unnoticed
-from dragoman.translate.watch_places import Place, State, is_remote, places_at
 from journal.talk import Talk, all_entries
 from translate import codex_talk
 from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript

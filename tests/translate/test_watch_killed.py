@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.journal import upkeep
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.admission import session_id_of
+from dragoman.translate.ingest.import_policy import session_id_of
 from journal.talk import all_entries
 from translate.claude_talk import SESSION
 from translate.watched import LIMIT, append, imported, lines, talk, told, transcript_in

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from dragoman.journal.memory import MemoryJournal
-from dragoman.translate.place_watch import Pace
+from dragoman.translate.ingest.folder_watch import Pace
 from translate.claude_talk import SESSION
 from translate.watched import append, lines, settled, talk, until_said, until_true, watcher
 

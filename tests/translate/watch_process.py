@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate import intake
+from dragoman.translate.ingest import file_import as intake
 from translate.watched import POLLING, modes, watcher
 
 intake._ENTRIES = 3  # type: ignore[misc]  # many commits, so that there are many moments to be killed at

@@ -13,12 +13,12 @@ from dragoman.config import load
 from dragoman.journal.entry import Entry
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.store import Journal
-from dragoman.translate.admission import session_id_of
 from dragoman.translate.discover import given
-from dragoman.translate.importer import Importer
-from dragoman.translate.place_watch import Pace
-from dragoman.translate.watch import Watcher
-from dragoman.translate.watch_modes import Modes
+from dragoman.translate.ingest.folder_watch import Pace
+from dragoman.translate.ingest.import_policy import session_id_of
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.watch_consent import Modes
+from dragoman.translate.ingest.watcher import Watcher
 from journal.talk import all_entries
 from translate.claude_talk import SESSION, Transcript
 

@@ -32,8 +32,8 @@ from dragoman.host.terminal.terminal import Terminal
 from dragoman.hub.hub import Hub
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.store import Journal
-from dragoman.translate.watch import Watcher
-from dragoman.translate.watch_modes import Modes
+from dragoman.translate.ingest.watch_consent import Modes
+from dragoman.translate.ingest.watcher import Watcher
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from dragoman.errors import AgentCrashed, AuthenticationRequired, CommandNotFoun
 from dragoman.hub.held import Held
 from dragoman.hub.prompting import describe
 from dragoman.journal.rows import Session as SessionRow
-from dragoman.translate.imported import is_at_work
+from dragoman.translate.ingest.report import is_at_work
 
 
 def live_of(row: SessionRow, held: Held | None, *, elsewhere: bool, waiting: int) -> Live:

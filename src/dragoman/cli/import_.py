@@ -28,7 +28,7 @@ or what was deleted here, is left out. docs/import.md tells more."""
 @click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
 def import_(**given: Any) -> int:
     """Take in transcripts: files, or folders with files in them."""
-    from dragoman.translate.apart_begin import begin, pays, sizes_below
+    from dragoman.translate.ingest.apart_begin import begin, pays, sizes_below
 
     with begin() if pays(sizes_below(given["paths"])) else nullcontext() as process:
         from dragoman.cli.import_report import run_import

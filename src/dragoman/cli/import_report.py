@@ -21,8 +21,8 @@ from dragoman.cli.text import plain
 from dragoman.errors import InputError
 from dragoman.journal.place import open_journal
 from dragoman.translate.discover import Transcript, given, kept
-from dragoman.translate.imported import Imported, ImportedFile, summed
-from dragoman.translate.importer import Importer
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.report import Imported, ImportedFile, summed
 from dragoman.translate.translator import PROVIDERS
 from dragoman.translate.translator import provider as known_provider
 

@@ -16,7 +16,7 @@ from dragoman.errors import InputError
 from dragoman.hub.identity import alive
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
-from dragoman.translate.imported import is_at_work
+from dragoman.translate.ingest.report import is_at_work
 
 State: TypeAlias = Literal["running", "interrupted", "idle"]
 

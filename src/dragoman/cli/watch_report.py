@@ -23,10 +23,10 @@ from dragoman.errors import InputError
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.place import open_journal
 from dragoman.journal.store import Journal
+from dragoman.translate.ingest.watch_consent import Modes
+from dragoman.translate.ingest.watched_folders import places_at, places_of
+from dragoman.translate.ingest.watcher import Watcher, WatchStatus
 from dragoman.translate.translator import PROVIDERS
-from dragoman.translate.watch import Watcher, WatchStatus
-from dragoman.translate.watch_modes import Modes
-from dragoman.translate.watch_places import places_at, places_of
 
 # Seconds: what was said longer than this before we began is counted, and not shown line by line.
 _NEWS: Final = 60.0

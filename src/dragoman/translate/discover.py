@@ -16,7 +16,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.translate.frames import is_json
-from dragoman.translate.reading import opened, whole_lines
+from dragoman.translate.transcript_file import opened, whole_lines
 from dragoman.translate.translator import PROVIDERS, provider
 
 # Lines that tell whose a file is. Some begin with many that tell nothing, such as summaries of other conversations.

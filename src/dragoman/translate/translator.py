@@ -80,5 +80,5 @@ def provider(name: str) -> Provider:
         raise InputError(
             f"no transcripts of {name!r} can be read", guidance=f"Use one of these: {', '.join(PROVIDERS)}."
         )
-    found: Provider = import_module(f"dragoman.translate.{name}").PROVIDER
+    found: Provider = import_module(f"dragoman.translate.{name}.translator").PROVIDER
     return found

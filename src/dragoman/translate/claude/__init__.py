@@ -1,0 +1,1 @@
+"""Claude Code: its transcripts as ACP frames. `translator` has the entry point."""

@@ -1,0 +1,321 @@
+"""Claude Code's transcripts, from 1.0.24 to 2.1.325: `~/.claude/projects/<folder>/<session>.jsonl`.
+
+One file is one session; a sub-agent is a session of its own, named by the id of the agent. Where a record comes twice
+in a file, the second is left out. Records of the same uuid in another file (a session that was forked or resumed under
+another id) are this file's own: who keeps several files can tell by `_meta.native.uuid`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.translate import frames, lines
+from dragoman.translate.aside import Aside, Shelf
+from dragoman.translate.claude import records
+from dragoman.translate.claude.chains import Chains
+from dragoman.translate.claude.prompts import native
+from dragoman.translate.claude.records import Record
+from dragoman.translate.claude.session import Session
+from dragoman.translate.hashed import HashMap
+from dragoman.translate.translator import Frame, Translator
+from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.vocabulary import Notice, RunningStateUpdate
+
+# What Claude Code writes down for itself. Known, and nothing of it is the conversation. `api-request-blob` even has
+# messages in it: those that the other records have.
+_BOOKKEEPING: Final = frozenset(
+    {
+        "file-history-snapshot", "file-history-delta", "last-prompt", "mode", "bridge-session", "pr-link", "frame-link",
+        "agent-name", "agent-color", "agent-setting", "queue-operation", "api-request", "api-request-shape",
+        "api-request-blob", "atis-latch", "tools-used", "tag", "task-summary", "worktree-state", "relocated",
+        "content-replacement", "attribution-snapshot", "history-suppression",
+    }
+)  # fmt: skip
+_TALK: Final = frozenset({"user", "assistant"})
+_QUIET_SYSTEM: Final = frozenset(
+    {
+        "", "away_summary", "bridge_status", "microcompact_boundary", "informational", "memory_saved", "agents_killed",
+        "permission_retry", "api_metrics", "scheduled_task_fire", "file_snapshot", "thinking",
+    }
+)  # fmt: skip
+_QUIET_ATTACHMENTS: Final = frozenset(
+    {
+        "hook_success", "task_reminder", "hook_additional_context", "edited_text_file", "deferred_tools_delta",
+        "skill_listing", "mcp_instructions_delta", "command_permissions", "nested_memory", "hook_system_message",
+        "diagnostics", "agent_listing_delta", "auto_mode", "file", "hook_non_blocking_error", "date_change",
+        "hook_cancelled", "hook_blocking_error", "opened_file_in_ide", "plan_mode_exit", "ultra_effort_enter",
+        "goal_status", "compact_file_reference", "directory", "plan_mode", "selected_lines_in_ide", "todo_reminder",
+        "environment", "model", "session_context", "date", "remote_session_change", "prompt_snapshot",
+        "total_tokens_reminder", "already_read_file", "pdf_reference", "edited_image_file", "mcp_resource",
+        "relevant_memories", "current_session_memory", "dynamic_skill", "skill_discovery", "invoked_skills",
+        "output_style", "structured_output", "plan_mode_reentry", "plan_file_reference", "verify_plan_reminder",
+        "auto_mode_exit", "ultra_effort_exit", "ultrathink_effort", "critical_system_reminder", "compaction_reminder",
+        "context_efficiency", "token_usage", "output_token_usage", "budget_usd", "max_turns_reached", "agent_mention",
+        "task_status", "team_context", "teammate_mailbox", "teammate_shutdown_batch", "async_hook_response",
+        "hook_error_during_execution", "hook_stopped_continuation", "hook_permission_decision", "companion_intro",
+        "workflow_keyword_request",
+    }
+)  # fmt: skip
+_PROGRESS: Final = frozenset(
+    {"bash_progress", "agent_progress", "mcp_progress", "waiting_for_task", "query_update", "search_results_received"}
+)
+
+
+class ClaudeTranslator:
+    def __init__(self, path: PurePath, sidecar: bytes = b"") -> None:
+        self.unknown: Counter[str] = Counter()
+        self._path = lines.named(path)
+        self._sidecar = lines.mended(sidecar, records.Sidecar, records.Sidecar())
+        self._out: list[Frame] = []
+        self._at = 0.0
+        self._main: Session | None = None
+        self._is_agent = False  # the file is a sub-agent's
+        self._sides: Shelf[Session] = Shelf(Aside(), self._out)  # by the uuids with which their chains began
+        self._chains = Chains()
+        self._seen = HashMap()  # uuids
+        self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
+        self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
+
+    # -- lines
+
+    def feed(self, line: bytes, position: int) -> Sequence[Frame]:
+        try:
+            record = records.decode(line)
+        except UNREADABLE:
+            for index, (found, text) in enumerate(lines.records(line, records.decode, records.build)):
+                self._take(Record() if found is None else found, text, position, index)
+        else:
+            self._take(record, line, position, 0)
+        if not self._out:
+            return ()
+        told, self._out[:] = self._out[:], []
+        return told
+
+    def finish(self) -> Iterator[Frame]:
+        if self._main is None:
+            for record, text in self._early:
+                if record.type not in _HANDLERS:
+                    self._out.append(self._native(self._session_id(record), record.type or "unreadable", text))
+            self._early = []
+        for session in chain(self._sides.values(), [self._main]):
+            if session is not None:
+                session.finish(self._at)
+            yield from self._out
+            self._out.clear()
+
+    def _take(self, record: Record, text: bytes, position: int, index: int) -> None:
+        if record.uuid is None:
+            if record.type in _TALK:
+                record = msgspec.structs.replace(record, uuid=f"{position}.{index}")
+        elif not self._seen.add(record.uuid):
+            return
+        if record.timestamp is not None:
+            self._at = lines.seconds(record.timestamp) or self._at
+        if record.type in _BOOKKEEPING:
+            return
+        if self._main is None:
+            if record.type not in _TALK and (record.cwd is None or record.type not in _HANDLERS):
+                self._early.append((record, text))
+                self._count(record)
+                return
+            self._main = self._opened(record)
+            for early, early_text in self._early:
+                self._handle(self._main, early, early_text)
+            self._early = []
+        else:
+            self._count(record)
+        self._handle(self._main, record, text)
+        if record.uuid in self._leaves:
+            self._main.settings.title(self._at, "summary", self._leaves.pop(record.uuid))
+
+    def _count(self, record: Record) -> None:
+        if record.type not in _HANDLERS:
+            self.unknown[record.type or "unreadable"] += 1
+
+    def _handle(self, main: Session, record: Record, text: bytes) -> None:
+        handler = _HANDLERS.get(record.type)
+        if handler is None:
+            self._out.append(self._native(main.id, record.type or "unreadable", text))
+        else:
+            self._chains.passed(record)
+            handler(self, self._speaker(main, record), record, text)
+
+    def _strange(self, session: Session, kind: str, text: bytes | msgspec.Raw) -> None:
+        """A known record with something in it that nobody knows."""
+        self.unknown[kind] += 1
+        self._out.append(self._native(session.id, kind, text))
+
+    def _native(self, session_id: str, kind: str, text: bytes | msgspec.Raw) -> Frame:
+        return frames.native("claude", session_id, self._at, kind, text)
+
+    # -- sessions
+
+    def _opened(self, record: Record) -> Session:
+        self._is_agent = record.agent_id is not None and record.is_sidechain
+        told = {"provider": "claude", "at": record.timestamp, "version": record.version, "gitBranch": record.git_branch}
+        meta: dict[str, Any] = {"native": {**told, "entrypoint": record.entrypoint}}
+        if self._is_agent:
+            meta["claudeCode"] = {
+                "parentSessionId": record.session_id,
+                "parentToolUseId": self._sidecar.tool_use_id,
+                "agentType": self._sidecar.agent_type,
+            }
+        session = Session(self._session_id(record), self._at, record, meta, self._out)
+        if self._sidecar.description:
+            session.settings.title(self._at, "ai", self._sidecar.description)
+        return session
+
+    def _session_id(self, record: Record) -> str:
+        """The file's name says it. Records of a session that was resumed under another id keep the old one."""
+        if self._is_agent:
+            return record.agent_id or ""
+        name = self._path.name.partition(".")[0]
+        return name if len(name) == _UUID_LENGTH else record.session_id or name
+
+    def _speaker(self, main: Session, record: Record) -> Session:
+        if not record.is_sidechain or self._is_agent:
+            return main
+        root = self._chains.side_of(record)
+        side = self._sides.get(root)
+        if side is None:
+            self._sides.rest()
+            side = self._side(main, record, root)
+            self._sides.add(root, side)
+        return side
+
+    def _side(self, main: Session, record: Record, root: str) -> Session:
+        session_id = f"{main.id}:{root}"
+        prompt = "".join(block.text for block in records.blocks(records.said(record.message).content))
+        call = main.calls.agent_with(prompt) if record.type == "user" else None
+        link = {"parentSessionId": main.id, "parentToolUseId": call[0] if call else None}
+        meta = {"native": {"provider": "claude", "at": record.timestamp, "version": record.version}, "claudeCode": link}
+        side = Session(session_id, self._at, record, meta, self._out)
+        if call is not None:
+            main.begun_by(self._at, call[0], side.id, partial(_over, self._sides, root))
+            if call[1].description:
+                side.settings.title(self._at, "ai", call[1].description)
+        return side
+
+    # -- records
+
+    def _user(self, session: Session, record: Record, text: bytes) -> None:
+        is_prompt = not record.is_meta and record.tool_use_result == records.ABSENT and not record.is_sidechain
+        session.user(self._at, record, rewound_to=self._chains.rewound_to(record) if is_prompt else None)
+
+    def _assistant(self, session: Session, record: Record, text: bytes) -> None:
+        for block in session.assistant(self._at, record):
+            self._strange(session, f"assistant/{block.type}", record.message)
+
+    def _system(self, session: Session, record: Record, text: bytes) -> None:
+        match record.subtype or "":
+            case "turn_duration":
+                session.over(self._at)
+            case "stop_hook_summary":
+                session.stopping(self._at)
+            case "compact_boundary":
+                session.compacted(self._at, record)
+            case "local_command":
+                session.local(self._at, record, records.text_of(record.content))
+            case "api_error":
+                self._notice(session, record, "warning", "The model's provider answered with an error; trying again")
+            case "model_refusal_fallback":
+                self._notice(session, record, "info", "The model refused; another one answers")
+            case "model_refusal_no_fallback":
+                self._notice(session, record, "warning", "The model refused")
+            case "model_fallback" | "model_consent_fallback":
+                self._notice(session, record, "info", "Another model answers")
+            case subtype:
+                if subtype not in _QUIET_SYSTEM:
+                    self._strange(session, f"system/{subtype}", text)
+
+    def _notice(self, session: Session, record: Record, severity: str, title: str) -> None:
+        said = records.text_of(record.content)
+        session.tell(self._at, Notice(severity=severity, title=said or title, meta=native(record)))
+
+    def _attachment(self, session: Session, record: Record, text: bytes) -> None:
+        told = lines.mended(record.attachment, records.Attachment, records.Attachment())
+        if told.type == "queued_command":
+            session.queued(self._at, record, records.blocks(told.prompt))
+        elif told.type not in _QUIET_ATTACHMENTS:
+            self._strange(session, f"attachment/{told.type}", text)
+
+    def _progress(self, session: Session, record: Record, text: bytes) -> None:
+        told = lines.mended(record.data, records.Progress, records.Progress())
+        if told.type in _PROGRESS:
+            session.calls.under_way(self._at, record.parent_tool_use_id, native(record))
+            if told.type == "agent_progress" and told.agent_id and record.parent_tool_use_id:
+                session.agent(self._at, told.agent_id, record.parent_tool_use_id, RunningStateUpdate())
+        elif told.type != "hook_progress":
+            self._strange(session, f"progress/{told.type}", text)
+
+    def _summary(self, session: Session, record: Record, text: bytes) -> None:
+        """Many a file begins with summaries of other conversations: the last uuid tells whose it is."""
+        if record.summary is None:
+            return
+        if record.leaf_uuid in self._seen:
+            session.settings.title(self._at, "summary", record.summary)
+        elif record.leaf_uuid is not None:
+            self._leaves[record.leaf_uuid] = record.summary
+
+    def _title(self, session: Session, record: Record, text: bytes) -> None:
+        if record.custom_title is not None:
+            session.settings.title(self._at, "custom", record.custom_title)
+        elif record.ai_title is not None:
+            session.settings.title(self._at, "ai", record.ai_title)
+
+    def _mode(self, session: Session, record: Record, text: bytes) -> None:
+        if record.permission_mode is not None:
+            session.settings.mode(self._at, record.permission_mode)
+
+    def _cost(self, session: Session, record: Record, text: bytes) -> None:
+        if record.total_cost_usd is not None:
+            session.settings.cost(self._at, record.total_cost_usd)
+
+
+_HANDLERS: Final[dict[str, Callable[[ClaudeTranslator, Session, Record, bytes], None]]] = {
+    "user": ClaudeTranslator._user,
+    "assistant": ClaudeTranslator._assistant,
+    "system": ClaudeTranslator._system,
+    "attachment": ClaudeTranslator._attachment,
+    "progress": ClaudeTranslator._progress,
+    "summary": ClaudeTranslator._summary,
+    "ai-title": ClaudeTranslator._title,
+    "custom-title": ClaudeTranslator._title,
+    "permission-mode": ClaudeTranslator._mode,
+    "cost-state": ClaudeTranslator._cost,
+}
+
+
+def _over(sides: Shelf[Session], root: str, at: float) -> None:
+    if (side := sides.get(root)) is not None:
+        side.over(at)
+
+
+_UUID_LENGTH: Final = 36
+
+
+class Claude:
+    name = "claude"
+
+    def folders(self, environment: Mapping[str, str], home: Path) -> Sequence[Path]:
+        told = environment.get("CLAUDE_CONFIG_DIR")
+        return (Path(told) / "projects" if told else home / ".claude" / "projects",)
+
+    def reads(self, path: PurePath) -> bool:
+        return path.suffix == ".jsonl" and "tool-results" not in path.parts
+
+    def sidecar(self, path: PurePath) -> PurePath | None:
+        return path.with_suffix(".meta.json") if path.name.startswith("agent-") else None
+
+    def translator(self, path: PurePath, sidecar: bytes = b"") -> Translator:
+        return ClaudeTranslator(path, sidecar)
+
+
+PROVIDER: Final = Claude()

@@ -1,0 +1,1 @@
+"""Codex: its transcripts as ACP frames. `translator` has the entry point."""

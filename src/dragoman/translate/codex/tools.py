@@ -1,0 +1,265 @@
+"""Codex's tools: what a call is called, what kind it is, and what it shows before it has a result.
+
+Titles and kinds are those of `codex-acp` 2.6.0, so that a session reads the same whether it was run through it or found
+on disk. Calls that adapter does not show (a tool nobody knows, a question) are named after their tool.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.translate.codex import commands, patches, records
+from dragoman.translate.codex.outputs import running
+from dragoman.translate.codex.paths import absolute
+from dragoman.translate.lines import mended
+from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.vocabulary import (
+    Content,
+    PlanEntry,
+    PlanEntryStatus,
+    ResourceLink,
+    TextContent,
+    ToolCallContent,
+    ToolCallLocation,
+    ToolKind,
+)
+
+EDITING: Final = "Editing files"
+
+_COMMANDS: Final = frozenset({"shell", "exec_command", "shell_command", "container.exec", "local_shell"})
+_AGENTS: Final = {
+    "spawn_agent": "spawnAgent",
+    "send_input": "sendInput",
+    "resume_agent": "resumeAgent",
+    "wait_agent": "wait",
+    "wait": "wait",
+    "close_agent": "closeAgent",
+}
+_STATUSES: Final[dict[str, PlanEntryStatus]] = {
+    "pending": "pending",
+    "in_progress": "in_progress",
+    "inProgress": "in_progress",
+    "completed": "completed",
+}
+# The first command that a script runs.
+_FIRST_COMMAND: Final = re.compile(r"""\bcmd["']?\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)""")
+
+# How the rest of a call is told.
+Form: TypeAlias = Literal["command", "patch", "script", "plan", "poll", "agent", "other"]
+
+
+class Shown(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A call as it is shown; of a plan or a poll, what is done with it instead."""
+
+    form: Form = "other"
+    name: str
+    title: str
+    kind: ToolKind = "other"
+    content: tuple[ToolCallContent, ...] = ()
+    locations: tuple[ToolCallLocation, ...] = ()
+    raw_input: Any = None
+    folder: str = ""
+    line: str = ""  # of a command
+    plan: tuple[PlanEntry, ...] = ()
+    polled: str | None = None  # the process or script that a poll asks for
+    typed: str = ""  # what it types into it
+
+
+class Arguments(msgspec.Struct, frozen=True, gc=False):
+    """The arguments of all tools that are shown."""
+
+    cmd: Any = None
+    command: Any = None
+    workdir: str | None = None
+    working_directory: str | None = None
+    session_id: int | str | None = None
+    cell_id: int | str | None = None
+    chars: str = ""
+    input: str | None = None
+    patch: str | None = None
+    plan: Any = None
+    path: str | None = None
+    message: str | None = None
+    query: str | None = None
+    questions: Any = None
+
+
+_BLANK: Final = Arguments()
+
+
+def shown(name: str, namespace: str | None, arguments: msgspec.Raw, text: str, cwd: str) -> Shown:
+    """A call by its tool. `text` is the input of a tool that takes no arguments but text."""
+    raw, given = _given(arguments)
+    folder = absolute(given.workdir or given.working_directory or cwd, cwd)
+    if name in _COMMANDS:
+        return _command(name, given, folder, raw)
+    if name == "apply_patch":
+        return _patch(name, text or given.input or given.patch or "", folder)
+    if name == "update_plan":
+        return Shown(form="plan", name=name, title=name, plan=_entries(given.plan), raw_input=raw)
+    if name == "write_stdin" or (name == "wait" and given.cell_id is not None):
+        polled = running(given.session_id, given.cell_id)
+        title = f"Write to {polled or 'a process'}" if given.chars else f"Wait for {polled or 'a process'}"
+        return Shown(
+            form="poll", name=name, title=title, kind="execute", polled=polled, typed=given.chars, raw_input=raw
+        )
+    if name == "exec" and text:
+        return Shown(
+            form="script", name=name, title=_script_title(text), kind="execute", folder=cwd, raw_input={"input": text}
+        )
+    return _other(name, namespace, given, folder, raw if raw is not None else text or None)
+
+
+def _given(arguments: msgspec.Raw) -> tuple[Any, Arguments]:
+    """The arguments as they stand, and read. They are JSON in a string, or an object."""
+    value = records.plain(arguments)
+    if not isinstance(value, str):
+        return value, mended(arguments, Arguments, _BLANK)
+    encoded = value.encode("utf-8", "replace")
+    try:
+        raw = msgspec.json.decode(encoded)
+    except UNREADABLE:
+        return value or None, _BLANK
+    return raw, mended(encoded, Arguments, _BLANK)
+
+
+def _command(name: str, given: Arguments, folder: str, raw: Any) -> Shown:
+    command = given.command if given.command is not None else given.cmd
+    if isinstance(command, list) and len(command) == 2 and command[0] in ("apply_patch", "applypatch"):
+        return _patch(name, str(command[1]), folder)
+    line = commands.line_of(command)
+    applied = patches.in_shell(line) if "patch" in line[:400] else None
+    if applied is not None:
+        patch, below = applied
+        return _patch(name, patch, absolute(below, folder) if below else folder)
+    look = commands.look(line, folder)
+    return Shown(
+        form="command",
+        name=name,
+        title=look.title or name,
+        kind=look.kind,
+        locations=(ToolCallLocation(path=look.path),) if look.path else (),
+        raw_input={"command": line, "cwd": folder} if line else raw,
+        folder=folder,
+        line=line,
+    )
+
+
+def _patch(name: str, patch: str, folder: str) -> Shown:
+    changes = patches.parse(patch)
+    return Shown(
+        form="patch",
+        name=name,
+        title=EDITING,
+        kind="edit",
+        content=patches.diffs(changes, folder),
+        locations=patches.locations(changes, folder),
+        raw_input={"patch": patch},
+        folder=folder,
+    )
+
+
+def _entries(plan: object) -> tuple[PlanEntry, ...]:
+    """Old models put the steps under other names, or wrote them as text."""
+    steps = plan if isinstance(plan, list) else []
+    entries: list[PlanEntry] = []
+    for step in steps:
+        if isinstance(step, str):
+            entries.append(PlanEntry(content=step, priority="medium", status="pending"))
+        elif isinstance(step, dict):
+            words = step.get("step") or step.get("content") or step.get("description") or ""
+            status = _STATUSES.get(str(step.get("status")), "pending")
+            entries.append(PlanEntry(content=str(words), priority="medium", status=status))
+    return tuple(entries)
+
+
+def _script_title(script: str) -> str:
+    found = _FIRST_COMMAND.search(script)
+    if found is None:
+        return "Run script"
+    quoted = found[1]
+    told = records.plain(quoted.encode("utf-8", "replace")) if quoted.startswith('"') else quoted[1:-1]
+    return told if isinstance(told, str) and told.strip() else "Run script"
+
+
+def _other(name: str, namespace: str | None, given: Arguments, folder: str, raw: Any) -> Shown:
+    if name == "view_image" and given.path:
+        return image_view(given.path, folder)
+    server, tool = _mcp(name, namespace)
+    if server:
+        return mcp(server, tool, raw)
+    if name in _AGENTS:
+        words = given.message
+        content = (Content(content=TextContent(text=words)),) if words and not records.is_encrypted(words) else ()
+        return Shown(form="agent", name=name, title=_AGENTS[name], content=content, raw_input=raw)
+    if name in ("request_user_input", "request_user_input_async"):
+        return Shown(name=name, title=_question(given.questions) or name, raw_input=raw)
+    if name in ("web_search", "tool_search"):
+        title = "Web search" if name == "web_search" else "Tool search"
+        return Shown(name=name, title=f"{title}: {given.query}" if given.query else title, kind="search", raw_input=raw)
+    return Shown(name=f"{namespace}.{name}" if namespace else name, title=name, raw_input=raw)
+
+
+def _mcp(name: str, namespace: str | None) -> tuple[str, str]:
+    """The server and the tool of a call to one. Older versions join the two names."""
+    if namespace is not None:
+        return (namespace.removeprefix("mcp__"), name) if namespace.startswith("mcp__") else ("", name)
+    server, joint, tool = name.removeprefix("mcp__").partition("__")
+    return (server, tool) if joint and server and tool else ("", name)
+
+
+def mcp(server: str, tool: str, arguments: Any) -> Shown:
+    given = {"server": server, "tool": tool, "arguments": arguments}
+    return Shown(name=tool, title=f"mcp.{server}.{tool}", kind="execute", raw_input=given)
+
+
+def image_view(path: str, folder: str) -> Shown:
+    full = absolute(path, folder)
+    return Shown(
+        name="view_image",
+        title=f"View Image {full}",
+        kind="read",
+        content=(Content(content=ResourceLink(name=full, uri=full)),),
+        locations=(ToolCallLocation(path=full),),
+        raw_input={"path": full},
+    )
+
+
+class _Action(msgspec.Struct, frozen=True, gc=False):
+    """Of a search on the web."""
+
+    type: str = ""
+    query: str | None = None
+    queries: tuple[str, ...] | None = None
+    url: str | None = None
+    pattern: str | None = None
+
+
+def web_search(query: str, action: msgspec.Raw) -> Shown:
+    told = mended(action, _Action, _Action())
+    match told.type:
+        case "open_page" | "openPage":
+            title = f"Open page: {told.url}" if told.url else "Open page"
+        case "find_in_page" | "findInPage":
+            title = f"Find in page{_given_for(told.pattern)}{f' in {told.url}' if told.url else ''}"
+        case _:
+            words = told.query or ", ".join(filter(None, told.queries or ())) or query
+            title = f"Web search: {words}" if words else "Web search"
+    given = {"query": query, "action": action}
+    return Shown(name="web_search", title=title, kind="search", raw_input=given)
+
+
+def _given_for(pattern: str | None) -> str:
+    return f" for '{pattern}'" if pattern else ""
+
+
+def _question(questions: object) -> str | None:
+    """The first that is asked."""
+    match questions:
+        case [{"question": str(question)}, *_] | [{"title": str(question)}, *_]:
+            return question
+        case _:
+            return None
