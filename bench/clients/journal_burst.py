@@ -28,7 +28,7 @@ from dragoman.record.conversation import Conversation
 from dragoman.session.launch import launch
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire.connection import Connection
-from dragoman.wire.messages import Message, Request, Update
+from dragoman.wire.messages import Message, OutgoingMessage, Request, Update
 
 # Seconds between two looks at how late the loop is.
 TICK = 0.001
@@ -56,9 +56,9 @@ class Recorded:
                 self.conversation.session_of("in", message)
             add("agent", message, at, name)
 
-    def sending(self, line: bytes, at: float) -> None:
-        for heard in self.conversation.read("out", line):
-            self.recorder.add("client", heard.message, at, self.name)
+    def sending(self, message: OutgoingMessage, at: float) -> None:
+        self.conversation.session_of("out", message)
+        self.recorder.add("client", message, at, self.name)
 
     async def serve(self, request: Request) -> object:
         raise NotImplementedError

@@ -25,7 +25,7 @@ from dragoman.agents.demo.turn import World
 from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
 from dragoman.wire.connection import Call, Connection, RpcRefusal
 from dragoman.wire.memory import memory_pair
-from dragoman.wire.messages import Message, Noise, Notification, Reply, Request, Update
+from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Reply, Request, Update
 from dragoman.wire.vocabulary import (
     METHODS,
     AgentMessageChunk,
@@ -144,7 +144,7 @@ class Client:
         if problem is not None:
             self.problems.append(f"{problem}: {line.decode()}")
 
-    def sending(self, line: bytes, at: float) -> None:
+    def sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
     async def ready(self) -> None:

@@ -18,7 +18,7 @@ from dragoman.errors import (
 )
 from dragoman.wire.connection import MAX_SERVED, Connection, RpcRefusal
 from dragoman.wire.memory import MemoryTransport, memory_pair
-from dragoman.wire.messages import Message, Noise, Notification, Reply, Request, Update
+from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Reply, Request, Update
 
 
 class Heard:
@@ -26,7 +26,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.sent: list[bytes] = []
+        self.sent: list[OutgoingMessage] = []
         self.answer: Callable[[Request], Awaitable[object]] = self._refuse
         self.go = asyncio.Event()
         self.go.set()
@@ -38,8 +38,8 @@ class Heard:
     def received(self, messages: Sequence[Message], at: float) -> None:
         self.messages += messages
 
-    def sending(self, line: bytes, at: float) -> None:
-        self.sent.append(line)
+    def sending(self, message: OutgoingMessage, at: float) -> None:
+        self.sent.append(message)
 
     async def serve(self, request: Request) -> object:
         return await self.answer(request)
@@ -298,7 +298,8 @@ async def test_what_is_sent_is_shown_to_the_handler_before_it_is_written(
 ) -> None:
     connection, other = ends
     connection.notify("session/cancel", {"sessionId": "s"})
-    assert json.loads(heard.sent[0]) == await other.hear()
+    assert [type(message) for message in heard.sent] == [Notification]
+    assert json.loads(heard.sent[0].line) == await other.hear()
 
 
 async def test_a_cancel_that_cannot_be_read_ends_nothing(ends: tuple[Connection, OtherSide]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dragoman.errors import AgentCrashed, DragomanError
 from dragoman.wire.connection import MAX_SERVED, Connection
 from dragoman.wire.memory import MemoryTransport, memory_pair
-from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, Update
+from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Oversized, Reply, Request, Update
 from dragoman.wire.outline import Outline, outline
 from dragoman.wire.peer import MOST_ON_A_LINE, Peer
 from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
@@ -94,7 +94,7 @@ class Silent:
     def received(self, messages: Sequence[Message], at: float) -> None:
         self.messages += messages
 
-    def sending(self, line: bytes, at: float) -> None:
+    def sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
     async def serve(self, request: Request) -> object:
@@ -207,7 +207,7 @@ async def test_an_answer_that_cannot_be_written_as_json_is_an_error_for_who_aske
 
 def test_an_answer_with_its_id_last_still_finds_its_question() -> None:
     peer = Peer(line_limit=1000)
-    request_id, _ = peer.request("session/prompt", {})
+    request_id = peer.request("session/prompt", {}).id
     (whole,) = peer.feed(b'{"result":{},"id":%d}\n' % int(request_id))
     assert isinstance(whole, Reply)
     (long,) = peer.feed(b'{"result":{"a":"' + b"x" * 2000 + b'"},"id":1}\n')

@@ -47,7 +47,7 @@ def test_an_update_of_a_kind_we_do_not_know_keeps_everything() -> None:
 
 def test_messages_come_in_the_order_of_the_wire() -> None:
     peer = Peer()
-    request_id, _ = peer.request("session/prompt", {})
+    request_id = peer.request("session/prompt", {}).id
     data = chunk("a") + line(method="x/y") + chunk("b") + line(id=request_id, result={}) + chunk("c")
     kinds = [type(message) for message in peer.feed(data)]
     assert kinds == [Update, Notification, Update, Reply, Update]
@@ -55,21 +55,21 @@ def test_messages_come_in_the_order_of_the_wire() -> None:
 
 def test_a_reply_names_the_method_it_answers() -> None:
     peer = Peer()
-    request_id, sent = peer.request("initialize", {"protocolVersion": 1})
-    assert json.loads(sent) == {
+    request = peer.request("initialize", {"protocolVersion": 1})
+    assert json.loads(request.line) == {
         "jsonrpc": "2.0",
-        "id": request_id,
+        "id": request.id,
         "method": "initialize",
         "params": {"protocolVersion": 1},
     }
-    reply = one(peer.feed(line(id=request_id, result={"a": 1})))
+    reply = one(peer.feed(line(id=request.id, result={"a": 1})))
     assert isinstance(reply, Reply)
     assert (reply.method, json.loads(bytes(reply.result)), reply.error) == ("initialize", {"a": 1}, None)
 
 
 def test_a_null_result_is_an_answer() -> None:
     peer = Peer()
-    request_id, _ = peer.request("session/load", {})
+    request_id = peer.request("session/load", {}).id
     reply = one(peer.feed(line(id=request_id, result=None)))
     assert isinstance(reply, Reply)
     assert bytes(reply.result) == b"null"
@@ -77,8 +77,8 @@ def test_a_null_result_is_an_answer() -> None:
 
 def test_an_error_is_an_answer_whatever_its_shape() -> None:
     peer = Peer()
-    good, _ = peer.request("a", {})
-    bad, _ = peer.request("b", {})
+    good = peer.request("a", {}).id
+    bad = peer.request("b", {}).id
     first, second = peer.feed(
         line(id=good, error={"code": -32000, "message": "no", "data": [1]}) + line(id=bad, error="oops")
     )
@@ -115,7 +115,7 @@ def test_what_is_no_message_is_noise_and_keeps_its_line(sent: bytes) -> None:
 
 def test_a_second_answer_is_noise() -> None:
     peer = Peer()
-    request_id, _ = peer.request("a", {})
+    request_id = peer.request("a", {}).id
     first, second = peer.feed(line(id=request_id, result=1) + line(id=request_id, result=2))
     assert isinstance(first, Reply)
     assert isinstance(second, Noise)
@@ -123,7 +123,7 @@ def test_a_second_answer_is_noise() -> None:
 
 def test_an_answer_that_nobody_waits_for_any_more_is_noise() -> None:
     peer = Peer()
-    request_id, _ = peer.request("a", {})
+    request_id = peer.request("a", {}).id
     peer.forget(request_id)
     assert isinstance(one(peer.feed(line(id=request_id, result=1))), Noise)
 
@@ -153,7 +153,7 @@ def test_half_of_an_emoji_does_not_cost_the_message() -> None:
 
 def test_an_error_that_is_null_is_no_error() -> None:
     peer = Peer()
-    request_id, _ = peer.request("a", {})
+    request_id = peer.request("a", {}).id
     reply = one(peer.feed(line(id=request_id, result={"ok": True}, error=None)))
     assert isinstance(reply, Reply)
     assert reply.error is None
@@ -171,9 +171,25 @@ def test_requests_of_the_other_side_are_answered_once() -> None:
     assert request == Request("q1", "fs/read_text_file", msgspec.Raw(b'{"path": "/a"}'), request.line)  # type: ignore[union-attr]
     answer = peer.answer("q1", {"content": "x"})
     assert answer is not None
-    assert json.loads(answer) == {"jsonrpc": "2.0", "id": "q1", "result": {"content": "x"}}
+    assert json.loads(answer.line) == {"jsonrpc": "2.0", "id": "q1", "result": {"content": "x"}}
     assert peer.answer("q1", {"content": "late"}) is None
     assert peer.refuse("q1", RpcError(-1, "late")) is None
+
+
+def test_a_sent_message_is_what_the_other_side_reads() -> None:
+    ours, theirs = Peer(), Peer()
+    request = ours.request("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": "hé"}]})
+    assert theirs.feed(request.line + b"\n") == [request]
+    notification = ours.notify("session/cancel", {"sessionId": "s"})
+    assert theirs.feed(notification.line + b"\n") == [notification]
+    answer = theirs.answer(request.id, {"stopReason": "end_turn"})
+    assert answer is not None
+    assert ours.feed(answer.line + b"\n") == [answer]
+    second = ours.request("session/load", None)
+    theirs.feed(second.line + b"\n")
+    refusal = theirs.refuse(second.id, RpcError(-32601, "not offered", {"method": "session/load"}))
+    assert refusal is not None
+    assert ours.feed(refusal.line + b"\n") == [refusal]
 
 
 def test_a_request_id_in_use_is_not_taken_twice() -> None:

@@ -20,7 +20,17 @@ from dragoman.record.conversation import Conversation
 from dragoman.session.diagnostics import Diagnostics
 from dragoman.wire.connection import Connection, RpcRefusal, first_of
 from dragoman.wire.envelope import session_in
-from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RequestId, Update
+from dragoman.wire.messages import (
+    Message,
+    Noise,
+    Notification,
+    OutgoingMessage,
+    Oversized,
+    Reply,
+    Request,
+    RequestId,
+    Update,
+)
 
 if TYPE_CHECKING:
     from dragoman.journal.entry import Origin
@@ -147,13 +157,13 @@ class Router:
         elif isinstance(message, Notification):
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
-    def sending(self, line: bytes, at: float) -> None:
-        for heard in self._conversation.read("out", line):
-            session = self.sessions.get(heard.session_id or "") or self._asked_for
-            if session is not None:
-                session.record("out", heard.message, at)
-            else:
-                self._keep("client", heard.message, at)
+    def sending(self, message: OutgoingMessage, at: float) -> None:
+        agent_session_id = self._conversation.session_of("out", message)
+        session = self.sessions.get(agent_session_id or "") or self._asked_for
+        if session is not None:
+            session.record("out", message, at)
+        else:
+            self._keep("client", message, at)
 
     def _keep(self, origin: Origin, message: Message, at: float) -> None:
         """What belongs to no session."""

@@ -27,7 +27,7 @@ import msgspec
 from dragoman.errors import METHOD_NOT_FOUND, DragomanError
 from dragoman.testing.side import AgentExit, AgentSide
 from dragoman.wire.connection import Connection, RpcRefusal
-from dragoman.wire.messages import Message, Notification, Request, RequestId
+from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
 
 Params: TypeAlias = Mapping[str, Any]  # JSON as it stands on the wire: a test says and sees exactly that
 Answer: TypeAlias = object | Callable[["Asked"], Awaitable[object]]
@@ -223,7 +223,7 @@ class ScriptedAgent:
                 if turn.session_id == asked.session_id:
                     turn.cancelled.set()
 
-    def sending(self, line: bytes, at: float) -> None:
+    def sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
     async def ready(self) -> None:

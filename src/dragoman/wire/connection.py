@@ -31,6 +31,7 @@ from dragoman.wire.messages import (
     UNREADABLE,
     Message,
     Notification,
+    OutgoingMessage,
     Oversized,
     Reply,
     Request,
@@ -67,8 +68,8 @@ class Handler(Protocol):
     def received(self, messages: Sequence[Message], at: float) -> None:
         """Messages that came in together, in wire order; each message of a connection exactly once."""
 
-    def sending(self, line: bytes, at: float) -> None:
-        """A line that is about to be written."""
+    def sending(self, message: OutgoingMessage, at: float) -> None:
+        """Take note of a message that is about to be written. Its `line` has no newline."""
 
     async def serve(self, request: Request) -> object:
         """Answers a request; an `RpcRefusal` answers it with an error. May be cancelled by the other side."""
@@ -143,10 +144,10 @@ class Connection:
         """Sends a request at once; the answer is awaited with `result`."""
         if self._end is not None:
             raise fresh(self._end)
-        request_id, line = self._peer.request(method, params)
-        call = Call(request_id, method, asyncio.get_running_loop().create_future())
-        self._calls[request_id] = call
-        self._send(line)
+        request = self._peer.request(method, params)
+        call = Call(request.id, method, asyncio.get_running_loop().create_future())
+        self._calls[request.id] = call
+        self._send(request)
         return call
 
     async def result(self, call: Call, *, timeout: float | None = None) -> msgspec.Raw:
@@ -186,8 +187,9 @@ class Connection:
         if not call.answer.done():
             call.answer.cancel()
 
-    def _send(self, line: bytes) -> None:
-        self._handler.sending(line, self._clock())
+    def _send(self, message: OutgoingMessage) -> None:
+        self._handler.sending(message, self._clock())
+        line = message.line + b"\n"
         if self._kept is None:
             self._transport.write(line)
             return
@@ -267,7 +269,7 @@ class Connection:
             return
         if told.method is not None:
             reason = f"{told.method}: the request has {oversized.length} bytes, over the line limit of this side"
-            self._send(self._peer.refuse_unread(told.id, RpcError(INVALID_REQUEST, reason)))
+            self._send(self._peer.refuse_unread(told.id, told.method, RpcError(INVALID_REQUEST, reason)))
         elif (call := self._calls.get(told.id)) is not None:
             self._peer.forget(call.id)
             reason = f"the answer has {oversized.length} bytes, over the line limit"
@@ -292,14 +294,14 @@ class Connection:
 
     async def _answer(self, request: Request, serving: _Serving) -> None:
         serving.begun = True
-        line = self._peer.refuse(request.id, _CANCELLED) if serving.withdrawn else await self._answer_of(request)
+        answer = self._peer.refuse(request.id, _CANCELLED) if serving.withdrawn else await self._answer_of(request)
         self._unanswered.pop(request.id, None)  # gone, where the other side used an id twice
-        if line is not None and self._end is None:
-            self._send(line)
+        if answer is not None and self._end is None:
+            self._send(answer)
             # It keeps its place until the answer has left: who asks and does not read the answers is not read either.
             await self.drain()
 
-    async def _answer_of(self, request: Request) -> bytes | None:
+    async def _answer_of(self, request: Request) -> Reply | None:
         try:
             return self._peer.answer(request.id, await self._handler.serve(request))
         except asyncio.CancelledError:

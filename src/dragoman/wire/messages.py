@@ -79,3 +79,4 @@ class Oversized(msgspec.Struct, frozen=True, gc=False):
 
 
 Message: TypeAlias = Update | Request | Notification | Reply | Noise | Oversized
+OutgoingMessage: TypeAlias = Request | Notification | Reply

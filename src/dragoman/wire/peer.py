@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -57,19 +56,19 @@ class _UpdateParams(msgspec.Struct, frozen=True):
 class _RequestLine(msgspec.Struct, frozen=True):
     id: RequestId
     method: str
-    params: Any
+    params: msgspec.Raw
     jsonrpc: str = "2.0"
 
 
 class _NotificationLine(msgspec.Struct, frozen=True):
     method: str
-    params: Any
+    params: msgspec.Raw
     jsonrpc: str = "2.0"
 
 
 class _ResultLine(msgspec.Struct, frozen=True):
     id: RequestId
-    result: Any
+    result: msgspec.Raw
     jsonrpc: str = "2.0"
 
 
@@ -186,31 +185,35 @@ class Peer:
 
     # -- what goes out
 
-    def request(self, method: str, params: object) -> tuple[RequestId, bytes]:
+    def request(self, method: str, params: object) -> Request:
+        """Return a request to send, with the next free id. Its answer is expected from now on."""
         request_id = self._next_id
         self._next_id += 1
         self._asked[request_id] = method
-        return request_id, _line(_RequestLine(request_id, method, params))
+        raw = _raw(params)
+        return Request(request_id, method, raw, _encode(_RequestLine(request_id, method, raw)))
 
-    def notify(self, method: str, params: object) -> bytes:
-        return _line(_NotificationLine(method, params))
+    def notify(self, method: str, params: object) -> Notification:
+        """Return a notification to send."""
+        raw = _raw(params)
+        return Notification(method, raw, _encode(_NotificationLine(method, raw)))
 
-    def answer(self, request_id: RequestId, result: object) -> bytes | None:
-        """The line that answers; None when nothing is owed (any more): a late answer goes nowhere."""
-        if request_id not in self._owed:
+    def answer(self, request_id: RequestId, result: object) -> Reply | None:
+        """Return the answer to send; None when none is owed (any more): a late answer is not sent."""
+        if (method := self._owed.get(request_id)) is None:
             return None
-        line = _line(_ResultLine(request_id, result))  # before it counts as answered: it may not be writable as JSON
+        raw = _raw(result)  # before the request counts as answered: the result may not be writable as JSON
         del self._owed[request_id]
-        return line
+        return Reply(request_id, method, raw, None, _encode(_ResultLine(request_id, raw)))
 
-    def refuse(self, request_id: RequestId, error: RpcError) -> bytes | None:
-        if self._owed.pop(request_id, None) is None:
-            return None
-        return _line(_ErrorLine(request_id, error))
+    def refuse(self, request_id: RequestId, error: RpcError) -> Reply | None:
+        """Return the error to send as the answer; None when none is owed."""
+        method = self._owed.pop(request_id, None)
+        return None if method is None else self.refuse_unread(request_id, method, error)
 
-    def refuse_unread(self, request_id: RequestId, error: RpcError) -> bytes:
-        """The line that refuses a request which was never read, and so is not known as owed."""
-        return _line(_ErrorLine(request_id, error))
+    def refuse_unread(self, request_id: RequestId, method: str, error: RpcError) -> Reply:
+        """Return the error to send for a request that was too long to be read, and so is not known as owed."""
+        return Reply(request_id, method, _NULL, error, _encode(_ErrorLine(request_id, error)))
 
     def expect(self, request_id: RequestId, method: str) -> None:
         """A request that went out by another way: its answer will come in here. For listeners."""
@@ -232,8 +235,8 @@ def _envelope_of(text: str, value: object) -> _Envelope:
         return _envelope.decode(lenient.restated(value))
 
 
-def _line(message: object) -> bytes:
-    return _encode(message) + b"\n"
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(_encode(value))
 
 
 def _read_error(raw: msgspec.Raw) -> RpcError | None:

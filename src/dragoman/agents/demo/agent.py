@@ -30,7 +30,7 @@ from dragoman.errors import (
 )
 from dragoman.wire import lenient
 from dragoman.wire.connection import Connection, RpcRefusal
-from dragoman.wire.messages import Message, Notification, Request, RequestId
+from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
 from dragoman.wire.vocabulary import (
     AuthenticateRequest,
     AuthenticateResponse,
@@ -124,7 +124,7 @@ class DemoAgent:
                 case _:
                     pass
 
-    def sending(self, line: bytes, at: float) -> None:
+    def sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
     async def ready(self) -> None:
