@@ -328,9 +328,9 @@ def test_a_run_whose_end_a_transcript_does_not_have_is_told_in_one_calm_line(cli
         await talk.commit()
 
     keep(cli, work)
-    line = "cut: The transcript ends before this run does · tokens: 5 in, 2 out"
-    assert cli("sessions", "show").out.endswith(f"half a sen\n\n{line}\n")
-    assert line in cli("sessions", "export", "-", "--format", "markdown").out
+    line = "The transcript ends before this run does · tokens: 5 in, 2 out"
+    assert cli("sessions", "show").out.endswith(f"half a sen\n\ncut: {line}\n")
+    assert f"\n*interrupted: {line}*\n" in cli("sessions", "export", "-", "--format", "markdown").out
 
 
 def test_events_are_those_of_the_run_and_the_prompts(cli: Cli) -> None:
@@ -458,7 +458,7 @@ def test_the_name_of_the_file_tells_the_format(cli: Cli) -> None:
     text = (cli.workspace / "talk.md").read_text()
     assert text.startswith("# edit notes.md\n\n- agent: demo\n")
     assert "\n> edit notes.md\n" in text
-    assert "\n```text\n✓ Create notes.md  +3\n" in text
+    assert "\n- **edit** Create notes.md (completed)\n\n```diff\n--- /dev/null\n" in text
     rows = json.loads((cli.workspace / "talk.json").read_text())
     assert [run["status"] for run in rows["runs"]] == ["success"]
     assert rows["messages"][0]["text"] == "edit notes.md"
@@ -485,14 +485,15 @@ def test_what_stands_in_a_block_does_not_end_it(cli: Cli) -> None:
     async def work(journal: SqliteJournal) -> None:
         talk = await Talk.begin(journal, "s1", time=NOON)
         run = talk.prompt("```\nfenced\n```")
-        talk.tool("t1", title="write ```` here", status="completed")
+        output = [{"type": "content", "content": {"type": "text", "text": "has ```` here"}}]
+        talk.tool("t1", title="write", status="completed", content=output)
         talk.end(run)
         await talk.commit()
 
     keep(cli, work)
     out = cli("sessions", "export", "s1", "--format", "markdown").out
     assert "\n> ```\n> fenced\n> ```\n" in out
-    assert "\n`````text\n✓ write ```` here\n" in out
+    assert "\n`````text\nhas ```` here\n`````\n" in out
 
 
 # -- going on, and the end

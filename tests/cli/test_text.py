@@ -6,29 +6,32 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.text import clean, columns, exact, inert_json, one_line, plain
+from dragoman.cli.text import columns, exact, inert_json, one_line, plain
+from dragoman.record.text import strip_controls
 
 
 def test_sequences_go_whole_and_words_stay() -> None:
-    assert clean("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1bcreset") == "red link reset"
+    assert (
+        strip_controls("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\ \x1bcreset") == "red link reset"
+    )
 
 
 def test_a_string_for_the_terminal_that_never_ends_swallows_nothing() -> None:
-    assert clean("\x1b]0;title\nand the rest") == "0;title\nand the rest"
+    assert strip_controls("\x1b]0;title\nand the rest") == "0;title\nand the rest"
 
 
 def test_line_ends_and_tabs_stay_and_carriage_returns_go() -> None:
-    assert clean("a\tb\r\nc\rd") == "a\tb\ncd"
+    assert strip_controls("a\tb\r\nc\rd") == "a\tb\ncd"
 
 
 @given(st.lists(st.text()))
 def test_no_control_character_passes_however_the_text_is_cut(parts: list[str]) -> None:
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "".join(clean(part) for part in parts))
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "".join(strip_controls(part) for part in parts))
 
 
 def test_the_direction_of_writing_cannot_be_turned() -> None:
     assert plain("rm \u202efdp.\u2066x") == "rm fdp.x"
-    assert clean("שלום") == "שלום"
+    assert strip_controls("שלום") == "שלום"
 
 
 def test_what_is_done_as_it_stands_is_shown_as_it_stands() -> None:

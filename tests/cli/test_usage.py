@@ -9,90 +9,11 @@ from typing import Any
 import pytest
 
 from dragoman.cli.text import columns
-from dragoman.evaluation.spending import Spent, spent, summed, total
-from dragoman.journal.glance import Glance
-from dragoman.journal.rows import Session
-from dragoman.journal.rows import Usage as Reported
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.record.rows import Run, Usage
-from dragoman.wire.vocabulary import Cost
 from journal.talk import Talk
 
 from .conftest import Cli, without_looks
 from .stored_home import NOON, keep, shown, talked
-
-SESSION = Session(id="s1", agent="demo", cwd="/w")
-
-
-def glance(*usages: Usage | None) -> Glance:
-    """A session with a run for each of them; None is one whose agent reported nothing."""
-    runs = [Run(id=f"r{n}", time=NOON, ended_time=NOON + n, status="success") for n in range(len(usages))]
-    reported = [
-        Reported(id=f"r{n}", time=NOON + n, model="m", usage=one) for n, one in enumerate(usages) if one is not None
-    ]
-    return Glance(runs, reported)
-
-
-def cost(amount: float, currency: str = "USD") -> Usage:
-    return Usage(cost=Cost(amount=amount, currency=currency))
-
-
-def runs(*usages: Usage | None, cumulative: bool = False) -> list[Spent]:
-    return list(spent(SESSION, glance(*usages), cumulative=cumulative))
-
-
-def test_what_nobody_reported_is_no_zero() -> None:
-    one = total(runs(None, None))
-    assert one.runs == 2
-    assert set(one.figures.values()) == {None}
-    assert one.cost == {}
-
-
-def test_a_reported_zero_is_one() -> None:
-    one = total(runs(Usage(input_tokens=0), cost(0.0)))
-    assert (one.figures["input_tokens"], one.figures["output_tokens"]) == (0, None)
-    assert one.cost == {"USD": 0.0}
-
-
-def test_a_sum_knows_of_how_many_runs_it_is_made() -> None:
-    one = total(runs(Usage(output_tokens=5), None, Usage(output_tokens=7)))
-    assert (one.runs, one.figures["output_tokens"], one.reported["output_tokens"]) == (3, 12, 2)
-
-
-def test_costs_are_the_sessions_so_far_and_counted_once() -> None:
-    assert [one.usage.cost.amount for one in runs(cost(0.5), cost(0.75), cost(1.0)) if one.usage.cost] == [
-        0.5,
-        0.25,
-        0.25,
-    ]
-    assert total(runs(cost(0.5), None, cost(1.0))).cost == {"USD": 1.0}
-
-
-def test_a_cost_that_went_down_began_anew() -> None:
-    assert total(runs(cost(2.0), cost(0.5))).cost == {"USD": 2.5}
-
-
-def test_currencies_are_never_added_to_each_other() -> None:
-    assert total([*runs(cost(2.0)), *runs(cost(3.0, "EUR"))]).cost == {"USD": 2.0, "EUR": 3.0}
-
-
-def test_tokens_that_an_agent_adds_up_are_taken_apart() -> None:
-    told = (Usage(input_tokens=10), None, Usage(input_tokens=25))
-    assert total(runs(*told, cumulative=True)).figures["input_tokens"] == 25
-    assert total(runs(*told)).figures["input_tokens"] == 35
-
-
-def test_groups_are_days_in_their_order_or_those_with_the_most_runs_first() -> None:
-    def run(day: int, agent: str, model: str | None = None) -> Spent:
-        return Spent(time=NOON + day * 86_400, agent=agent, workspace="/w", model=model, usage=Usage())
-
-    some = [run(2, "b"), run(0, "a", "m"), run(1, "b")]
-    days = [datetime.fromtimestamp(NOON + n * 86_400).astimezone().date().isoformat() for n in range(3)]
-    assert [one.key for one in summed(some, "day")] == days
-    assert [(one.key, one.runs) for one in summed(some, "agent")] == [("b", 2), ("a", 1)]
-    assert [(one.key, one.runs) for one in summed(some, "model")] == [(None, 2), ("m", 1)]
-    assert [(one.key, one.runs) for one in summed(some, "workspace")] == [("/w", 3)]
-
 
 # -- the command
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import InputError
-from dragoman.evaluation.budget import Budget, Spending, per_run
+from dragoman.evaluation.budget import Budget, Spending
+from dragoman.journal.usage import usage_of_run
 from dragoman.record.rows import Usage
 from dragoman.wire.vocabulary import Cost
 
@@ -41,7 +42,7 @@ def test_usage_of_each_run_is_added_up(runs: list[int]) -> None:
 
 
 def test_a_figure_that_went_down_began_anew() -> None:
-    after = per_run(
+    after = usage_of_run(
         Usage(total_tokens=500, cost=dollars(2)), Usage(total_tokens=80, cost=dollars(0.5)), cumulative=True
     )
     assert (after.total_tokens, after.cost) == (80, dollars(0.5))

@@ -30,8 +30,6 @@ from dragoman.bridge.tokens import Tokens
 from dragoman.config import Config
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.hub.hub import Hub
-from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Journal
 from dragoman.translate.ingest.watch_consent import Modes
 from dragoman.translate.ingest.watcher import Watcher
 
@@ -73,14 +71,11 @@ class Bridge:
         await self.watcher.start()
         self.metrics.sessions.ask(lambda: len(self.hub.held))
         self.metrics.sessions_running.ask(lambda: self.feeds.listing.running)
-        self._measure(self.hub.journal)
+        journal = self.hub.journal
+        self.metrics.journal_queue.ask(lambda: journal.pending_writes)
+        self.metrics.commit_seconds.gather(journal.commit_times)
         self.metrics.prompts_queued.ask(lambda: sum(len(held.queue) for held in self.hub.held.values()))
         return self
-
-    def _measure(self, journal: Journal) -> None:
-        if isinstance(journal, SqliteJournal):
-            self.metrics.journal_queue.ask(lambda: journal.waiting_jobs)
-            self.metrics.commit_seconds.gather(journal.commit_times)
 
     async def close(self) -> None:
         """Ends the sessions that are open here. What was said is kept."""

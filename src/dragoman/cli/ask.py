@@ -13,7 +13,6 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.cli.diffs import lines_of, stat
 from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
@@ -21,6 +20,7 @@ from dragoman.cli.text import columns, exact, one_line
 from dragoman.cli.typed_line import chosen, forget_typed, read_line
 from dragoman.host.permission import Answer, Option, PermissionRequest
 from dragoman.host.policy.deeds import environment_of, folder_of, named_paths
+from dragoman.record.diffs import changed_lines, describe_changes
 
 # What is shown at first of each diff, command and input. The rest is counted, never left out in silence.
 LINES = 16
@@ -185,8 +185,8 @@ def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable
     seen = set()
     for diff in request.diffs:
         seen.add(diff.path)
-        yield (Span(f"  {_shown(diff.path, cwd)}"), Span(f"  {stat([diff])}", "dim"))
-        yield from _diff_lines(lines_of(diff, context=1), lines)
+        yield (Span(f"  {_shown(diff.path, cwd)}"), Span(f"  {describe_changes([diff])}", "dim"))
+        yield from _diff_lines(changed_lines(diff, context=1), lines)
     # Beside a diff also those that only the tool's input names: without one it is shown itself.
     named = named_paths(request.raw_input, cwd, nested=True) if request.diffs else ()
     others = [path for path in dict.fromkeys((*request.paths, *named)) if path not in seen]

@@ -9,13 +9,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from dragoman.cli.diffs import stat
 from dragoman.cli.figures import duration, size, usage_parts
 from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.served import NO, YES, Served, why
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.cli.wrap import wrapped
 from dragoman.record import events, rows
+from dragoman.record.diffs import describe_changes
 from dragoman.record.notes import Difference
 from dragoman.wire.vocabulary import Content, Diff, TextContent
 
@@ -266,7 +266,7 @@ def _outcome(result: events.ToolCall | events.ToolResult) -> str:
         said = error if isinstance(error, str) else next((text for text in texts if text.strip()), "")
         return " ".join(line for line in said.splitlines() if not line.startswith("```"))
     if diffs := [item for item in result.content if isinstance(item, Diff)]:
-        return stat(diffs)
+        return describe_changes(diffs)
     if isinstance(result.output, dict):
         for key in ("exitCode", "exit_code"):
             if isinstance(code := result.output.get(key), int):

@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 
 from dragoman.cli.output import STDERR, STDOUT, Outbox
 from dragoman.cli.pieces import Block, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
-from dragoman.cli.text import clean
 from dragoman.cli.wrap import Wrapper
+from dragoman.record.text import strip_controls
 
 CLEAR_LINE = "\r\x1b[2K"
 
@@ -152,7 +152,7 @@ class Screen:
     def put(self, piece: Piece) -> None:
         match piece:
             case Text(text, message_id):
-                gap, body = self._text.stream("text", clean(text) if self._clean_text else text, message_id)
+                gap, body = self._text.stream("text", strip_controls(text) if self._clean_text else text, message_id)
                 self._outbox.put(STDOUT, gap + body)
             case MessageEnd(message_id):
                 self._outbox.put(STDOUT, self._text.end(message_id))
@@ -161,7 +161,7 @@ class Screen:
             case _ if self._quiet:
                 return
             case Thought(text, message_id):
-                gap, body = self._notes.stream("thought", clean(text), message_id)
+                gap, body = self._notes.stream("thought", strip_controls(text), message_id)
                 self._outbox.put(STDERR, gap + (self._paint([Span(body, "thought")]) if body else ""))
             case Line(spans, key, block):
                 self.line(spans, key, block)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from dragoman.cli.diffs import lines_of, stat
 from dragoman.cli.pieces import UNSEEN, Ending, Line, Piece, Span, Style
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.requests import command_of
 from dragoman.host.shell.typed import typed
 from dragoman.record import events
+from dragoman.record.diffs import changed_lines, describe_changes
 from dragoman.wire.vocabulary import Diff
 
 YES, NO = "✓", "✗"
@@ -115,7 +115,7 @@ class Served:
             if not self._diffs or hash((diff.path, diff.new_text)) in self._seen:
                 continue
             self.seen((diff,))
-            changed = lines_of(diff, context=1)
+            changed = changed_lines(diff, context=1)
             for mark, line in changed[:DIFF_LINES]:
                 text = cut(exact(line).expandtabs(4), self._width() - 6)
                 yield Line((Span(f"    {mark} {text}", _MARKS.get(mark, "dim")),))
@@ -142,7 +142,7 @@ class Served:
         if write.status == "done" and write.diff and self._is_announced("write", write.path, write.diff.new_text):
             return
         if write.status == "done":
-            changed = stat((write.diff,)) if write.diff is not None else f"{write.size or 0:,} bytes"
+            changed = describe_changes((write.diff,)) if write.diff is not None else f"{write.size or 0:,} bytes"
             said = changed or "unchanged"
             name = one_line(f"write {place}", self._width() - 4 - columns(said))
             yield Line((Span(YES, "good"), Span(f" {name}"), Span(f"  {said}", "dim")))

@@ -12,13 +12,13 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 from dragoman.cli.job import save_path
-from dragoman.cli.markdown import markdown
 from dragoman.cli.output import STDOUT
 from dragoman.cli.stored import note, reading, told
 from dragoman.cli.text import inert_json
 from dragoman.errors import InputError
 from dragoman.fileio import replacing
 from dragoman.journal.find import find
+from dragoman.journal.markdown import session_markdown
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
 from dragoman.journal.transfer import export
@@ -51,7 +51,7 @@ async def _exported(journal: Journal, session: Session, format_: Format) -> Asyn
             rows = msgspec.json.encode(await journal.rows(session.id))
             yield msgspec.json.format(rows, indent=2) + b"\n"
         case "markdown":
-            async for text in markdown(journal, session):
+            for text in session_markdown(await journal.rows(session.id)):
                 yield text.encode("utf-8", "replace")
 
 

@@ -36,8 +36,7 @@ from dragoman.cli.text import columns, one_line, plain
 from dragoman.errors import InputError
 from dragoman.journal.family import below, heads
 from dragoman.journal.find import find, name_of, prefixes
-from dragoman.journal.glance import Glance, glances
-from dragoman.journal.rows import Session
+from dragoman.journal.rows import Session, SessionSummary
 from dragoman.record.rows import Usage
 
 # Below this the columns leave no room for a title, and each session gets lines of its own.
@@ -51,7 +50,7 @@ class Listed(msgspec.Struct, frozen=True):
     session: Session
     short: str
     state: State
-    known: Glance
+    known: SessionSummary
 
     @property
     def usage(self) -> Usage:
@@ -69,7 +68,7 @@ async def run_list(
         own = {one.id for one in heads(every)}
         found = matched if sub_agents else [one for one in matched if one.id in own]
         shown = found[:limit] if limit else found
-        short, known = prefixes(every), await glances(journal, [one.id for one in shown])
+        short, known = prefixes(every), await journal.summaries([one.id for one in shown])
         listed = [Listed(one, short[one.id], await state_of(journal, one), known[one.id]) for one in shown]
     if as_json:
         return print_json([_record(one) for one in listed])

@@ -20,8 +20,7 @@ from dragoman.cli.sessions_find import State, state_of
 from dragoman.cli.stored import folder, has_colours, reading, told, when
 from dragoman.cli.text import inert_json, one_line, plain
 from dragoman.journal.find import LATEST, find, name_of
-from dragoman.journal.glance import Glance, glances
-from dragoman.journal.rows import Session
+from dragoman.journal.rows import Session, SessionSummary
 from dragoman.journal.store import Journal
 from dragoman.record.events import RunStarted, to_json
 
@@ -86,7 +85,7 @@ async def _show(journal: Journal, session: Session, last: int | None, thoughts: 
         diffs=True,
     )
     conversation = Conversation(renderer)
-    known = (await glances(journal, [session.id]))[session.id]
+    known = (await journal.summaries([session.id]))[session.id]
     state = await state_of(journal, session)
     await screen.show(header(session, known, width))
     chosen = Last(session.runs, last)
@@ -116,7 +115,7 @@ class Last:
         return shown
 
 
-def header(session: Session, known: Glance, width: int) -> list[Piece]:
+def header(session: Session, known: SessionSummary, width: int) -> list[Piece]:
     cost = cost_part(known.state.usage) if known.state is not None else ""
     runs = f"{session.runs} run{'s' * (session.runs != 1)}"
     parts = [plain(session.agent) or "unknown agent", folder(session.cwd), when(session.updated), runs, cost]

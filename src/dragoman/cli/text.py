@@ -9,33 +9,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Whole sequences go first, so that "\x1b[31m" leaves no "[31m" behind. Strings for the terminal (titles, links) only
-# when they end on the same line: one that never ends must not swallow the rest of what is said.
-_SEQUENCES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"
-    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"
-    r"|\x1b[ -/]*[0-~]"
-)
-# All others, but newline and tab. A carriage return would write over the line that it stands in.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# Characters that turn the direction of writing: what is read would not be what is run.
-_DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
+from dragoman.record.text import strip_controls, strip_directions
+
 _UNESCAPED = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
 
 ELLIPSIS = "…"
 
 
-def clean(text: str) -> str:
-    """The text without anything that acts on a terminal; line ends and tabs stay."""
-    if text.isprintable():
-        return text
-    # Also what is split over two chunks is harmless: the escape character itself never passes.
-    return _CONTROLS.sub("", _SEQUENCES.sub("", text))
-
-
 def plain(text: str) -> str:
-    """The same for what a person has to judge: characters that turn the direction of writing are gone as well."""
-    return _DIRECTIONS.sub("", clean(text))
+    """Remove what acts on a terminal and what turns the direction of writing, for text that a person has to judge."""
+    return strip_directions(strip_controls(text))
 
 
 def exact(text: str) -> str:

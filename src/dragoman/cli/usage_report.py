@@ -27,8 +27,7 @@ from dragoman.cli.stored import (
 from dragoman.cli.text import cut, one_line
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE
-from dragoman.evaluation.spending import FIGURES, By, Sum, record_of, spent, summed, total
-from dragoman.journal.glance import glances
+from dragoman.journal.usage import TOKEN_FIGURES, GroupBy, UsageSum, sum_usage, sum_usage_by, usage_by_run, usage_record
 from dragoman.record.rows import Usage
 from dragoman.wire.vocabulary import Cost
 
@@ -47,7 +46,7 @@ _LEAST: Final = "+"  # some runs did not report it: it is at least so much
 
 @told
 async def run_usage(
-    *, by: By, agent: str | None, workspace: str | None, since: str | None, until: str | None, as_json: bool
+    *, by: GroupBy, agent: str | None, workspace: str | None, since: str | None, until: str | None, as_json: bool
 ) -> None:
     now = datetime.now().astimezone()
     after, before = moment(since, "--since", now), moment(until, "--until", now, end=True)
@@ -56,22 +55,22 @@ async def run_usage(
         every = await journal.sessions()
         # A session that went on later may have runs of that time, too.
         chosen = matching(every, agent=agent, workspace=workspace, since=after)
-        known = await glances(journal, [one.id for one in chosen])
+        known = await journal.summaries([one.id for one in chosen])
     runs = [
         run
         for session in chosen
-        for run in spent(session, known[session.id], cumulative=session.agent in adding_up)
+        for run in usage_by_run(session, known[session.id], cumulative=session.agent in adding_up)
         if (after is None or run.time >= after) and (before is None or run.time < before)
     ]
-    sums = summed(runs, by)
+    sums = sum_usage_by(runs, by)
     if as_json:
-        return print_json([record_of(one, by) for one in sums])
+        return print_json([usage_record(one, by) for one in sums])
     if not sums:
         return note("No runs match." if every else 'No runs yet. Try: dragoman run "hello"')
-    return _print(sums, total(runs), by)
+    return _print(sums, sum_usage(runs), by)
 
 
-def _print(sums: Sequence[Sum], whole: Sum, by: By) -> None:
+def _print(sums: Sequence[UsageSum], whole: UsageSum, by: GroupBy) -> None:
     heads = [by, "runs", *_HEADS.values(), "cost"]
     rows = [[_name(one, by), *_cells(one)] for one in sums]
     if len(rows) > 1:
@@ -100,21 +99,22 @@ def _print(sums: Sequence[Sum], whole: Sum, by: By) -> None:
         note("", "; ".join(legend))
 
 
-def _name(one: Sum, by: By) -> str:
+def _name(one: UsageSum, by: GroupBy) -> str:
     if one.key is None:
         return _UNKNOWN[by]
     return folder(one.key) if by == "workspace" else one_line(one.key, 60)
 
 
-def _cells(one: Sum) -> list[str]:
+def _cells(one: UsageSum) -> list[str]:
     figures = [
-        NOT_REPORTED if (value := one.figures[name]) is None else f"{value:,}{_partial(one, name)}" for name in FIGURES
+        NOT_REPORTED if (value := one.figures[name]) is None else f"{value:,}{_partial(one, name)}"
+        for name in TOKEN_FIGURES
     ]
     costs = [cost_part(Usage(cost=Cost(amount=amount, currency=unit))) for unit, amount in one.cost.items()]
     return [f"{one.runs:,}", *figures, f"{', '.join(costs)}{_partial(one, 'cost')}" if costs else NOT_REPORTED]
 
 
-def _partial(one: Sum, name: str) -> str:
+def _partial(one: UsageSum, name: str) -> str:
     return _LEAST if one.reported[name] < one.runs else ""
 
 

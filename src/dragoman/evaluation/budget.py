@@ -2,8 +2,8 @@
 
 `Spending` is told of usage and calls as they come and says which budget is used up. Pure: the clock is the caller's.
 Costs are the session's so far, in all agents; tokens are those of a run, or of the session so far in agents that are
-known to add them up: `per_run` takes the difference. While a run goes on only the size of the context is told: that
-much was sent at least, so that a budget of tokens can end a run before its true count is known.
+known to add them up: `usage_of_run` takes the difference. While a run goes on only the size of the context is told:
+that much was sent at least, so that a budget of tokens can end a run before its true count is known.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.errors import BudgetExceeded, BudgetNotReported, InputError
+from dragoman.journal.usage import TOKEN_FIGURES, latest_usage, usage_of_run
 from dragoman.record.rows import Usage
 
 _SAYS: Final[dict[str, str]] = {
@@ -21,8 +22,6 @@ _SAYS: Final[dict[str, str]] = {
     "tool_calls": "{used:,.0f} tool calls, and {allowed:,.0f} were allowed",
     "seconds": "{used:.4g} s of {allowed:.4g}",
 }
-
-_TOKENS: Final = ("input_tokens", "cached_tokens", "output_tokens", "thought_tokens", "total_tokens")
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,11 +76,11 @@ class Spending:
 
     def end_run(self, usage: Usage) -> Usage:
         """What the run used, by the figures that it ended with."""
-        own = per_run(self._session, usage, cumulative=self._cumulative)
+        own = usage_of_run(self._session, usage, cumulative=self._cumulative)
         self.total = _sum(self.total, own)
         if own.total_tokens is None:
             self._unsaid += self._run.context_used or 0
-        self._session = _latest(self._session, usage)
+        self._session = latest_usage(self._session, usage)
         self._run = Usage()
         return own
 
@@ -105,7 +104,7 @@ class Spending:
     @property
     def cost_usd(self) -> float | None:
         """So far; None where none was reported in dollars."""
-        now = per_run(self._session, self._run, cumulative=True).cost
+        now = usage_of_run(self._session, self._run, cumulative=True).cost
         known = [cost.amount for cost in (self.total.cost, now) if cost is not None and cost.currency == "USD"]
         return sum(known) if known else None
 
@@ -135,24 +134,8 @@ class Spending:
         return None
 
 
-def per_run(before: Usage, after: Usage, *, cumulative: bool) -> Usage:
-    """The part of a run in what was reported after it. A figure that went down began anew."""
-    tokens = {
-        name: _grown(getattr(before, name), getattr(after, name)) if cumulative else getattr(after, name)
-        for name in _TOKENS
-    }
-    cost = after.cost
-    if cost is not None and before.cost is not None and before.cost.currency == cost.currency:
-        cost = msgspec.structs.replace(cost, amount=_grown(before.cost.amount, cost.amount) or 0)
-    return msgspec.structs.replace(after, **tokens, cost=cost)
-
-
-def _grown(before: Any, after: Any) -> Any:
-    return after - before if after is not None and before is not None and after >= before else after
-
-
 def _sum(total: Usage, more: Usage) -> Usage:
-    tokens = {name: _added(getattr(total, name), getattr(more, name)) for name in _TOKENS}
+    tokens = {name: _added(getattr(total, name), getattr(more, name)) for name in TOKEN_FIGURES}
     cost = more.cost or total.cost
     if cost is not None and total.cost is not None and more.cost is not None and total.cost.currency == cost.currency:
         cost = msgspec.structs.replace(cost, amount=total.cost.amount + more.cost.amount)
@@ -166,9 +149,3 @@ def _sum(total: Usage, more: Usage) -> Usage:
 
 def _added(one: int | None, other: int | None) -> int | None:
     return one if other is None else other if one is None else one + other
-
-
-def _latest(before: Usage, after: Usage) -> Usage:
-    """What the session has reported by now; a run that told nothing changes nothing."""
-    told = {name: getattr(after, name) for name in Usage.__struct_fields__ if getattr(after, name) is not None}
-    return msgspec.structs.replace(before, **told)

@@ -6,7 +6,7 @@ For programs that need no file, and beside the others in tests: what it does is 
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 import msgspec
@@ -21,7 +21,9 @@ from dragoman.journal.rows import (
     RowChanges,
     Session,
     SessionRows,
+    SessionSummary,
     Tombstone,
+    summarize,
 )
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import (
@@ -239,6 +241,9 @@ class MemoryJournal:
         await freshen(self, session_id)
         return await self.stored_rows(session_id)
 
+    async def summaries(self, session_ids: Iterable[str]) -> Mapping[str, SessionSummary]:
+        return {session_id: summarize(await self.rows(session_id)) for session_id in session_ids}
+
     async def tombstones(self) -> Sequence[Tombstone]:
         await freshen(self)
         return [tombstone for store in self._rows.values() for tombstone in store.read().tombstones]
@@ -326,6 +331,13 @@ class MemoryJournal:
         return [one.command for one in states if one.outcome is None and one.command.session_id == session_id]
 
     # -- upkeep
+
+    @property
+    def pending_writes(self) -> int:
+        return 0
+
+    def commit_times(self) -> Sequence[float]:
+        return ()
 
     async def stale(self) -> Sequence[str]:
         self._check_open()

@@ -12,7 +12,16 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.journal.rows import NAMES, Receipt, RowChanges, Session, SessionRows, StoredMessage, key_of
+from dragoman.journal.rows import (
+    NAMES,
+    Receipt,
+    RowChanges,
+    Session,
+    SessionRows,
+    SessionSummary,
+    StoredMessage,
+    key_of,
+)
 from dragoman.journal.schema import ROW_TABLES, ROWS_VERSION, SESSION_TABLES
 from dragoman.wire.vocabulary import ContentBlock
 
@@ -120,6 +129,20 @@ def _with_parts(
         else message
         for message in messages
     ]
+
+
+def read_summary(connection: sqlite3.Connection, session_id: str) -> SessionSummary:
+    runs, usage, states = (
+        [
+            table.row(values)
+            for values in connection.execute(
+                f"{table.select} WHERE session = (SELECT key FROM session_ids WHERE id = ?) ORDER BY place",  # noqa: S608
+                (session_id,),
+            )
+        ]
+        for table in (ROW_TABLES["runs"], ROW_TABLES["usage"], ROW_TABLES["session_state"])
+    )
+    return SessionSummary(runs, usage, next(iter(states), None))
 
 
 def read_session(connection: sqlite3.Connection, session_id: str) -> Session | None:

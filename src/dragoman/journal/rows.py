@@ -157,6 +157,12 @@ def key_of(row: Row) -> str:
     return row.plan_id or "" if isinstance(row, rows.Plan) else row.id
 
 
+def row_position(row_id: str) -> int:
+    """Return the position of the frame that a row began with, within its session: row ids end with it."""
+    _, _, digits = row_id.rpartition("-")
+    return int(digits) if digits.isdecimal() else 0
+
+
 class SessionRows(msgspec.Struct, frozen=True, kw_only=True):
     """All rows of a session, each table in the order in which its rows were first seen. `sessions` has one, or none."""
 
@@ -174,6 +180,21 @@ class SessionRows(msgspec.Struct, frozen=True, kw_only=True):
     session_state: Sequence[State] = ()
     receipts: Sequence[Receipt] = ()
     tombstones: Sequence[Tombstone] = ()
+
+
+class SessionSummary(msgspec.Struct, frozen=True):
+    """The few rows of a session that lists and sums need, without its messages and tool calls.
+
+    `usage` has an entry for each run whose agent reported a figure.
+    """
+
+    runs: Sequence[rows.Run] = ()
+    usage: Sequence[Usage] = ()
+    state: State | None = None
+
+
+def summarize(session: SessionRows) -> SessionSummary:
+    return SessionSummary(session.runs, session.usage, next(iter(session.session_state), None))
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -22,7 +22,7 @@ from dragoman.journal.entry import Cursor, Entry, Page, read_cursor, write_curso
 from dragoman.journal.errors import JournalClosed, JournalCorrupt, JournalError, JournalReadOnly, of_sqlite
 from dragoman.journal.frames import FrameReader, FrameWriter, pack, smaller
 from dragoman.journal.news import News
-from dragoman.journal.rows import RowChanges, Session, SessionRows, Tombstone
+from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import (
     OWN_CONNECTION,
@@ -138,11 +138,10 @@ class SqliteJournal:
         self._connection.close()
 
     @property
-    def waiting_jobs(self) -> int:
+    def pending_writes(self) -> int:
         return self._writer.waiting
 
     def commit_times(self) -> list[float]:
-        """Seconds of each commit since this was last asked."""
         times = self._writer.times
         return [times.popleft() for _ in range(len(times))]
 
@@ -387,6 +386,12 @@ class SqliteJournal:
 
     async def rows(self, session_id: str) -> SessionRows:
         return await self._read_rows(lambda connection: row_tables.read(connection, session_id), session_id)
+
+    async def summaries(self, session_ids: Iterable[str]) -> Mapping[str, SessionSummary]:
+        chosen = list(session_ids)
+        return await self._read_rows(
+            lambda connection: {session_id: row_tables.read_summary(connection, session_id) for session_id in chosen}
+        )
 
     async def tombstones(self) -> Sequence[Tombstone]:
         table = schema.ROW_TABLES["tombstones"]

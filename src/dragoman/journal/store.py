@@ -13,13 +13,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from dragoman.journal.entry import Cursor, Entry, Page
-from dragoman.journal.rows import RowChanges, Session, SessionRows, Tombstone
+from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
 from dragoman.journal.words import Hit, Query
 
 # Entries of one page. Some hundred kilobytes: enough that a thread hop for each is nothing, small for a slow reader.
@@ -164,6 +164,9 @@ class Journal(Protocol):
 
     async def rows(self, session_id: str) -> SessionRows: ...
 
+    async def summaries(self, session_ids: Iterable[str]) -> Mapping[str, SessionSummary]:
+        """Return runs, usage and state of these sessions, by session; of one without frames, an empty summary."""
+
     async def tombstones(self) -> Sequence[Tombstone]: ...
 
     async def search(self, query: Query) -> Sequence[Hit]:
@@ -211,6 +214,13 @@ class Journal(Protocol):
 
     async def replace_rows(self, changes: RowChanges) -> bool:
         """Puts these in place of all rows of the session; False when it has got more frames meanwhile."""
+
+    @property
+    def pending_writes(self) -> int:
+        """Writes that wait to be committed, of all connections of this process."""
+
+    def commit_times(self) -> Sequence[float]:
+        """Return the duration of each commit in seconds since the last call."""
 
     async def check(self) -> Sequence[str]:
         """What is wrong with the store itself, in words; nothing when all is well."""

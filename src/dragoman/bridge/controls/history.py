@@ -10,8 +10,7 @@ from dragoman.bridge.caller import Caller
 from dragoman.bridge.refusal import Refusal
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE
-from dragoman.evaluation.spending import Sum, spent, summed, total
-from dragoman.journal.glance import glances
+from dragoman.journal.usage import UsageSum, sum_usage, sum_usage_by, usage_by_run
 from dragoman.journal.words import Query
 
 if TYPE_CHECKING:
@@ -58,16 +57,16 @@ async def usage(bridge: Bridge, said: asked.UsageAsked, caller: Caller) -> answe
         and (said.cwd is None or row.cwd == said.cwd)
         and (said.since is None or row.updated >= said.since)
     ]
-    known = await glances(bridge.hub.journal, [row.id for row in sessions])
+    known = await bridge.hub.journal.summaries([row.id for row in sessions])
     runs = [
         run
         for row in sessions
-        for run in spent(row, known[row.id], cumulative=row.agent in adding_up)
+        for run in usage_by_run(row, known[row.id], cumulative=row.agent in adding_up)
         if (said.since is None or run.time >= said.since) and (said.until is None or run.time < said.until)
     ]
-    sums = tuple(_sum(one) for one in summed(runs, said.by))
-    return answers.UsageTold(by=said.by, sums=sums, total=_sum(total(runs)))
+    sums = tuple(_sum(one) for one in sum_usage_by(runs, said.by))
+    return answers.UsageTold(by=said.by, sums=sums, total=_sum(sum_usage(runs)))
 
 
-def _sum(one: Sum) -> answers.Sum:
+def _sum(one: UsageSum) -> answers.Sum:
     return answers.Sum(key=one.key, runs=one.runs, cost=one.cost, reported=one.reported, **one.figures)

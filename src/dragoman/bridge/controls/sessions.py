@@ -12,7 +12,6 @@ from dragoman.bridge import answers, asked
 from dragoman.bridge.caller import Caller
 from dragoman.bridge.feeds import HIDDEN
 from dragoman.bridge.folders import folder_of
-from dragoman.bridge.markdown import markdown
 from dragoman.bridge.payload import SessionItem
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.rows import newest, row_of
@@ -21,6 +20,7 @@ from dragoman.host.policy.access import parse_access
 from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
 from dragoman.journal import notes
+from dragoman.journal.markdown import session_markdown
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.transfer import export
@@ -259,7 +259,7 @@ class _Line(msgspec.Struct, frozen=True):
 async def export_session(bridge: Bridge, said: asked.SessionExport, caller: Caller) -> answers.Exported:
     row = await row_of_session(bridge, said.session_id)
     if said.format == "markdown":
-        text = markdown(await bridge.hub.journal.rows(row.id))
+        text = "".join(session_markdown(await bridge.hub.journal.rows(row.id)))
         return answers.Exported(file_name=f"{row.id}.md", mime_type="text/markdown", text=text)
     caller.require("admin", "exporting frames")
     lines: list[bytes] = []

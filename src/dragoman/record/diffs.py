@@ -12,26 +12,26 @@ from dragoman.wire.vocabulary import Diff
 COMPARISONS = 1_000_000
 
 
-def changes(diffs: Iterable[Diff]) -> tuple[int, int]:
+def count_changed_lines(diffs: Iterable[Diff]) -> tuple[int, int]:
     """Lines added and lines removed, over all of them."""
     added = removed = 0
     for diff in diffs:
-        for mark, _ in lines_of(diff, context=0):
+        for mark, _ in changed_lines(diff, context=0):
             added += mark == "+"
             removed += mark == "-"
     return added, removed
 
 
-def stat(diffs: Iterable[Diff]) -> str:
+def describe_changes(diffs: Iterable[Diff]) -> str:
     """Lines that came and went, such as `+3` or `+3 -1` with a real minus; empty when nothing changed."""
-    added, removed = changes(diffs)
+    added, removed = count_changed_lines(diffs)
     if not added and not removed:
         return ""
     # As wide as the plus, which a hyphen is not.
     return f"+{added} \N{MINUS SIGN}{removed}" if removed else f"+{added}"
 
 
-def lines_of(diff: Diff, context: int) -> list[tuple[str, str]]:
+def changed_lines(diff: Diff, context: int) -> list[tuple[str, str]]:
     """The changed lines as ("+" or "-", line), with so many unchanged lines (" ") around each change."""
     old, new = _lines(diff.old_text or ""), _lines(diff.new_text)
     start = _common(old, new)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.diffs import changes, lines_of, stat
+from dragoman.record.diffs import changed_lines, count_changed_lines, describe_changes
 from dragoman.wire.vocabulary import Diff
 
 
@@ -13,20 +13,20 @@ def diff(old: str | None, new: str) -> Diff:
 
 
 def test_a_new_file_is_all_added() -> None:
-    assert stat([diff(None, "a\nb\n")]) == "+2"
+    assert describe_changes([diff(None, "a\nb\n")]) == "+2"
 
 
 def test_nothing_changed_says_nothing() -> None:
-    assert stat([diff("a\n", "a\n")]) == ""
+    assert describe_changes([diff("a\n", "a\n")]) == ""
 
 
 def test_all_removed_is_said_with_a_minus() -> None:
-    assert stat([diff("a\nb\n", "")]) == "+0 \N{MINUS SIGN}2"
+    assert describe_changes([diff("a\nb\n", "")]) == "+0 \N{MINUS SIGN}2"
 
 
 def test_lines_come_with_their_surroundings() -> None:
     old = "".join(f"{number}\n" for number in range(10))
-    assert lines_of(diff(old, old.replace("5\n", "five\n")), context=1) == [
+    assert changed_lines(diff(old, old.replace("5\n", "five\n")), context=1) == [
         (" ", "4"),
         ("-", "5"),
         ("+", "five"),
@@ -36,7 +36,7 @@ def test_lines_come_with_their_surroundings() -> None:
 
 def test_a_huge_change_is_counted_as_a_whole() -> None:
     old, new = "".join(f"a{n}\n" for n in range(3000)), "".join(f"b{n}\n" for n in range(3000))
-    assert changes([diff(old, new)]) == (3000, 3000)
+    assert count_changed_lines([diff(old, new)]) == (3000, 3000)
 
 
 lines = st.lists(st.sampled_from(["a", "b", "c"]), max_size=12)
@@ -44,7 +44,7 @@ lines = st.lists(st.sampled_from(["a", "b", "c"]), max_size=12)
 
 @given(lines, lines)
 def test_the_counts_add_up(old: list[str], new: list[str]) -> None:
-    added, removed = changes([diff("\n".join(old), "\n".join(new))])
+    added, removed = count_changed_lines([diff("\n".join(old), "\n".join(new))])
     assert added - removed == len(new) - len(old)
     assert (added, removed) == (0, 0) or old != new
 
@@ -52,8 +52,8 @@ def test_the_counts_add_up(old: list[str], new: list[str]) -> None:
 @pytest.mark.parametrize("sign", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
 def test_a_line_end_that_becomes_something_else_is_a_change_to_see(sign: str) -> None:
     changed = Diff(path="x", old_text="# checked:\ncheck()\n", new_text=f"# checked:{sign}check()\n")
-    assert ("+", f"# checked:{sign}check()") in lines_of(changed, context=1)
+    assert ("+", f"# checked:{sign}check()") in changed_lines(changed, context=1)
 
 
 def test_line_ends_of_another_system_are_no_change() -> None:
-    assert lines_of(Diff(path="x", old_text="a\r\nb\r\n", new_text="a\nb\n"), context=1) == []
+    assert changed_lines(Diff(path="x", old_text="a\r\nb\r\n", new_text="a\nb\n"), context=1) == []
