@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.host.policy.policy import build
+from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.rules import Rule
 from dragoman.host.requests import Requests
 from dragoman.workspace import Workspace
@@ -40,7 +40,7 @@ def main(what: str, count: int) -> None:
             seconds = _timed(lambda: json.loads(text))
         else:
             request = Requests("s", "demo", workspace).of_tool_call(msgspec.Raw(text.encode()), None)
-            policy = build("edit-inside", user=_rules(count), home=Path(folder, "home"))
+            policy = build_policy("edit-inside", user=_rules(count), home=Path(folder, "home"))
             seconds = _timed(lambda: policy.judge(request, workspace))
     print(json.dumps({"seconds": seconds}))
 

@@ -19,7 +19,7 @@ from dragoman.agents.preset import load_preset
 from dragoman.config import load
 from dragoman.errors import ExitedAtStart, StartTimeout
 from dragoman.host.permission import OnPermission
-from dragoman.host.policy.sources import Sources
+from dragoman.host.policy.rulebook import RuleSources
 from dragoman.proc._reaper_main import marked
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
@@ -170,7 +170,7 @@ class Stage:
 
     def _new_runtime(self, limits: dict[str, float]) -> AgentRuntime:
         launch_it = recorded(self.lines.append, self._launch)
-        sources = Sources(self.home / ".dragoman")
+        sources = RuleSources(self.home / ".dragoman")
         return AgentRuntime(self.spec, limits=Limits(**limits), sources=sources, launch=launch_it)
 
     async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:

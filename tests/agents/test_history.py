@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import AgentRuntime, PermissionRequest, Session, SessionHandle, events
 from dragoman.errors import DragomanError
-from dragoman.host.policy.sources import Sources
+from dragoman.host.policy.rulebook import RuleSources
 from dragoman.hub.identity import alive, this_process
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.rows import SessionRows
@@ -47,7 +47,7 @@ class Kept:
 
     @asynccontextmanager
     async def runtime(self) -> AsyncIterator[AgentRuntime]:
-        sources = Sources(self.stage.home / ".dragoman")
+        sources = RuleSources(self.stage.home / ".dragoman")
         launch = recorded(self.lines.append)
         async with AgentRuntime(self.stage.spec, sources=sources, keeper=self._keeper, launch=launch) as runtime:
             if not runtime.capabilities().load:

@@ -12,7 +12,7 @@ import pytest
 
 from bridge.talking import served
 from dragoman import AgentRuntime
-from dragoman.host.policy.sources import Sources
+from dragoman.host.policy.rulebook import RuleSources
 from dragoman.hub.identity import alive, this_process
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.store import Journal
@@ -131,7 +131,7 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
         process = this_process()
         await journal.heartbeat(process)
         keeper = Keeper(journal, process, alive)
-        sources = Sources(stage.home / ".dragoman")
+        sources = RuleSources(stage.home / ".dragoman")
         async with AgentRuntime(stage.spec, sources=sources, keeper=keeper) as runtime:
             session = await runtime.open_session(stage.config(allow))
             await session.run("[[say:Of our own.]]")
@@ -153,7 +153,7 @@ async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_sessio
         process = this_process()
         await journal.heartbeat(process)
         keeper = Keeper(journal, process, alive)
-        async with AgentRuntime(stage.spec, sources=Sources(stage.home / ".dragoman"), keeper=keeper) as runtime:
+        async with AgentRuntime(stage.spec, sources=RuleSources(stage.home / ".dragoman"), keeper=keeper) as runtime:
             session = await runtime.open_session(stage.config(allow))
             await session.run("[[say:Of our own.]]")
         async with _started(stage, "[[say:From a terminal.]]", session.snapshot().agent_session_id) as terminal:

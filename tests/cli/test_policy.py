@@ -96,7 +96,7 @@ def test_what_is_tested_is_what_the_options_say(ruled: Cli) -> None:
     assert judged(ruled, "--url", "https://example.org/", "-a", "codex")["decision"] == "allow"
     assert judged(ruled, "--kind", "edit", "--path", "/etc/hosts", "--add-dir", "/etc")["decision"] == "allow"
     assert judged(ruled, "--cwd", "/", "--path", "/etc/hosts")["decision"] == "allow"
-    assert judged(ruled, "--tool", "Task")["deeds"][0]["does"] == "other"
+    assert judged(ruled, "--tool", "Task")["effects"][0]["kind"] == "other"
 
 
 @pytest.mark.parametrize("option", [[], ["--tool-call"]])
@@ -104,7 +104,7 @@ def test_a_tool_call_is_taken_as_agents_report_it(ruled: Cli, option: list[str])
     path = str(ruled.workspace / "a.txt")
     call = {"kind": "read", "title": "Read", "locations": [{"path": path}], "rawInput": {"command": "rm a.txt"}}
     found = judged(ruled, *option, json.dumps(call))
-    assert [deed["deed"] for deed in found["deeds"]] == ["run rm a.txt", "read a.txt"]
+    assert [effect["effect"] for effect in found["effects"]] == ["run rm a.txt", "read a.txt"]
     assert found["decision"] == "ask"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.evaluation.permissions import patterns_of
-from dragoman.host.policy.deeds import locate
+from dragoman.host.policy.effects import resolve_path
 from dragoman.host.policy.globs import path_matches
 from dragoman.workspace import Workspace
 
 
 def matches(pattern: str, path: Path, workspace: Path) -> bool:
-    return path_matches(pattern, locate(str(path), Workspace(workspace)))
+    return path_matches(pattern, resolve_path(str(path), Workspace(workspace)))
 
 
 def test_a_path_stands_for_itself_and_all_below_whatever_its_name_is_made_of(tmp_path: Path) -> None:

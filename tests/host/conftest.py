@@ -14,8 +14,7 @@ import pytest
 
 from dragoman.config import Access
 from dragoman.host.host import Host
-from dragoman.host.policy.rulebook import Rulebook
-from dragoman.host.policy.sources import Sources
+from dragoman.host.policy.rulebook import Rulebook, RuleSources
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.host.terminal.terminals import Terminals
 from dragoman.record import notes
@@ -36,14 +35,14 @@ class Agent:
     """The agent's side: asks the host, and remembers what was decided."""
 
     def __init__(
-        self, workspace: Workspace, *, access: Access = "ask", sources: Sources | None = None, **settings: Any
+        self, workspace: Workspace, *, access: Access = "ask", sources: RuleSources | None = None, **settings: Any
     ) -> None:
         self.notes: list[notes.Note] = []
         self.workspace = workspace
         self._ids = itertools.count(1)
         about = ("network", "web_search", "session")
         rules = {name: settings.pop(name) for name in about if name in settings}
-        self.rules = Rulebook(workspace, access, sources or Sources(), **rules)
+        self.rules = Rulebook(workspace, access, sources or RuleSources(), **rules)
         self.host = Host(
             workspace=workspace,
             session_id="s1",

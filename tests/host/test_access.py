@@ -13,7 +13,7 @@ from dragoman.config import Access
 from dragoman.errors import InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.access import parse_access
-from dragoman.host.policy.policy import build
+from dragoman.host.policy.policy import build_policy
 from dragoman.wire.vocabulary import Diff, ToolKind
 from dragoman.workspace import Workspace
 
@@ -35,7 +35,7 @@ def verdicts(
     request: PermissionRequest, workspace: Workspace, *, network: bool | None = None, web_search: bool | None = None
 ) -> list[str]:
     """By read-only, ask, edit-inside, full."""
-    policies = [build(access, network=network, web_search=web_search) for access in ACCESSES]
+    policies = [build_policy(access, network=network, web_search=web_search) for access in ACCESSES]
     return [policy.judge(request, workspace).decision for policy in policies]
 
 
@@ -68,13 +68,15 @@ def test_writes_into_repositories_and_our_own_folder_are_asked(workspace: Worksp
 
 
 def test_a_file_that_only_looks_like_a_repository_is_a_file(workspace: Workspace) -> None:
-    assert build("edit-inside").judge(wants("edit", workspace.cwd / ".gitignore"), workspace).decision == "allow"
+    assert build_policy("edit-inside").judge(wants("edit", workspace.cwd / ".gitignore"), workspace).decision == "allow"
 
 
 def test_a_link_into_the_repository_is_the_repository(workspace: Workspace) -> None:
     (workspace.cwd / ".git").mkdir()
     (workspace.cwd / "innocent").symlink_to(".git")
-    assert build("edit-inside").judge(wants("edit", workspace.cwd / "innocent/config"), workspace).decision == "ask"
+    assert (
+        build_policy("edit-inside").judge(wants("edit", workspace.cwd / "innocent/config"), workspace).decision == "ask"
+    )
 
 
 def test_commands_are_asked_or_denied(workspace: Workspace, inside: Path) -> None:
@@ -110,17 +112,17 @@ def test_whatever_carries_a_diff_is_a_write(workspace: Workspace, inside: Path, 
 def test_a_path_in_the_input_counts_against_the_places_named(
     workspace: Workspace, inside: Path, raw_input: dict[str, Any]
 ) -> None:
-    assert build("edit-inside").judge(wants("edit", inside, raw_input=raw_input), workspace).decision == "ask"
+    assert build_policy("edit-inside").judge(wants("edit", inside, raw_input=raw_input), workspace).decision == "ask"
 
 
 def test_a_path_in_the_input_alone_allows_nothing(workspace: Workspace, inside: Path) -> None:
     request = wants("edit", raw_input={"file_path": str(inside)})
-    assert build("edit-inside").judge(request, workspace).decision == "ask"
+    assert build_policy("edit-inside").judge(request, workspace).decision == "ask"
 
 
 def test_text_in_the_input_is_no_path(workspace: Workspace, inside: Path) -> None:
     raw_input = {"file_path": "file.txt", "content": "/etc/passwd", "new_source": "/etc/passwd", "file": "/* a\n */"}
-    assert build("edit-inside").judge(wants("edit", inside, raw_input=raw_input), workspace).decision == "allow"
+    assert build_policy("edit-inside").judge(wants("edit", inside, raw_input=raw_input), workspace).decision == "allow"
 
 
 @pytest.mark.parametrize("kind", ["other", "switch_mode", "unheard_of", ""])
@@ -146,8 +148,10 @@ def test_the_web_search_switch_decides_on_searches_without_a_local_path(workspac
 
 
 def test_the_reason_says_which_access_and_what_it_does(workspace: Workspace) -> None:
-    assert build("read-only").judge(wants("execute"), workspace).reason == "access is read-only: it runs a command"
-    reason = build("edit-inside").judge(wants("edit", "/etc/passwd"), workspace).reason
+    assert (
+        build_policy("read-only").judge(wants("execute"), workspace).reason == "access is read-only: it runs a command"
+    )
+    reason = build_policy("edit-inside").judge(wants("edit", "/etc/passwd"), workspace).reason
     assert reason.startswith("access is edit-inside: it writes, but /etc/passwd is outside the workspace")
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.host.files.files import OwnFiles
-from dragoman.host.files.text_files import SIZE_LIMIT, Found, Target
+from dragoman.host.files.files import WorkspaceFiles
+from dragoman.host.files.text_files import SIZE_LIMIT, FileText, WriteTarget
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
@@ -36,8 +36,8 @@ def editor() -> Editor:
 
 
 @pytest.fixture
-def files(workspace: Workspace, editor: Editor) -> OwnFiles:
-    return OwnFiles(workspace, buffers=editor)
+def files(workspace: Workspace, editor: Editor) -> WorkspaceFiles:
+    return WorkspaceFiles(workspace, buffers=editor)
 
 
 def reading(path: Path | str, line: int | None = None, limit: int | None = None) -> acp.ReadTextFileRequest:
@@ -49,13 +49,13 @@ def writing(path: Path | str, content: str) -> acp.WriteTextFileRequest:
 
 
 async def test_what_is_not_saved_is_read_in_place_of_the_file(
-    files: OwnFiles, editor: Editor, workspace: Workspace
+    files: WorkspaceFiles, editor: Editor, workspace: Workspace
 ) -> None:
     path = workspace.cwd / "file.txt"
     path.write_text("on disk")
-    assert await files.find(reading(path)) == Found(path, "on disk")
+    assert await files.find(reading(path)) == FileText(path, "on disk")
     editor.unsaved[path] = "one\ntwo\x0bstill two\r\nthree"
-    assert await files.find(reading(path)) == Found(path, "one\ntwo\x0bstill two\r\nthree", unsaved=True)
+    assert await files.find(reading(path)) == FileText(path, "one\ntwo\x0bstill two\r\nthree", unsaved=True)
     assert (await files.find(reading(path, line=2, limit=1))).text == "two\x0bstill two\r\n"
     assert (await files.find(reading(path, line=0, limit=1))).text == "one\n"
     assert (await files.find(reading(path, line=9))).text == ""
@@ -63,14 +63,14 @@ async def test_what_is_not_saved_is_read_in_place_of_the_file(
     assert (await files.find(reading(path))).text == ""
 
 
-async def test_a_buffer_may_have_no_file_yet(files: OwnFiles, editor: Editor, workspace: Workspace) -> None:
+async def test_a_buffer_may_have_no_file_yet(files: WorkspaceFiles, editor: Editor, workspace: Workspace) -> None:
     path = workspace.cwd / "new" / "file.txt"
     editor.unsaved[path] = "draft"
     assert (await files.find(reading(path))).text == "draft"
 
 
 async def test_an_editor_is_asked_for_the_place_and_for_nothing_outside(
-    files: OwnFiles, editor: Editor, workspace: Workspace, tmp_path: Path
+    files: WorkspaceFiles, editor: Editor, workspace: Workspace, tmp_path: Path
 ) -> None:
     (workspace.cwd / "file.txt").write_text("on disk")
     (workspace.cwd / "link").symlink_to("file.txt")
@@ -85,7 +85,9 @@ async def test_an_editor_is_asked_for_the_place_and_for_nothing_outside(
     assert editor.asked == [workspace.cwd / "file.txt"]
 
 
-async def test_a_buffer_over_the_limit_is_read_in_parts(files: OwnFiles, editor: Editor, workspace: Workspace) -> None:
+async def test_a_buffer_over_the_limit_is_read_in_parts(
+    files: WorkspaceFiles, editor: Editor, workspace: Workspace
+) -> None:
     path = workspace.cwd / "big"
     editor.unsaved[path] = "first\n" + "x" * SIZE_LIMIT
     with pytest.raises(RpcRefusal, match="`line` and `limit`"):
@@ -93,20 +95,20 @@ async def test_a_buffer_over_the_limit_is_read_in_parts(files: OwnFiles, editor:
     assert (await files.find(reading(path, limit=1))).text == "first\n"
 
 
-async def test_a_write_replaces_what_is_not_saved(files: OwnFiles, editor: Editor, workspace: Workspace) -> None:
+async def test_a_write_replaces_what_is_not_saved(files: WorkspaceFiles, editor: Editor, workspace: Workspace) -> None:
     path = workspace.cwd / "file.txt"
     path.write_bytes(b"on disk\r\n")
     editor.unsaved[path] = "typed\n"
     request = writing(path, "new\n")
     target = await files.target(request)
-    assert target == Target(path, "typed\n", 6)
+    assert target == WriteTarget(path, "typed\n", 6)
     await files.write(target.path, request)
     assert path.read_bytes() == b"new\r\n"
     assert editor.told == [(path, "new\r\n")]
 
 
 async def test_an_editor_that_cannot_be_told_does_not_undo_the_write(
-    files: OwnFiles, editor: Editor, workspace: Workspace, caplog: pytest.LogCaptureFixture
+    files: WorkspaceFiles, editor: Editor, workspace: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = workspace.cwd / "file.txt"
     editor.problem = RuntimeError("the editor is gone")
@@ -115,7 +117,9 @@ async def test_an_editor_that_cannot_be_told_does_not_undo_the_write(
     assert "the editor could not be told" in caplog.text
 
 
-async def test_an_editor_is_not_told_of_what_failed(files: OwnFiles, editor: Editor, workspace: Workspace) -> None:
+async def test_an_editor_is_not_told_of_what_failed(
+    files: WorkspaceFiles, editor: Editor, workspace: Workspace
+) -> None:
     path = workspace.cwd / "folder"
     path.mkdir()
     with pytest.raises(RpcRefusal):
@@ -124,11 +128,11 @@ async def test_an_editor_is_not_told_of_what_failed(files: OwnFiles, editor: Edi
 
 
 async def test_a_target_tells_what_is_there(workspace: Workspace) -> None:
-    files = OwnFiles(workspace)
+    files = WorkspaceFiles(workspace)
     path = workspace.cwd / "file.txt"
-    assert await files.target(writing(path, "x")) == Target(path)
+    assert await files.target(writing(path, "x")) == WriteTarget(path)
     path.write_bytes(b"\xff\xfe\x00")
-    assert await files.target(writing(path, "x")) == Target(path, None, 3)
+    assert await files.target(writing(path, "x")) == WriteTarget(path, None, 3)
     path.write_text("ü\n")
     (workspace.cwd / "link").symlink_to("file.txt")
-    assert await files.target(writing(workspace.cwd / "link", "x")) == Target(path, "ü\n", 3)
+    assert await files.target(writing(workspace.cwd / "link", "x")) == WriteTarget(path, "ü\n", 3)

@@ -11,9 +11,8 @@ from dragoman.config import make_home
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import Answer, PermissionRequest, answer_later
 from dragoman.host.policy.remembered import REMEMBERED_FILE, Remembered
-from dragoman.host.policy.rulebook import Rulebook
+from dragoman.host.policy.rulebook import Rulebook, RuleSources
 from dragoman.host.policy.rules import Rule
-from dragoman.host.policy.sources import Sources
 from dragoman.host.policy.trust import trust
 from dragoman.record import notes
 from dragoman.workspace import Workspace
@@ -146,7 +145,7 @@ async def test_what_is_no_answer_leaves_the_question_open(agent_with: Build) -> 
 async def test_always_is_remembered_and_answers_the_next_time_whatever_the_agent(
     agent_with: Build, workspace: Workspace, home: Path
 ) -> None:
-    agent = agent_with(on_permission=lambda request: request.allow(always=True), sources=Sources(home), agent="one")
+    agent = agent_with(on_permission=lambda request: request.allow(always=True), sources=RuleSources(home), agent="one")
     assert await agent.permission(ALWAYS, NO, ONCE, kind="edit", locations=[{"path": "a.txt"}]) == YES_ALWAYS
     [entry] = Remembered(home).list()
     assert last(agent).remembered == (entry.id,)
@@ -155,7 +154,7 @@ async def test_always_is_remembered_and_answers_the_next_time_whatever_the_agent
     def never(_: PermissionRequest) -> None:
         raise AssertionError("nobody is to be asked")
 
-    other = agent_with(on_permission=never, sources=Sources(home), agent="two")
+    other = agent_with(on_permission=never, sources=RuleSources(home), agent="two")
     async with asyncio.timeout(LIMIT):
         await write(other)
     assert (workspace.cwd / "a.txt").read_text() == "new\n"
@@ -168,9 +167,9 @@ async def test_always_is_remembered_and_answers_the_next_time_whatever_the_agent
 
 
 async def test_never_is_remembered_as_a_refusal(agent_with: Build, home: Path) -> None:
-    agent = agent_with(on_permission=lambda request: request.reject(always=True), sources=Sources(home))
+    agent = agent_with(on_permission=lambda request: request.reject(always=True), sources=RuleSources(home))
     assert await agent.permission(kind="execute", rawInput={"command": "git push"}) == REFUSED
-    later = agent_with(access="full", sources=Sources(home))
+    later = agent_with(access="full", sources=RuleSources(home))
     assert await later.permission(kind="execute", rawInput={"command": "git push"}) == REFUSED
     assert await later.permission(kind="execute", rawInput={"command": "git status"}) == YES_ONCE
 
@@ -186,11 +185,11 @@ async def test_without_a_home_folder_always_holds_once(agent_with: Build) -> Non
     for title in ("first", "second"):
         assert await agent.permission(title=title, kind="edit", locations=[{"path": "a.txt"}]) == YES_ALWAYS
     assert asked == ["first", "second"]
-    assert "knows of no home folder" in last(agent).reason
+    assert "has no home folder" in last(agent).reason
 
 
 async def test_what_cannot_be_named_is_allowed_once_and_says_why(agent_with: Build, home: Path) -> None:
-    agent = agent_with(on_permission=lambda request: request.allow(always=True), sources=Sources(home))
+    agent = agent_with(on_permission=lambda request: request.allow(always=True), sources=RuleSources(home))
     assert await agent.permission(kind="other") == YES_ALWAYS
     assert Remembered(home).list() == ()
     assert "cannot be remembered" in last(agent).reason
@@ -200,8 +199,8 @@ async def test_what_cannot_be_named_is_allowed_once_and_says_why(agent_with: Bui
 async def test_an_answer_for_good_answers_at_once_what_waits_in_every_session(
     agent_with: Build, home: Path, allowed: bool
 ) -> None:
-    here = agent_with(on_permission=answer_later, sources=Sources(home))
-    there = agent_with(on_permission=answer_later, sources=Sources(home))
+    here = agent_with(on_permission=answer_later, sources=RuleSources(home))
+    there = agent_with(on_permission=answer_later, sources=RuleSources(home))
     # A yes is about the folder, a no about the file; and of two writes to one file, one would find it changed.
     first, second, third = ("a.txt", "b.txt", "c.txt") if allowed else ("a.txt",) * 3
     asking = [write(here, first), write(here, second), write(there, third)]
@@ -215,7 +214,7 @@ async def test_an_answer_for_good_answers_at_once_what_waits_in_every_session(
 
 
 async def test_an_answer_for_good_leaves_open_what_it_does_not_cover(agent_with: Build, home: Path) -> None:
-    agent = agent_with(on_permission=answer_later, sources=Sources(home))
+    agent = agent_with(on_permission=answer_later, sources=RuleSources(home))
     editing = write(agent)
     await waiting(agent)
     running = asyncio.create_task(agent.permission(kind="execute", rawInput={"command": "make"}))
@@ -234,10 +233,10 @@ async def test_an_answer_for_good_leaves_open_what_it_does_not_cover(agent_with:
 
 async def test_a_rule_of_this_session_goes_before_the_users(agent_with: Build, home: Path) -> None:
     user = Rule("deny", "no pushing", command="git push *")
-    agent = agent_with(sources=Sources(home, (user,)), access="full")
+    agent = agent_with(sources=RuleSources(home, (user,)), access="full")
     assert await agent.permission(kind="execute", rawInput={"command": "git push origin"}) == REFUSED
     assert last(agent).layer == "user"
-    own = agent_with(sources=Sources(home, (user,)), session=(Rule("allow", command="git push *"),))
+    own = agent_with(sources=RuleSources(home, (user,)), session=(Rule("allow", command="git push *"),))
     assert await own.permission(kind="execute", rawInput={"command": "git push origin"}) == YES_ONCE
     assert last(own).layer == "session"
 
@@ -257,7 +256,7 @@ async def test_a_workspaces_rules_count_from_the_moment_they_are_trusted(
     file = workspace.cwd / ".dragoman" / "policy.toml"
     file.parent.mkdir()
     file.write_text('[[rules]]\nanswer = "deny"\npath = "*.lock"\n')
-    agent = agent_with(access="edit-inside", sources=Sources(home))
+    agent = agent_with(access="edit-inside", sources=RuleSources(home))
     assert "was never trusted" in (agent.rules.notice or "")
     async with asyncio.timeout(LIMIT):
         await write(agent, "a.lock")
@@ -272,7 +271,7 @@ async def test_a_workspaces_rules_count_from_the_moment_they_are_trusted(
 async def test_rules_that_cannot_be_read_any_more_allow_nothing(
     agent_with: Build, workspace: Workspace, home: Path
 ) -> None:
-    agent = agent_with(access="full", sources=Sources(home))
+    agent = agent_with(access="full", sources=RuleSources(home))
     async with asyncio.timeout(LIMIT):
         await write(agent)
         make_home(home)
@@ -280,11 +279,11 @@ async def test_rules_that_cannot_be_read_any_more_allow_nothing(
         refusal = await agent.refused("fs/write_text_file", path=str(workspace.cwd / "a.txt"), content="x")
     assert "nobody to ask" in refusal.message
     with pytest.raises(ConfigError):
-        Rulebook(workspace, "full", Sources(home))
+        Rulebook(workspace, "full", RuleSources(home))
 
 
 async def test_a_run_begins_though_the_rules_cannot_be_read_any_more(agent_with: Build, home: Path) -> None:
-    agent = agent_with(sources=Sources(home))
+    agent = agent_with(sources=RuleSources(home))
     make_home(home)
     (home / REMEMBERED_FILE).write_text("{")
     agent.host.begin_run((Rule("allow"),))

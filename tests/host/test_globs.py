@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.host.policy.deeds import locate
+from dragoman.host.policy.effects import resolve_path
 from dragoman.host.policy.globs import (
     command_allowed,
     command_found,
@@ -18,7 +18,7 @@ from dragoman.host.policy.globs import (
     name_matches,
     path_matches,
 )
-from dragoman.host.shell.reader import Part, read_script
+from dragoman.host.shell.reader import ShellCommand, read_script
 from dragoman.workspace import Workspace
 
 
@@ -47,36 +47,36 @@ def test_paths_match_like_lines_of_a_gitignore(
 ) -> None:
     for wide in (False, True):
         for path in matching:
-            assert path_matches(pattern, locate(str(workspace.cwd / path), workspace), wide=wide), path
+            assert path_matches(pattern, resolve_path(str(workspace.cwd / path), workspace), wide=wide), path
         for path in others if not wide or not pattern.endswith("/**") else ():
-            assert not path_matches(pattern, locate(str(workspace.cwd / path), workspace), wide=wide), path
+            assert not path_matches(pattern, resolve_path(str(workspace.cwd / path), workspace), wide=wide), path
 
 
 def test_a_deny_knows_a_file_by_every_spelling_and_an_allow_by_one(workspace: Workspace, tmp_path: Path) -> None:
     (workspace.cwd / "innocent").symlink_to(".env")
     (workspace.cwd / ".envrc").symlink_to("plain.txt")
     spots = {
-        "by its capitals": (".env", locate(str(workspace.cwd / ".ENV"), workspace)),
-        "by a link's own name": (".envrc", locate(str(workspace.cwd / ".envrc"), workspace)),
-        "outside": ("**/.env", locate("/elsewhere/.env", workspace)),
-        "with dots": ("**/.env", locate(f"{workspace.cwd}/x/../.env", workspace)),
-        "from home": ("~/.ssh/**", locate("~/.ssh/id", workspace)),
-        "the folder of all that is denied": ("sub/**", locate(str(workspace.cwd / "sub"), workspace)),
+        "by its capitals": (".env", resolve_path(str(workspace.cwd / ".ENV"), workspace)),
+        "by a link's own name": (".envrc", resolve_path(str(workspace.cwd / ".envrc"), workspace)),
+        "outside": ("**/.env", resolve_path("/elsewhere/.env", workspace)),
+        "with dots": ("**/.env", resolve_path(f"{workspace.cwd}/x/../.env", workspace)),
+        "from home": ("~/.ssh/**", resolve_path("~/.ssh/id", workspace)),
+        "the folder of all that is denied": ("sub/**", resolve_path(str(workspace.cwd / "sub"), workspace)),
     }
-    for how, (pattern, spot) in spots.items():
-        assert path_matches(pattern, spot, wide=True), how
-        assert not path_matches(pattern, spot), how
-    assert path_matches(".env", locate(str(workspace.cwd / "innocent"), workspace))
+    for how, (pattern, resolved) in spots.items():
+        assert path_matches(pattern, resolved, wide=True), how
+        assert not path_matches(pattern, resolved), how
+    assert path_matches(".env", resolve_path(str(workspace.cwd / "innocent"), workspace))
 
 
 def test_absolute_patterns_are_about_real_paths(workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    spot = locate(str(tmp_path / "link" / "f"), workspace)
+    resolved = resolve_path(str(tmp_path / "link" / "f"), workspace)
     for folder in ("real", "link"):
-        assert path_matches(f"{tmp_path}/{folder}/**", spot)
-        assert path_matches(f"{tmp_path}/{folder}/**", spot, wide=True)
-    assert not path_matches(f"{tmp_path}/other/**", spot, wide=True)
+        assert path_matches(f"{tmp_path}/{folder}/**", resolved)
+        assert path_matches(f"{tmp_path}/{folder}/**", resolved, wide=True)
+    assert not path_matches(f"{tmp_path}/other/**", resolved, wide=True)
 
 
 @given(st.text(max_size=20))
@@ -91,8 +91,8 @@ def test_any_text_is_a_pattern(pattern: str, text: str) -> None:
     name_matches(pattern, text, wide=True)
 
 
-def part(line: str) -> Part:
-    return read_script(line).parts[0]
+def part(line: str) -> ShellCommand:
+    return read_script(line).commands[0]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_commands_match_word_by_word(pattern: str, line: str, allowed: bool, fou
 
 
 def test_words_that_are_fed_to_a_command_are_no_part_of_what_was_allowed() -> None:
-    _, inner = read_script("xargs git add").parts
+    _, inner = read_script("xargs git add").commands
     assert not command_allowed("git add", inner)
     assert not command_allowed("git add *", inner)
     assert command_found("git add *", inner) == "yes"

@@ -12,11 +12,11 @@ import pytest
 from dragoman.errors import INVALID_REQUEST
 from dragoman.host.desk import MOST_ANNOUNCED
 from dragoman.host.permission import PermissionRequest, answer_later
-from dragoman.host.policy.deeds import MOST_PATHS
-from dragoman.host.policy.policy import build
+from dragoman.host.policy.effects import MAX_PATHS
+from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
+from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.policy.rules import Rule
-from dragoman.host.policy.sources import Sources
 from dragoman.host.question.form import SCHEMA_LIMIT, read_form
 from dragoman.host.requests import Requests
 from dragoman.host.terminal import terminal, terminals
@@ -40,7 +40,7 @@ def known_call(**said: Any) -> rows.ToolCall:
 
 
 def answer(workspace: Workspace, request: PermissionRequest, **rules: Any) -> str:
-    return build("edit-inside", **rules).judge(request, workspace).decision
+    return build_policy("edit-inside", **rules).judge(request, workspace).decision
 
 
 def permission(request_id: int, title: str, path: Path, text: str) -> Request:
@@ -196,7 +196,7 @@ def test_a_repository_elsewhere_is_not_the_one_that_git_is_allowed_in(workspace:
 def test_a_search_in_files_is_no_search_of_the_web(workspace: Workspace) -> None:
     request = asked(workspace, kind="search", rawInput={"path": "/etc/shadow", "pattern": "."})
     assert answer(workspace, request, web_search=True) == "ask"
-    assert build("read-only", web_search=True).judge(request, workspace).decision == "deny"
+    assert build_policy("read-only", web_search=True).judge(request, workspace).decision == "deny"
 
 
 @pytest.mark.parametrize(
@@ -232,12 +232,12 @@ def test_a_file_deep_in_the_input_counts_too(workspace: Workspace, said: dict[st
 
 
 def test_more_files_than_anyone_reads_are_asked_about_and_not_looked_up(workspace: Workspace) -> None:
-    many = [{"path": str(workspace.cwd / f"{number}")} for number in range(MOST_PATHS + 1)]
+    many = [{"path": str(workspace.cwd / f"{number}")} for number in range(MAX_PATHS + 1)]
     assert answer(workspace, asked(workspace, kind="edit", locations=many[:-1])) == "allow"
     assert answer(workspace, asked(workspace, kind="edit", locations=many)) == "ask"
-    said = {"files": [*[str(workspace.cwd / "a")] * MOST_PATHS, "/outside"]}
+    said = {"files": [*[str(workspace.cwd / "a")] * MAX_PATHS, "/outside"]}
     assert answer(workspace, asked(workspace, kind="edit", locations=many[:1], rawInput=said)) == "ask"
-    full = build("full", user=[Rule("deny", path=str(MOST_PATHS))])
+    full = build_policy("full", user=[Rule("deny", path=str(MAX_PATHS))])
     assert full.judge(asked(workspace, kind="edit", locations=many), workspace).decision == "ask"
 
 
@@ -267,7 +267,7 @@ def test_the_workspace_itself_is_not_deleted_unasked(workspace: Workspace) -> No
 def test_one_folder_in_our_home_does_not_open_the_rest_of_it(tmp_path: Path) -> None:
     (tmp_path / "home" / "tree").mkdir(parents=True)
     workspace = Workspace(tmp_path, [tmp_path / "home" / "tree"])
-    policy = build("edit-inside", home=tmp_path / "home")
+    policy = build_policy("edit-inside", home=tmp_path / "home")
     for name, decision in (("tree/a", "allow"), ("remembered.json", "ask")):
         request = asked(workspace, kind="edit", locations=[{"path": str(tmp_path / "home" / name)}])
         assert policy.judge(request, workspace).decision == decision
@@ -278,7 +278,7 @@ async def test_rules_that_cannot_be_read_let_nothing_be_read(
 ) -> None:
     (tmp_path / "home").mkdir()
     (workspace.cwd / ".env").write_text("KEY=1")
-    agent = agent_with(sources=Sources(tmp_path / "home", (Rule("deny", path=".env"),)))
+    agent = agent_with(sources=RuleSources(tmp_path / "home", (Rule("deny", path=".env"),)))
     (workspace.cwd / ".dragoman" / "policy.toml").mkdir(parents=True)
     error = await agent.refused("fs/read_text_file", path=str(workspace.cwd / ".env"))
     assert "nobody to ask" in error.message
@@ -291,7 +291,7 @@ async def test_the_keys_in_our_home_are_not_read_unasked_though_they_are_in_the_
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "secrets").write_text("KEY=1")
     (tmp_path / "free").write_text("text")
-    agent = Agent(Workspace(tmp_path), access=access, sources=Sources(tmp_path / "home"))
+    agent = Agent(Workspace(tmp_path), access=access, sources=RuleSources(tmp_path / "home"))
     error = await agent.refused("fs/read_text_file", path=str(tmp_path / "home" / "secrets"))
     assert "nobody to ask" in error.message
     assert await agent.ask("fs/read_text_file", path=str(tmp_path / "free")) == {"content": "text"}
@@ -423,7 +423,7 @@ async def test_values_of_the_environment_are_not_noted_with_a_decision(
     def always(request: PermissionRequest) -> Any:
         return request.allow(always=True)
 
-    agent = agent_with(on_permission=always, sources=Sources(tmp_path / "home"))
+    agent = agent_with(on_permission=always, sources=RuleSources(tmp_path / "home"))
     await ran(agent, "echo", "hi", env=[{"name": "KEY", "value": "hunter2"}])
     (decision,) = (note for note in agent.notes if isinstance(note, notes.Decision))
     assert "KEY=…" in decision.reason

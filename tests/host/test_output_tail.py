@@ -1,4 +1,4 @@
-"""`OutputTail`: the end of a stream, in bounded memory, beginning at a character."""
+"""`TextTail`: the end of a stream, in bounded memory, beginning at a character."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.terminal.tail import OutputTail
+from dragoman.host.terminal.text import TextTail
 
 
-def fed(limit: int, *pieces: bytes) -> OutputTail:
-    tail = OutputTail(limit)
+def fed(limit: int, *pieces: bytes) -> TextTail:
+    tail = TextTail(limit)
     for piece in pieces:
         tail.feed(piece)
     return tail

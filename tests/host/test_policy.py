@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from dragoman.config import Access
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.matching import match
-from dragoman.host.policy.policy import LAYERS, STRICTEST_FIRST, Policy, build
+from dragoman.host.policy.matching import match_rule
+from dragoman.host.policy.policy import LAYERS, STRICTEST_FIRST, Policy, build_policy
 from dragoman.host.policy.rules import Rule, Verdict
 from dragoman.wire.vocabulary import Diff
 from dragoman.workspace import Workspace
@@ -44,7 +44,7 @@ def runs(line: str, **more: Any) -> PermissionRequest:
 @pytest.fixture
 def judge(workspace: Workspace) -> Any:
     def decide(request: PermissionRequest, access: Access = "ask", **layers: Any) -> str:
-        return build(access, **layers).judge(request, workspace).decision
+        return build_policy(access, **layers).judge(request, workspace).decision
 
     return decide
 
@@ -223,37 +223,37 @@ def test_our_own_home_is_guarded_wherever_it_is(judge: Any, workspace: Workspace
 
 def test_the_verdict_names_the_rule_and_where_it_stands(workspace: Workspace) -> None:
     deny = Rule("deny", "keys stay here", path="**/.env", source="config.toml:3")
-    verdict = build("full", user=[deny]).judge(wants("read", workspace.cwd / ".env"), workspace)
+    verdict = build_policy("full", user=[deny]).judge(wants("read", workspace.cwd / ".env"), workspace)
     assert verdict == Verdict(
         "deny",
         "it reads: deny path **/.env (config.toml:3: keys stay here)",
         "deny path **/.env (config.toml:3)",
         "user",
     )
-    verdict = build("ask", session=[Rule("allow", command="ls")]).judge(runs("ls"), workspace)
+    verdict = build_policy("ask", session=[Rule("allow", command="ls")]).judge(runs("ls"), workspace)
     assert verdict.reason == "it runs a command: allow command ls (a rule of this session)"
-    verdict = build("full", network=False).judge(wants("fetch"), workspace)
+    verdict = build_policy("full", network=False).judge(wants("fetch"), workspace)
     assert (verdict.reason, verdict.layer) == ("network is off: it uses the network", "session")
-    verdict = build("full", user=[deny]).judge(wants("read"), workspace)
+    verdict = build_policy("full", user=[deny]).judge(wants("read"), workspace)
     assert verdict.reason == (
-        "it reads, but does not say which file: it may be what deny path **/.env (config.toml:3) is about"
+        "it reads, but does not say which file: this rule may apply: deny path **/.env (config.toml:3)"
     )
-    verdict = build("edit-inside").judge(wants("edit", workspace.cwd / ".git/x"), workspace)
+    verdict = build_policy("edit-inside").judge(wants("edit", workspace.cwd / ".git/x"), workspace)
     assert (verdict.rule, verdict.layer) == (None, "guard")
-    assert "under .git/, which is always asked" in verdict.reason
+    assert "under .git/, which always needs your approval" in verdict.reason
 
 
 def test_the_findings_tell_of_each_deed_and_of_what_was_overruled(workspace: Workspace) -> None:
-    policy = build(
+    policy = build_policy(
         "ask", user=[Rule("allow", command="ls", source="u")], session=[Rule("deny", command="ls", source="s")]
     )
     listed, made = policy.explain(runs("ls && make"), workspace)
-    assert [(layer, rule.source) for layer, rule in listed.matched] == [
+    assert [(layer, rule.source) for layer, rule in listed.matches] == [
         ("session", "s"),
         ("user", "u"),
         ("built in", "built in"),
     ]
-    assert (str(made.deed), made.verdict.decision, made.verdict.layer) == ("run make", "ask", "built in")
+    assert (str(made.effect), made.verdict.decision, made.verdict.layer) == ("run make", "ask", "built in")
 
 
 # What a rule meant for a first word must not let through
@@ -398,12 +398,12 @@ def test_nothing_is_allowed_but_by_a_rule_that_allows_it(
     workspace: Workspace, request: PermissionRequest, layers: dict[str, list[Rule]], access: Access
 ) -> None:
     request = placed(request, workspace)
-    policy = build(access, **layers)  # type: ignore[arg-type]  # each value is a list of rules
+    policy = build_policy(access, **layers)  # type: ignore[arg-type]  # each value is a list of rules
     findings = policy.explain(request, workspace)
     assert findings
     if policy.judge(request, workspace).decision == "allow":
         for finding in findings:
-            backing = {(layer, rule.answer) for layer, rule in finding.matched}
+            backing = {(layer, rule.answer) for layer, rule in finding.matches}
             assert (finding.verdict.layer, "allow") in backing
             assert not {(layer, "deny") for layer in LAYERS[LAYERS.index(finding.verdict.layer or "run") :]} & backing
 
@@ -420,8 +420,8 @@ def test_one_more_deny_never_allows_more(
 ) -> None:
     request = placed(request, workspace)
     layer = data.draw(st.sampled_from(GIVEN))
-    before = build(access, **layers).judge(request, workspace)  # type: ignore[arg-type]  # as above
-    after = build(access, **{**layers, layer: [*layers[layer], *more]}).judge(request, workspace)  # type: ignore[arg-type]
+    before = build_policy(access, **layers).judge(request, workspace)  # type: ignore[arg-type]  # as above
+    after = build_policy(access, **{**layers, layer: [*layers[layer], *more]}).judge(request, workspace)  # type: ignore[arg-type]
     assert STRICTEST_FIRST.index(after.decision) <= STRICTEST_FIRST.index(before.decision)
 
 
@@ -432,7 +432,7 @@ def test_the_order_of_rules_in_a_layer_says_nothing(
 ) -> None:
     request = placed(request, workspace)
     one, other = (
-        build(access, **each).judge(request, workspace)  # type: ignore[arg-type]  # as above
+        build_policy(access, **each).judge(request, workspace)  # type: ignore[arg-type]  # as above
         for each in (layers, {layer: rules[::-1] for layer, rules in layers.items()})
     )
     assert one.decision == other.decision
@@ -444,10 +444,10 @@ def test_no_rule_of_the_workspace_or_of_memory_lifts_what_the_user_denies(
     workspace: Workspace, request: PermissionRequest, user: list[Rule], theirs: list[Rule], access: Access
 ) -> None:
     request = placed(request, workspace)
-    alone = build(access, user=user).explain(request, workspace)
-    policy: Policy = build(access, user=user, workspace=theirs, remembered=theirs)
+    alone = build_policy(access, user=user).explain(request, workspace)
+    policy: Policy = build_policy(access, user=user, workspace=theirs, remembered=theirs)
     for before, after in zip(alone, policy.explain(request, workspace), strict=True):
-        if any(match(rule, before.deed, request) == "yes" for rule in user):
+        if any(match_rule(rule, before.effect, request) == "yes" for rule in user):
             assert (before.verdict.decision, after.verdict.decision) == ("deny", "deny")
-        elif any(match(rule, before.deed, request) == "maybe" for rule in user):
+        elif any(match_rule(rule, before.effect, request) == "maybe" for rule in user):
             assert after.verdict.decision != "allow"

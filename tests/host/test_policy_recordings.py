@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.policy import build
+from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
 from dragoman.host.policy.rules import Rule
 from dragoman.host.requests import Requests
@@ -43,15 +43,17 @@ def test_what_real_agents_ask_is_asked_until_a_rule_answers_it(agent: str, works
     requests = list(asked(agent, workspace))
     assert requests
     for request in requests:
-        assert build("ask").judge(request, workspace).decision == "ask"
-        assert build("ask", user=[Rule("deny", agent=agent)]).judge(request, workspace).decision == "deny"
+        assert build_policy("ask").judge(request, workspace).decision == "ask"
+        assert build_policy("ask", user=[Rule("deny", agent=agent)]).judge(request, workspace).decision == "deny"
         if request.kind == "edit":
-            assert build("edit-inside").judge(request, workspace).decision == "allow"
-            assert build("read-only", remembered=[Rule("allow")]).judge(request, workspace).decision == "deny"
+            assert build_policy("edit-inside").judge(request, workspace).decision == "allow"
+            assert build_policy("read-only", remembered=[Rule("allow")]).judge(request, workspace).decision == "deny"
         if request.command:
             rules = [Rule("allow", command=["echo *", "cat *"])]
-            assert build("edit-inside", user=rules).judge(request, workspace).decision == "allow"
-            assert build("full", user=[Rule("deny", command="echo *")]).judge(request, workspace).decision == "deny"
+            assert build_policy("edit-inside", user=rules).judge(request, workspace).decision == "allow"
+            assert (
+                build_policy("full", user=[Rule("deny", command="echo *")]).judge(request, workspace).decision == "deny"
+            )
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -59,9 +61,9 @@ def test_an_always_to_a_real_request_answers_it_the_next_time(agent: str, worksp
     for request in asked(agent, workspace):
         derived = derive(request, workspace, "allow")
         if derived.rules:
-            assert build("ask", remembered=derived.rules).judge(request, workspace).decision == "allow"
+            assert build_policy("ask", remembered=derived.rules).judge(request, workspace).decision == "allow"
         else:  # gemini, kimi and goose leave out what would name it
-            assert derived.problem
+            assert derived.error
             assert request.command is None
             assert request.name is None
 
@@ -70,7 +72,7 @@ def test_an_always_to_a_real_request_answers_it_the_next_time(agent: str, worksp
 def test_a_deny_of_an_mcp_server_holds_however_the_agent_names_its_tools(agent: str, workspace: Workspace) -> None:
     if agent not in AGENTS:
         pytest.skip(f"no recordings of {agent}")
-    policy = build("full", user=[Rule("deny", mcp="note/*")])
+    policy = build_policy("full", user=[Rule("deny", mcp="note/*")])
     denied = [request for request in asked(agent, workspace) if policy.judge(request, workspace).decision == "deny"]
     assert denied
     assert all("note" in request.title for request in denied)

@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.policy import build
+from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import Remembered, derive
 from dragoman.host.policy.rules import Rule
 from dragoman.workspace import Workspace
@@ -49,14 +49,14 @@ def test_always_to_a_file_inside_is_about_this_folder_of_the_workspace(workspace
     assert always(wants("edit", here, workspace.cwd / "b"), workspace) == [f"allow kind edit, path {folder}"]
     (tmp_path / "more").mkdir()
     wider = Workspace(workspace.cwd, [tmp_path / "more"])
-    policy = build("ask", remembered=derive(wants("edit", here), workspace, "allow").rules)
+    policy = build_policy("ask", remembered=derive(wants("edit", here), workspace, "allow").rules)
     assert policy.judge(wants("edit", workspace.cwd / "other/b.py"), wider).decision == "allow"
     assert policy.judge(wants("edit", tmp_path / "more/b.py"), wider).decision == "ask"
 
 
 def test_always_to_an_edit_is_no_yes_to_deletions(workspace: Workspace) -> None:
     here, other = workspace.cwd / "src/a.py", workspace.cwd / "src/b.py"
-    policy = build("ask", remembered=derive(wants("edit", here), workspace, "allow").rules)
+    policy = build_policy("ask", remembered=derive(wants("edit", here), workspace, "allow").rules)
     assert policy.judge(wants("edit", other), workspace).decision == "allow"
     assert policy.judge(wants("delete", here), workspace).decision == "ask"
     assert policy.judge(wants("move", here, other), workspace).decision == "ask"
@@ -65,7 +65,7 @@ def test_always_to_an_edit_is_no_yes_to_deletions(workspace: Workspace) -> None:
 def test_always_to_a_deletion_is_about_this_file(workspace: Workspace) -> None:
     here, other = workspace.cwd / "src/a.py", workspace.cwd / "src/b.py"
     assert always(wants("delete", here), workspace) == [f"allow kind delete, path {here}"]
-    policy = build("ask", remembered=derive(wants("delete", here), workspace, "allow").rules)
+    policy = build_policy("ask", remembered=derive(wants("delete", here), workspace, "allow").rules)
     assert policy.judge(wants("delete", other), workspace).decision == "ask"
     assert policy.judge(wants("edit", here), workspace).decision == "ask"
 
@@ -74,11 +74,11 @@ def test_a_line_that_is_handed_to_a_shell_is_known_again_without_it(workspace: W
     line = "npm test | tail -5"
     handed = f"sh -c '{line}'"
     assert always(runs(handed), workspace) == [f"allow line {line}"]
-    policy = build("ask", remembered=derive(runs(line), workspace, "allow").rules)
+    policy = build_policy("ask", remembered=derive(runs(line), workspace, "allow").rules)
     assert policy.judge(runs(handed), workspace).decision == "allow"
     for another in (f"./sh -c '{line}'", f"sh -c '{line}' x", f"sh -x -c '{line}'", f'sh -c "{line}"', f"X=1 {handed}"):
         assert policy.judge(runs(another), workspace).decision == "ask", another
-    refused = build("full", remembered=derive(runs(line), workspace, "deny").rules)
+    refused = build_policy("full", remembered=derive(runs(line), workspace, "deny").rules)
     assert refused.judge(runs(handed), workspace).decision == "deny"
 
 
@@ -102,7 +102,7 @@ def test_always_to_a_command_is_about_this_command(workspace: Workspace) -> None
 def test_never_to_a_command_is_found_also_inside_of_others(workspace: Workspace) -> None:
     assert never(runs("npm publish"), workspace) == ["deny command npm publish"]
     rules = derive(runs("npm publish"), workspace, "deny").rules
-    verdict = build("full", remembered=rules).judge(runs("sudo /usr/bin/npm publish && ls"), workspace)
+    verdict = build_policy("full", remembered=rules).judge(runs("sudo /usr/bin/npm publish && ls"), workspace)
     assert verdict.decision == "deny"
 
 
@@ -130,15 +130,14 @@ def test_other_things_are_known_again_by_what_names_them(workspace: Workspace) -
 def test_what_cannot_be_named_is_not_remembered(workspace: Workspace, request_: PermissionRequest) -> None:
     derived = derive(request_, workspace, "allow")
     assert derived.rules == ()
-    assert derived.problem.startswith("cannot be remembered: ")
+    assert derived.error.startswith("cannot be remembered: ")
 
 
 def test_what_is_guarded_is_not_remembered(workspace: Workspace, tmp_path: Path) -> None:
     for request in (wants("edit", workspace.cwd / ".git/config"), runs("echo x > .git/config")):
-        assert "always asked" in derive(request, workspace, "allow").problem
-    assert (
-        "always asked" in derive(wants("edit", tmp_path / "home/x"), workspace, "allow", home=tmp_path / "home").problem
-    )
+        assert "always needs your approval" in derive(request, workspace, "allow").error
+    request = wants("edit", tmp_path / "home/x")
+    assert "always needs your approval" in derive(request, workspace, "allow", home=tmp_path / "home").error
 
 
 @pytest.mark.parametrize(
@@ -165,14 +164,14 @@ def test_what_is_remembered_answers_the_same_request_next_time(
     request = wants(request_.kind, *paths, command=request_.command, name=request_.name, raw_input=request_.raw_input)
     for answer in ("allow", "deny"):
         derived = derive(request, workspace, answer)
-        assert derived.rules, derived.problem
-        assert build("ask", remembered=derived.rules).judge(request, workspace).decision == answer
+        assert derived.rules, derived.error
+        assert build_policy("ask", remembered=derived.rules).judge(request, workspace).decision == answer
 
 
 def test_a_remembered_command_allows_no_other(workspace: Workspace) -> None:
     rules = derive(runs("npm test"), workspace, "allow").rules
     rules += derive(runs("for x in a b; do rm $x; done"), workspace, "allow").rules
-    policy = build("ask", remembered=rules)
+    policy = build_policy("ask", remembered=rules)
     for line in (
         "npm test --x",
         "npm test; rm x",

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.host.shell import tree as shell_tree
-from dragoman.host.shell.grammar import MAX_COMMANDS, Simple, commands_in
-from dragoman.host.shell.reader import MAX_LENGTH, Part, Script, read_script
+from dragoman.host.shell.grammar import MAX_COMMANDS, SimpleCommand, commands_in
+from dragoman.host.shell.reader import MAX_LENGTH, Script, ShellCommand, read_script
 from dragoman.host.shell.tree import agrees
 from dragoman.host.shell.words import Unreadable
 
@@ -29,24 +29,24 @@ def allowed_by(rule: str, script: Script) -> bool:
         part.words[:1] == (rule,)
         and part.unclear is None
         and not (part.dynamic or part.assignments or part.writes or part.reads)
-        for part in script.parts
+        for part in script.commands
     )
 
 
 def programs(script: Script) -> list[str]:
-    return [part.words[0] for part in script.parts if part.words]
+    return [part.words[0] for part in script.commands if part.words]
 
 
 def words(line: str) -> list[str]:
     """Of each part, and that all of them are clear."""
     script = read_script(line)
     assert script.unclear is None
-    assert all(part.unclear is None for part in script.parts)
-    return [" ".join(part.words) for part in script.parts]
+    assert all(part.unclear is None for part in script.commands)
+    return [" ".join(part.words) for part in script.commands]
 
 
 def is_clear(script: Script) -> bool:
-    return script.unclear is None and all(part.unclear is None for part in script.parts)
+    return script.unclear is None and all(part.unclear is None for part in script.commands)
 
 
 # What people and agents write every day
@@ -90,7 +90,7 @@ def is_clear(script: Script) -> bool:
 )
 def test_everyday_lines_are_clear_and_taken_apart(line: str, expected: list[str]) -> None:
     assert words(line) == expected
-    assert not any(part.dynamic for part in read_script(line).parts)
+    assert not any(part.dynamic for part in read_script(line).commands)
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_everyday_lines_are_clear_and_taken_apart(line: str, expected: list[str]
 def test_a_wrapper_is_given_with_what_it_runs(line: str, expected: list[tuple[str, ...]]) -> None:
     script = read_script(line)
     assert is_clear(script)
-    assert [part.via for part in script.parts] == expected
-    assert script.parts[-1].words[0] == "rm"
-    assert script.parts[0].words[0] == shlex.split(line)[0]
+    assert [part.via for part in script.commands] == expected
+    assert script.commands[-1].words[0] == "rm"
+    assert script.commands[0].words[0] == shlex.split(line)[0]
 
 
 def test_parts_stand_in_the_order_in_which_they_begin() -> None:
@@ -136,26 +136,26 @@ def test_redirections_are_files_read_and_written() -> None:
     script = read_script("a <in >out 2>>err && b &>both; c 2>&1 >/dev/null <&- >|over; { d; e; } >group")
     assert script == Script(
         (
-            Part(("a",), reads=("in",), writes=("out", "err")),
-            Part(("b",), writes=("both",)),
-            Part(("c",), writes=("over",)),
-            Part(("d",), writes=("group",)),
-            Part(("e",), writes=("group",)),
+            ShellCommand(("a",), reads=("in",), writes=("out", "err")),
+            ShellCommand(("b",), writes=("both",)),
+            ShellCommand(("c",), writes=("over",)),
+            ShellCommand(("d",), writes=("group",)),
+            ShellCommand(("e",), writes=("group",)),
         )
     )
-    assert read_script("> out rm x").parts == (Part(("rm", "x"), writes=("out",)),)
-    assert read_script("echo a > out b").parts == (Part(("echo", "a", "b"), writes=("out",)),)
-    assert read_script("> out").parts == (Part((), writes=("out",)),)
-    assert read_script("find . -fprint out").parts[0].writes == ("out",)
-    assert read_script("echo x >&out").parts[0].writes == ("out",)
+    assert read_script("> out rm x").commands == (ShellCommand(("rm", "x"), writes=("out",)),)
+    assert read_script("echo a > out b").commands == (ShellCommand(("echo", "a", "b"), writes=("out",)),)
+    assert read_script("> out").commands == (ShellCommand((), writes=("out",)),)
+    assert read_script("find . -fprint out").commands[0].writes == ("out",)
+    assert read_script("echo x >&out").commands[0].writes == ("out",)
 
 
 def test_assignments_are_kept_beside_the_words() -> None:
-    assert read_script("PATH=/x:y LD_PRELOAD='a b' git log").parts == (
-        Part(("git", "log"), assignments=("PATH=/x:y", "LD_PRELOAD=a b")),
+    assert read_script("PATH=/x:y LD_PRELOAD='a b' git log").commands == (
+        ShellCommand(("git", "log"), assignments=("PATH=/x:y", "LD_PRELOAD=a b")),
     )
-    assert read_script("env GIT_SSH_COMMAND=x git log").parts[1].assignments == ("GIT_SSH_COMMAND=x",)
-    assert read_script("export A=1").parts[0].assignments == ("A=1",)
+    assert read_script("env GIT_SSH_COMMAND=x git log").commands[1].assignments == ("GIT_SSH_COMMAND=x",)
+    assert read_script("export A=1").commands[0].assignments == ("A=1",)
 
 
 @pytest.mark.parametrize(
@@ -166,25 +166,25 @@ def test_assignments_are_kept_beside_the_words() -> None:
 def test_a_word_that_the_shell_fills_in_stands_as_written_and_is_dynamic(word: str) -> None:
     script = read_script(f"rm {word}")
     assert script.unclear is None
-    assert script.parts[0] == Part(("rm", word), dynamic=True)
+    assert script.commands[0] == ShellCommand(("rm", word), dynamic=True)
 
 
 def test_a_loop_gives_its_commands_words_that_are_not_known() -> None:
     script = read_script('for f in *.py; do wc -l "$f"; done')
-    assert script == Script((Part(("wc", "-l", '"$f"'), dynamic=True),))
+    assert script == Script((ShellCommand(("wc", "-l", '"$f"'), dynamic=True),))
 
 
 def test_a_here_document_with_expansions_makes_its_command_dynamic_and_is_looked_into() -> None:
     script = read_script("cat <<EOF\n$(rm x)\nEOF\n")
     assert {"cat", "rm"} <= set(programs(script))
-    assert all(part.dynamic for part in script.parts if part.words == ("cat",))
-    assert read_script("cat <<EOF\nplain\nEOF\n") == Script((Part(("cat",)),))
+    assert all(part.dynamic for part in script.commands if part.words == ("cat",))
+    assert read_script("cat <<EOF\nplain\nEOF\n") == Script((ShellCommand(("cat",)),))
 
 
 def test_a_commit_message_from_a_here_document_is_understood() -> None:
     script = read_script("git commit -m \"$(cat <<'EOF'\nIt's done (see `x`)\n\nEOF\n)\" && git push")
     assert is_clear(script)
-    assert [part.words[:2] for part in script.parts] == [("git", "commit"), ("cat",), ("git", "push")]
+    assert [part.words[:2] for part in script.commands] == [("git", "commit"), ("cat",), ("git", "push")]
 
 
 # What must not slip through a rule that is meant for the first word
@@ -378,16 +378,16 @@ BAD_WRAPPED = {
 
 @pytest.mark.parametrize("line", BAD)
 def test_a_rule_for_the_first_word_never_allows_more_than_it(line: str) -> None:
-    assert not read_script(line).parts or not allowed_by("ls", read_script(line))
-    assert read_script(line).parts or read_script(line).unclear
+    assert not read_script(line).commands or not allowed_by("ls", read_script(line))
+    assert read_script(line).commands or read_script(line).unclear
     assert not is_clear(read_script(line)) or not allowed_by(line.split()[0], read_script(line))
 
 
 @pytest.mark.parametrize(("rule", "line"), [(rule, line) for rule, lines in BAD_WRAPPED.items() for line in lines])
 def test_a_rule_for_a_wrapper_never_allows_what_it_wraps(rule: str, line: str) -> None:
     script = read_script(line)
-    assert script.parts or script.unclear
-    assert not (script.parts and allowed_by(rule, script))
+    assert script.commands or script.unclear
+    assert not (script.commands and allowed_by(rule, script))
 
 
 # Of those with one of these, shells differ on whether there is a command at all.
@@ -414,28 +414,28 @@ def test_what_is_wrapped_is_found(line: str) -> None:
 
 def test_a_git_command_behind_options_is_still_that_command() -> None:
     script = read_script("git -C /x --no-pager push origin")
-    assert [part.words for part in script.parts] == [
+    assert [part.words for part in script.commands] == [
         ("git", "-C", "/x", "--no-pager", "push", "origin"),
         ("git", "push", "origin"),
     ]
     assert is_clear(script)
-    assert ("git", "push") in [part.words for part in read_script("git -c a=b push").parts]
+    assert ("git", "push") in [part.words for part in read_script("git -c a=b push").commands]
 
 
 def test_a_line_inside_a_wrapper_that_is_not_understood_makes_the_wrapper_unclear() -> None:
     script = read_script("sh -c 'ls() { rm x; }; ls'")
     assert script.unclear is None
-    assert script.parts[0].unclear
+    assert script.commands[0].unclear
     assert "rm" in programs(script)
 
 
 def test_arguments_that_were_given_apart_are_taken_as_they_are() -> None:
     words = ["ls", "$(rm x)", "*", "; rm x", "a b"]
-    assert read_script(shlex.join(words)) == Script((Part(tuple(words)),))
+    assert read_script(shlex.join(words)) == Script((ShellCommand(tuple(words)),))
     assert programs(read_script(shlex.join(["sudo", "bash", "-c", "rm x && ls"]))) == ["sudo", "bash", "rm", "ls"]
-    assert read_script(shlex.join(["git log"])).parts[0].unclear
-    assert read_script(shlex.join(["g\u0456t", "log"])).parts[0].unclear
-    assert read_script(shlex.join(["", "x"])).parts[0].unclear
+    assert read_script(shlex.join(["git log"])).commands[0].unclear
+    assert read_script(shlex.join(["g\u0456t", "log"])).commands[0].unclear
+    assert read_script(shlex.join(["", "x"])).commands[0].unclear
 
 
 @pytest.mark.parametrize(
@@ -474,13 +474,13 @@ def test_what_shells_read_differently_is_not_read(line: str) -> None:
 
 @pytest.mark.parametrize("line", ["xargs rm", "xargs sudo rm", "find . -exec rm {} +", "ssh host rm"])
 def test_what_is_fed_by_others_is_dynamic(line: str) -> None:
-    parts = read_script(line).parts
+    parts = read_script(line).commands
     assert all(part.dynamic for part in parts if part.via)
     assert parts[-1].words[0] == "rm"
 
 
 def test_two_readers_must_find_the_same_commands() -> None:
-    commands: list[Simple] = []
+    commands: list[SimpleCommand] = []
     commands_in("é a; b | c", commands)
     assert agrees("é a; b | c", commands)
     assert not agrees("é a; b | c", commands[:2])
@@ -521,8 +521,8 @@ PIECES += ["sudo ", "ssh ", "watch ", "xargs ", "find -exec ", "sh -c ", "eval "
 @pytest.mark.parametrize("size", [4_000, MAX_LENGTH, 1_000_000])
 def test_floods_end(piece: str, size: int) -> None:
     script = read_script(piece * (size // len(piece)))
-    assert len(script.parts) <= MAX_COMMANDS
-    assert script.unclear or script.parts
+    assert len(script.commands) <= MAX_COMMANDS
+    assert script.unclear or script.commands
     assert script.unclear or size <= MAX_LENGTH
 
 
@@ -606,7 +606,7 @@ SOUP += ["xargs ", "find . -exec ", " \\; ", "$((", "))", "<(", "é", "\u202e", 
 def test_nothing_makes_it_fail(line: str, argv: list[str]) -> None:
     for text in (line, shlex.join(argv)):
         script = read_script(text)
-        assert script.parts or script.unclear
+        assert script.commands or script.unclear
 
 
 # The real shells
@@ -729,8 +729,8 @@ def test_a_real_shell_runs_nothing_that_was_not_found(stubs: Stubs, shell: str, 
         return
     executed, files = stubs.run(program, line)
     for call in executed:
-        assert any(part.words[:1] == call[:1] and (part.dynamic or part.words == call) for part in script.parts)
-    assert files <= {target for part in script.parts for target in part.writes}
+        assert any(part.words[:1] == call[:1] and (part.dynamic or part.words == call) for part in script.commands)
+    assert files <= {target for part in script.commands for target in part.writes}
 
 
 @pytest.mark.parametrize(

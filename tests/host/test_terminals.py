@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.terminal.terminals import DEFAULT_OUTPUT_LIMIT, MOST_TERMINALS
+from dragoman.host.terminal.terminals import DEFAULT_OUTPUT_LIMIT, MAX_TERMINALS
 from dragoman.proc._reaper_main import group_alive
 from dragoman.proc.reaper import reaper
 from dragoman.workspace import Workspace
@@ -286,13 +286,13 @@ async def test_no_command_is_left_when_we_are_killed(workspace: Workspace, lifel
 import asyncio, sys
 from dragoman.host.host import Host
 from dragoman.host.policy.rulebook import Rulebook
-from dragoman.host.policy.sources import Sources
+from dragoman.host.policy.rulebook import RuleSources
 from dragoman.wire.messages import Request
 from dragoman.workspace import Workspace
 import msgspec
 
 async def main(cwd, command):
-    rules = Rulebook(Workspace(cwd), "full", Sources())
+    rules = Rulebook(Workspace(cwd), "full", RuleSources())
     host = Host(workspace=Workspace(cwd), rules=rules, session_id="s", note=lambda _: None,
                 read_files=False, write_files=False, terminals=True)
     params = msgspec.Raw(msgspec.json.encode({"sessionId": "a", "command": command}))
@@ -343,7 +343,7 @@ async def test_the_reaper_knows_every_command_until_it_is_released(
 
 
 async def test_terminals_without_end_are_refused(agent: Agent) -> None:
-    terminals = [await create(agent, "true") for _ in range(MOST_TERMINALS)]
+    terminals = [await create(agent, "true") for _ in range(MAX_TERMINALS)]
     error = await agent.refused("terminal/create", command="true")
     assert "release" in error.message
     await agent.ask("terminal/release", terminalId=terminals[0])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dragoman.host.terminal.output import LIVE_TAIL, Chunk
-from dragoman.host.terminal.terminals import MOST_SHOWN, MOST_TERMINALS, SHOWN_TAIL
-from dragoman.host.terminal.turns import BUDGET, Turns
+from dragoman.host.terminal.terminals import MAX_RELEASED_TERMINALS, MAX_TERMINALS, RELEASED_OUTPUT_BYTES
+from dragoman.host.terminal.throttle import BUDGET, ReadThrottle
 from dragoman.testing.leaks import nothing_left
 
 from .conftest import LIMIT, Commands, Make
@@ -59,21 +59,21 @@ async def test_a_released_terminal_can_still_be_looked_at(commands: Commands) ->
 
 
 async def test_a_released_terminal_keeps_less(commands: Commands) -> None:
-    terminal = await commands.start(f"head -c {2 * SHOWN_TAIL} /dev/zero", meta=PIPES)
+    terminal = await commands.start(f"head -c {2 * RELEASED_OUTPUT_BYTES} /dev/zero", meta=PIPES)
     async with asyncio.timeout(LIMIT):
         await terminal.wait()
         await commands.release(terminal)
-    assert (await everything(terminal))[0].offset == SHOWN_TAIL
+    assert (await everything(terminal))[0].offset == RELEASED_OUTPUT_BYTES
 
 
 async def test_of_released_terminals_the_last_are_kept(commands: Commands) -> None:
-    commands.terminals._shown = {str(n): _Gone() for n in range(MOST_SHOWN)}  # type: ignore[misc]  # stand-ins, cheap
+    commands.terminals._shown = {str(n): _Gone() for n in range(MAX_RELEASED_TERMINALS)}  # type: ignore[misc]  # stand-ins, cheap
     terminal = await commands.start("true")
     await commands.release(terminal)
-    assert len(commands.terminals._shown) == MOST_SHOWN
+    assert len(commands.terminals._shown) == MAX_RELEASED_TERMINALS
     assert commands.terminals.find("0") is None
     assert commands.terminals.find(terminal.id) is terminal
-    assert MOST_SHOWN >= MOST_TERMINALS
+    assert MAX_RELEASED_TERMINALS >= MAX_TERMINALS
 
 
 class _Gone:
@@ -107,13 +107,13 @@ async def test_whatever_is_read_waits_for_its_turn(
     commands: Commands, meta: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paid: list[int] = []
-    pay = Turns.pay
+    pay = ReadThrottle.pay
 
-    async def counted(turns: Turns, size: int) -> None:
+    async def counted(turns: ReadThrottle, size: int) -> None:
         paid.append(size)
         await pay(turns, size)
 
-    monkeypatch.setattr(Turns, "pay", counted)
+    monkeypatch.setattr(ReadThrottle, "pay", counted)
     terminal = await commands.start("head -c 1000000 /dev/zero", meta=meta)
     async with asyncio.timeout(LIMIT):
         await terminal.wait()

@@ -16,8 +16,8 @@ import pytest
 
 from dragoman.host.terminal.output import Chunk
 from dragoman.host.terminal.terminal import TerminalSummary
-from dragoman.host.terminal.terminals import wishes_of
-from dragoman.host.terminal.turns import Turns
+from dragoman.host.terminal.terminals import terminal_options
+from dragoman.host.terminal.throttle import ReadThrottle
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
@@ -69,7 +69,7 @@ async def test_pipes_are_had_where_they_are_asked_for(agent: Agent, make: Make) 
     "meta", [None, {}, {"dragoman": None}, {"dragoman": []}, {"dragoman": {"pty": "no"}}, {"x": 1}]
 )
 def test_what_is_no_wish_is_passed_over(meta: dict[str, object] | None) -> None:
-    assert wishes_of(meta) == wishes_of({})
+    assert terminal_options(meta) == terminal_options({})
 
 
 async def test_where_there_are_no_terminals_a_command_runs_on_pipes(
@@ -225,10 +225,10 @@ async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slo
 ) -> None:
     may_read = asyncio.Event()
 
-    async def held_up(turns: Turns, size: int) -> None:
+    async def held_up(turns: ReadThrottle, size: int) -> None:
         await may_read.wait()
 
-    monkeypatch.setattr(Turns, "pay", held_up)
+    monkeypatch.setattr(ReadThrottle, "pay", held_up)
     monkeypatch.setattr("dragoman.host.terminal.terminal.LATE_OUTPUT_GRACE", 0.0)
     terminal = await commands.start("head -c 6000 /dev/zero; sleep 1000 & exit 0")
     waiting = asyncio.create_task(terminal.wait())

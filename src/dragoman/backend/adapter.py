@@ -12,7 +12,7 @@ from dragoman.backend.session import BackendSession
 from dragoman.config import load
 from dragoman.errors import InputError
 from dragoman.host.handlers import FileHandler, TerminalHandler
-from dragoman.host.policy.sources import sources_of
+from dragoman.host.policy.rulebook import rule_sources
 from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
@@ -93,7 +93,7 @@ class BackendAdapter:
             msgspec.structs.replace(config, file_handler=files, terminal_handler=terminals),
             limits=self._limits or limits_of(settings),
             line_limit=settings.line_limit,
-            sources=sources_of(settings),
+            sources=rule_sources(settings),
             launch=self._launch,
             on_diagnostic=on_diagnostic,
         )

@@ -23,7 +23,7 @@ from dragoman.backend.stream import MessageStream
 from dragoman.backend.tap import Tap
 from dragoman.errors import DragomanError, SessionBusy, SessionClosed, SilentFailure
 from dragoman.host.permission import PermissionRequest, Reply
-from dragoman.host.policy.sources import Sources
+from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.requests import Requests
 from dragoman.proc.link import AgentLink
 from dragoman.record.events import Event
@@ -73,7 +73,7 @@ class BackendSession:
         *,
         limits: Limits,
         line_limit: int,
-        sources: Sources,
+        sources: RuleSources,
         launch: Launch,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:

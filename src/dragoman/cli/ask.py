@@ -19,7 +19,7 @@ from dragoman.cli.screen import Screen
 from dragoman.cli.text import columns, exact, one_line
 from dragoman.cli.typed_line import chosen, forget_typed, read_line
 from dragoman.host.permission import Answer, Option, PermissionRequest
-from dragoman.host.policy.deeds import environment_of, folder_of, named_paths
+from dragoman.host.policy.effects import command_environment, mentioned_paths, working_folder
 from dragoman.record.diffs import changed_lines, describe_changes
 
 # What is shown at first of each diff, command and input. The rest is counted, never left out in silence.
@@ -188,7 +188,7 @@ def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable
         yield (Span(f"  {_shown(diff.path, cwd)}"), Span(f"  {describe_changes([diff])}", "dim"))
         yield from _diff_lines(changed_lines(diff, context=1), lines)
     # Beside a diff also those that only the tool's input names: without one it is shown itself.
-    named = named_paths(request.raw_input, cwd, nested=True) if request.diffs else ()
+    named = mentioned_paths(request.raw_input, cwd, nested=True) if request.diffs else ()
     others = [path for path in dict.fromkeys((*request.paths, *named)) if path not in seen]
     others = [path for path in others if os.path.realpath(path) not in seen]
     for path in others[:lines]:
@@ -227,12 +227,12 @@ def _effect(option: Option) -> str:
 def _surroundings(raw_input: object, cwd: Path, limit: int | None) -> Iterable[tuple[Span, ...]]:
     """Where a command runs, and the variables set for it: with either, the same words do something else."""
     said = raw_input if isinstance(raw_input, dict) else {}
-    where = folder_of(said, cwd)
+    where = working_folder(said, cwd)
     if where is None:
         yield (Span("  in a folder that is not clear from what it says", "bad"),)
     elif where != str(cwd):
         yield (Span(f"  in {_shown(where, cwd)}"),)
-    if variables := environment_of(said):
+    if variables := command_environment(said):
         yield from _block("with ", "\n".join(map(_on_one_line, variables)), limit)
 
 

@@ -16,7 +16,7 @@ from dragoman.errors import InputError
 from dragoman.fileio import atomic_write
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
-from dragoman.host.policy.sources import Sources, sources_of
+from dragoman.host.policy.rulebook import RuleSources, rule_sources
 from dragoman.record.events import Event
 from dragoman.session.client import LocalClient
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
@@ -63,7 +63,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     spec: AgentSpec
     workspace: Workspace
     access: Access
-    sources: Sources
+    sources: RuleSources
     parts: tuple[Part, ...]
     options: dict[str, str]
     handle: SessionHandle | None
@@ -112,7 +112,7 @@ def prepare(given: Given, *, prompt: bool = True) -> Job:
         spec=spec if spec.cwd else msgspec.structs.replace(spec, cwd=workspace.cwd),
         workspace=workspace,
         access=parse_access(handle.access) if handle and given.access is None else settings.access,
-        sources=sources_of(settings),
+        sources=rule_sources(settings),
         # Last: it may wait for standard input, which is in vain when something else is wrong.
         parts=_parts(given) if prompt else (),
         options=options,

@@ -70,7 +70,7 @@ def policy() -> None:
 @_CWD
 @_JSON
 def test_(**given: Any) -> int:
-    """Tell which rule answers, and why: deed by deed.
+    """Tell which rule answers, and why: effect by effect.
 
     WHAT is a command line, or a tool call as JSON. Nothing is run.
     """

@@ -17,8 +17,8 @@ from dragoman.cli.output import LEAST_WIDTH, terminal_width
 from dragoman.cli.text import exact, plain
 from dragoman.config import Config
 from dragoman.host.policy.access import BUILT_IN
-from dragoman.host.policy.policy import Finding, named
-from dragoman.host.policy.remembered import Entry
+from dragoman.host.policy.policy import EffectVerdict, describe_rule
+from dragoman.host.policy.remembered import RememberedRule
 from dragoman.host.policy.rules import Layer, Rule, Verdict
 from dragoman.workspace import Workspace
 
@@ -41,28 +41,28 @@ class Names:
         return plain(text)
 
 
-def print_finding(finding: Finding, names: Names) -> None:
+def print_finding(finding: EffectVerdict, names: Names) -> None:
     click.echo()
     verdict = finding.verdict
-    print_wrapped(f"  {styled_answer(verdict.decision)}  ", exact(str(finding.deed)), indent=9)
-    by_rule = next((each for each in finding.matched if _is_answer(verdict, *each)), None)
+    print_wrapped(f"  {styled_answer(verdict.decision)}  ", exact(str(finding.effect)), indent=9)
+    by_rule = next((each for each in finding.matches if _is_answer(verdict, *each)), None)
     lines = []
     if by_rule is not None and by_rule[1].source != BUILT_IN:
-        lines.append(f"by the rule: {names.short(named(*by_rule))}, {_layer(by_rule[0])}")
+        lines.append(f"by the rule: {names.short(describe_rule(*by_rule))}, {_layer(by_rule[0])}")
         lines += [f"because: {by_rule[1].reason}"] * bool(by_rule[1].reason)
     else:
         lines.append(f"because {verdict.reason}" + ("" if verdict.rule or verdict.layer else "; no rule is about it"))
-    if finding.deed.unclear:
-        lines.append(f"not clear: {finding.deed.unclear}")
-    for layer, rule in finding.matched:
-        if named(layer, rule) != verdict.rule:
-            lines.append(f"overruled: {names.short(named(layer, rule))}, {_layer(layer)}")
+    if finding.effect.unclear:
+        lines.append(f"not clear: {finding.effect.unclear}")
+    for layer, rule in finding.matches:
+        if describe_rule(layer, rule) != verdict.rule:
+            lines.append(f"overruled: {names.short(describe_rule(layer, rule))}, {_layer(layer)}")
     for line in lines:
         print_wrapped("         ", plain(line), indent=11)
 
 
 def _is_answer(verdict: Verdict, layer: Layer, rule: Rule) -> bool:
-    return (verdict.layer, verdict.rule) == (layer, named(layer, rule))
+    return (verdict.layer, verdict.rule) == (layer, describe_rule(layer, rule))
 
 
 def print_rule(layer: Layer, rule: Rule, names: Names) -> None:
@@ -74,7 +74,7 @@ def print_rule(layer: Layer, rule: Rule, names: Names) -> None:
     )
 
 
-def print_entry(entry: Entry) -> None:
+def print_entry(entry: RememberedRule) -> None:
     since = datetime.fromtimestamp(entry.at).astimezone().date().isoformat()
     matchers = str(entry.rule).partition(" ")[2]
     text = f"{exact(matchers)} (since {since}, in {exact(entry.workspace)})"

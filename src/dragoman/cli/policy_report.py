@@ -28,10 +28,10 @@ from dragoman.document import nearest
 from dragoman.errors import DragomanError, InputError
 from dragoman.fileio import folder_key
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.policy import Finding
-from dragoman.host.policy.remembered import Entry, Remembered
+from dragoman.host.policy.policy import EffectVerdict
+from dragoman.host.policy.remembered import Remembered, RememberedRule
+from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import KINDS, Layer, Rule, Verdict
-from dragoman.host.policy.sources import sources_of
 from dragoman.host.policy.trust import POLICY_FILE, trust, untrust
 from dragoman.host.requests import Requests
 from dragoman.workspace import Workspace
@@ -84,13 +84,18 @@ def run_test(
         request = _of_tool_call(tool_call, settings.agent, workspace)
     else:
         request = _of_options(what, path, url, kind, tool, settings.agent, workspace)
-    standing = sources_of(settings).read(workspace)
+    standing = rule_sources(settings).read(workspace)
     policy = standing.policy(settings.access)
     verdict, findings = policy.judge(request, workspace), policy.explain(request, workspace)
     if as_json:
-        deeds = [_finding_record(finding) for finding in findings]
+        effects = [_finding_record(finding) for finding in findings]
         return _json(
-            {**_verdict_record(verdict), "access": settings.access, "deeds": deeds, "notice": standing.own.notice}
+            {
+                **_verdict_record(verdict),
+                "access": settings.access,
+                "effects": effects,
+                "notice": standing.workspace_file.notice,
+            }
         )
     print_wrapped(
         f"{styled_answer(verdict.decision)}  ", exact(request.title or f"a request of kind {request.kind}"), indent=7
@@ -98,7 +103,7 @@ def run_test(
     names = Names(settings, workspace)
     for finding in findings:
         print_finding(finding, names)
-    print_notice(standing.own.notice)
+    print_notice(standing.workspace_file.notice)
     return None
 
 
@@ -156,7 +161,7 @@ def _of_options(
 def run_list(*, everywhere: bool, access: str | None, cwd: str | None, as_json: bool) -> None:
     settings = load(flags={"access": access})
     workspace = Workspace(cwd or os.getcwd())
-    standing = sources_of(settings).read(workspace)
+    standing = rule_sources(settings).read(workspace)
     policy = standing.policy(settings.access)
     # What `read-only` denies stands in two layers; told once it is enough.
     shown = [(layer, rule) for layer, rules in policy.layers if layer != "access" for rule in rules]
@@ -171,8 +176,8 @@ def run_list(*, everywhere: bool, access: str | None, cwd: str | None, as_json: 
                 "access": settings.access,
                 "rules": [_rule_record(layer, rule) for layer, rule in shown],
                 "remembered": [_entry_record(entry) for entry in (*here, *elsewhere)],
-                "workspace_file": {"path": str(standing.own.path), "state": standing.own.state},
-                "notice": standing.own.notice,
+                "workspace_file": {"path": str(standing.workspace_file.path), "state": standing.workspace_file.state},
+                "notice": standing.workspace_file.notice,
             }
         )
     click.echo(f"Rules in {exact(str(workspace.cwd))} with access {settings.access}, the weakest first:\n")
@@ -185,7 +190,7 @@ def run_list(*, everywhere: bool, access: str | None, cwd: str | None, as_json: 
         click.echo("\nRemembered of other workspaces:\n")
         for entry in elsewhere:
             print_entry(entry)
-    print_notice(standing.own.notice)
+    print_notice(standing.workspace_file.notice)
     return None
 
 
@@ -243,11 +248,11 @@ def _verdict_record(verdict: Verdict) -> dict[str, object]:
     return {"decision": verdict.decision, "reason": verdict.reason, "layer": verdict.layer, "rule": verdict.rule}
 
 
-def _finding_record(finding: Finding) -> dict[str, object]:
-    matched = [_rule_record(layer, rule) for layer, rule in finding.matched]
+def _finding_record(finding: EffectVerdict) -> dict[str, object]:
+    matched = [_rule_record(layer, rule) for layer, rule in finding.matches]
     return {
-        "deed": str(finding.deed),
-        "does": finding.deed.does,
+        "effect": str(finding.effect),
+        "kind": finding.effect.kind,
         **_verdict_record(finding.verdict),
         "matched": matched,
     }
@@ -258,7 +263,7 @@ def _rule_record(layer: Layer, rule: Rule) -> dict[str, object]:
     return {"layer": layer, "source": rule.source, **said}
 
 
-def _entry_record(entry: Entry) -> dict[str, object]:
+def _entry_record(entry: RememberedRule) -> dict[str, object]:
     return {
         "id": entry.id,
         "workspace": entry.workspace,

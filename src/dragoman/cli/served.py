@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dragoman.cli.pieces import UNSEEN, Ending, Line, Piece, Span, Style
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.requests import command_of
-from dragoman.host.shell.typed import typed
+from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.record import events
 from dragoman.record.diffs import changed_lines, describe_changes
 from dragoman.wire.vocabulary import Diff
@@ -73,7 +73,7 @@ class Served:
                 yield from self._read(event)
             case events.FileWritten():
                 yield from self._written(event)
-            case events.TerminalStarted() if self._is_announced("run", typed(_command_line(event))):
+            case events.TerminalStarted() if self._is_announced("run", unwrap_shell(_command_line(event))):
                 self._covered.add(event.terminal_id)
             case events.TerminalExited(terminal_id=terminal_id) if terminal_id in self._covered:
                 self._covered.discard(terminal_id)
@@ -97,7 +97,7 @@ class Served:
         if call.kind == "read":
             told.update(hash(("read", location.path)) for location in call.locations)
         if (command := command_of(call.input)) is not None:
-            told.add(hash(("run", typed(command))))
+            told.add(hash(("run", unwrap_shell(command))))
 
     def tool_ended(self, tool_call_id: str) -> None:
         self._announced.pop(tool_call_id, None)

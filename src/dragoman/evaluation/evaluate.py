@@ -27,8 +27,8 @@ from dragoman.evaluation.tool import Tool, tools_of
 from dragoman.evaluation.types import Type, shape_of
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
+from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import Rule
-from dragoman.host.policy.sources import sources_of
 from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
@@ -179,7 +179,7 @@ def _runtime_of(
             spec,
             limits=limits or limits_of(settings),
             line_limit=settings.line_limit,
-            sources=sources_of(settings),
+            sources=rule_sources(settings),
             on_question=config.on_question,
         )
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.deeds import mcp_tool
+from dragoman.host.policy.effects import mcp_tool
 from dragoman.host.policy.globs import mcp_found
 from dragoman.record import events
 

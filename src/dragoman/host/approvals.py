@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterator
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.deeds import folder_of
-from dragoman.host.shell.typed import typed
+from dragoman.host.policy.effects import working_folder
+from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.workspace import OutsideWorkspace, Workspace
 
 # Agents carry out at once what was allowed; those who do it by themselves leave theirs unused.
@@ -47,9 +47,9 @@ class Approvals:
     def _shown(self, request: PermissionRequest) -> Iterator[bytes]:
         if request.command is not None:
             given = request.raw_input if isinstance(request.raw_input, dict) else {}
-            where = folder_of(given, self._workspace.cwd)
+            where = working_folder(given, self._workspace.cwd)
             if where is not None:
-                yield _key("run", self._real(where), typed(request.command))
+                yield _key("run", self._real(where), unwrap_shell(request.command))
             return
         for diff in request.diffs:
             # With the old text: what was shown is the difference, and of another old text it would be another one.

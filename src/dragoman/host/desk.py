@@ -15,7 +15,7 @@ import msgspec
 from dragoman.host.approvals import Approvals
 from dragoman.host.broker import Asked, Broker, By, Decision, by_rule
 from dragoman.host.permission import CANCELLED, OnPermission, OwnTools, PermissionRequest
-from dragoman.host.policy.remembered import Derived
+from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule, Verdict
 from dragoman.host.refusals import denied, withdrawn
@@ -75,10 +75,10 @@ class Desk:
         """For whoever is asked by way of events. False: it has its answer already, and this one gains nothing."""
         return self._broker.answer(request_id, reply, by)
 
-    def preview(self, request_id: RequestId, *, allowed: bool) -> Derived:
+    def preview(self, request_id: RequestId, *, allowed: bool) -> DerivedRules:
         """What an answer for good would be remembered as."""
         asked = self._broker.waiting(request_id)
-        return Derived(problem="it has its answer") if asked is None else self._rules.derived(asked, allowed=allowed)
+        return DerivedRules(error="it has its answer") if asked is None else self._rules.derived(asked, allowed=allowed)
 
     def announce(self, request: Request, asked: PermissionRequest) -> None:
         """The agent's question was heard, and is about to be told to others, who may answer it at once.

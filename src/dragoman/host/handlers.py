@@ -4,7 +4,7 @@ A handler does the work, and only that: the host still holds the agent to the wo
 before anything is written or run. What a handler raises is the agent's answer: an `RpcRefusal` as it is, an `OSError`
 in the protocol's words (a missing file is "not found"), anything else as an internal error.
 
-`HandledFiles` and `HandledTerminals` offer the host what `files.OwnFiles` and `terminals.Terminals` do.
+`HandledFiles` and `HandledTerminals` offer the host what `files.WorkspaceFiles` and `terminals.Terminals` do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from dragoman.host.files.text_files import Found, Target, check_same, locate
+from dragoman.host.files.text_files import FileText, WriteTarget, check_same, locate
 from dragoman.host.refusals import failed, not_found
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
@@ -58,20 +58,20 @@ class HandledFiles:
         self._handler = handler
         self._workspace = workspace
 
-    async def find(self, request: acp.ReadTextFileRequest) -> Found:
+    async def find(self, request: acp.ReadTextFileRequest) -> FileText:
         path = await asyncio.to_thread(locate, self._workspace, request.path)
         with _in_our_words(request.path):
             answer = await self._handler.read_text_file(request)
-        return Found(path, answer.content, meta=answer.meta)
+        return FileText(path, answer.content, meta=answer.meta)
 
-    async def target(self, request: acp.WriteTextFileRequest) -> Target:
+    async def target(self, request: acp.WriteTextFileRequest) -> WriteTarget:
         path = await asyncio.to_thread(locate, self._workspace, request.path)
         reading = acp.ReadTextFileRequest(session_id=request.session_id, path=request.path)
         try:
             text = (await self._handler.read_text_file(reading)).content
         except Exception:
-            return Target(path)  # new, binary, too large: it can be written all the same
-        return Target(path, text, len(text.encode("utf-8", "surrogatepass")))
+            return WriteTarget(path)  # new, binary, too large: it can be written all the same
+        return WriteTarget(path, text, len(text.encode("utf-8", "surrogatepass")))
 
     async def write(self, path: Path, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
         await asyncio.to_thread(check_same, self._workspace, request.path, path)

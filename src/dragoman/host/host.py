@@ -18,11 +18,11 @@ import msgspec
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
 from dragoman.host.broker import By
 from dragoman.host.desk import Desk
-from dragoman.host.files.files import Buffers, OwnFiles
+from dragoman.host.files.files import Buffers, WorkspaceFiles
 from dragoman.host.files.text_files import locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
 from dragoman.host.permission import OnPermission
-from dragoman.host.policy.remembered import Derived
+from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import OnQuestion
@@ -79,7 +79,9 @@ class Host:
             on_question, agent=agent, session_id=session_id, time_limit=time_limit, decided=self._settled
         )
         self._files = (
-            OwnFiles(workspace, buffers=buffers) if file_handler is None else HandledFiles(file_handler, workspace)
+            WorkspaceFiles(workspace, buffers=buffers)
+            if file_handler is None
+            else HandledFiles(file_handler, workspace)
         )
         self._own_terminals = Terminals(on_exit=self._exited)
         self._terminals = self._own_terminals if terminal_handler is None else HandledTerminals(terminal_handler)
@@ -139,7 +141,7 @@ class Host:
         """A permission request's answer, from elsewhere than `on_permission`. False: it comes too late."""
         return self._desk.answer(request_id, reply, by)
 
-    def preview(self, request_id: RequestId, *, allowed: bool) -> Derived:
+    def preview(self, request_id: RequestId, *, allowed: bool) -> DerivedRules:
         """The rules that an answer for good to a request that waits would become."""
         return self._desk.preview(request_id, allowed=allowed)
 

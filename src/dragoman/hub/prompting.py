@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from dragoman.errors import InputError
-from dragoman.host.files.text_files import find_text
+from dragoman.host.files.text_files import read_text
 from dragoman.hub import commands
 from dragoman.session.prompt import Attachment, Part
 from dragoman.wire import vocabulary as acp
@@ -52,7 +52,7 @@ def is_within(path: str | Path, home: Path) -> bool:
 
 def _file(workspace: Workspace, path: str, home: Path) -> Attachment | acp.ContentBlock:
     try:
-        found = find_text(workspace, os.path.join(workspace.cwd, path))
+        found = read_text(workspace, os.path.join(workspace.cwd, path))
     except RpcRefusal as problem:
         raise InputError(f"{path} cannot go with the prompt: {problem}") from problem
     if is_within(found.path, home):

@@ -18,8 +18,8 @@ from dragoman.config import Config, load
 from dragoman.errors import InputError
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
+from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import Rule
-from dragoman.host.policy.sources import sources_of
 from dragoman.host.question.question import OnQuestion, Question
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, read_handle, with_servers
@@ -207,7 +207,7 @@ class LocalClient:
             limits=self._limits,
             on_diagnostic=self._on_diagnostic,
             line_limit=self._config.line_limit,
-            sources=sources_of(self._config),
+            sources=rule_sources(self._config),
             on_question=ask_the_newest if spec.shared and config.on_question is not None else config.on_question,
             keeper=self._keeper,
             session_type=OwnedSession,

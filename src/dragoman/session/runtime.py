@@ -28,7 +28,7 @@ from dragoman.errors import (
     StartError,
     StartTimeout,
 )
-from dragoman.host.policy.sources import Sources
+from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.question.question import OnQuestion
 from dragoman.host.question.questions import Questions
 from dragoman.proc.link import AgentLink
@@ -73,7 +73,7 @@ Launch = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLin
 class AgentRuntime:
     """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it.
 
-    `sources` are the rules that its sessions have beside their own (`sources_of(config)`: the user's). `on_question`
+    `sources` are the rules that its sessions have beside their own (`rule_sources(config)`: the user's). `on_question`
     answers the agent's questions; without one it is told that there is nobody to ask. With a `keeper` everything is
     kept in its journal before it is shown, or written to the agent.
     """
@@ -85,7 +85,7 @@ class AgentRuntime:
         limits: Limits | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
         line_limit: int = DEFAULT_LINE_LIMIT,
-        sources: Sources | None = None,
+        sources: RuleSources | None = None,
         on_question: OnQuestion | None = None,
         keeper: Keeper | None = None,
         launch: Launch = launch,
@@ -94,7 +94,7 @@ class AgentRuntime:
         self.spec = spec
         self.limits = limits or Limits()
         self.diagnostics = Diagnostics(on_diagnostic)
-        self.sources = sources or Sources()
+        self.sources = sources or RuleSources()
         self.on_question = on_question
         self.kept: Kept | None = None
         self._keeper = keeper

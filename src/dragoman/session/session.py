@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, overload
 from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.host import Host
 from dragoman.host.permission import Reply as PermissionReply
-from dragoman.host.policy.remembered import Derived
+from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
 from dragoman.host.terminal.terminal import Terminal
@@ -248,7 +248,7 @@ class Session:
         row = self._permission(permission_id)
         return row.outcome == "pending" and self._host.answer(row.request_id, reply, by)
 
-    def preview(self, permission_id: str, *, allowed: bool) -> Derived:
+    def preview(self, permission_id: str, *, allowed: bool) -> DerivedRules:
         """The rules that an answer for good to a permission request would become; none, and why, where it cannot."""
         return self._host.preview(self._permission(permission_id).request_id, allowed=allowed)
 

@@ -12,7 +12,7 @@ from dragoman.bridge.controls.sessions import row_of_session
 from dragoman.bridge.folders import folder_of
 from dragoman.bridge.refusal import Refusal
 from dragoman.errors import InputError
-from dragoman.host.files.text_files import find_text
+from dragoman.host.files.text_files import read_text
 from dragoman.hub.prompting import is_within
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
@@ -50,7 +50,7 @@ async def read(bridge: Bridge, said: asked.FilesRead, caller: Caller) -> answers
 
     def look() -> answers.FileText:
         path = os.path.join(workspace.cwd, said.path)
-        found = find_text(workspace, path, line, limit + 1)
+        found = read_text(workspace, path, line, limit + 1)
         lines = found.text.splitlines(keepends=True)
         return answers.FileText(
             path=str(found.path),

@@ -14,9 +14,9 @@ from dragoman.bridge.caller import Caller
 from dragoman.bridge.folders import folder_of
 from dragoman.bridge.refusal import Refusal
 from dragoman.config import load
-from dragoman.host.policy.remembered import Entry, Remembered
+from dragoman.host.policy.remembered import Remembered, RememberedRule
+from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import Rule
-from dragoman.host.policy.sources import sources_of
 from dragoman.host.policy.trust import trust, untrust, workspace_policy
 from dragoman.workspace import Workspace
 
@@ -74,8 +74,8 @@ def _listed(bridge: Bridge, cwd: str | None) -> answers.Policy:
     notice = None
     if cwd is not None:
         workspace = Workspace(folder_of(cwd))
-        standing = sources_of(settings).read(workspace)
-        notice = standing.own.notice
+        standing = rule_sources(settings).read(workspace)
+        notice = standing.workspace_file.notice
         for layer, layered in standing.policy(settings.access).layers:
             if layer not in ("access", "remembered"):
                 rules.extend(
@@ -88,7 +88,7 @@ def _listed(bridge: Bridge, cwd: str | None) -> answers.Policy:
     return answers.Policy(access=settings.access, rules=tuple(rules), notice=notice)
 
 
-def _remembered(entry: Entry) -> answers.RuleItem:
+def _remembered(entry: RememberedRule) -> answers.RuleItem:
     return answers.RuleItem(
         id=entry.id,
         answer=entry.rule.answer,
@@ -105,7 +105,7 @@ async def preview(bridge: Bridge, said: asked.PolicyPreview, caller: Caller) -> 
     if held is None or held.session is None:
         raise Refusal("conflict", f"session {said.session_id} is not open here")
     derived = held.session.preview(said.permission_id, allowed=said.answer == "allow")
-    return answers.Preview(rules=tuple(map(str, derived.rules)), problem=derived.problem)
+    return answers.Preview(rules=tuple(map(str, derived.rules)), problem=derived.error)
 
 
 async def add(bridge: Bridge, said: asked.PolicyAdd, caller: Caller) -> answers.Policy:

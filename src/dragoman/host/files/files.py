@@ -1,4 +1,4 @@
-"""A session's text files, as `fs/*` asks for them: `OwnFiles`, and the hook for what an editor has not saved yet."""
+"""Text files of a session, for `fs/*`: `WorkspaceFiles`, and `Buffers` for text that an editor has not saved yet."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Protocol
 from dragoman.host.files import shape
 from dragoman.host.files.text_files import (
     SIZE_LIMIT,
-    Found,
-    Target,
+    FileText,
+    WriteTarget,
     check_lines,
-    find_target,
-    find_text,
     locate,
+    prepare_write,
+    read_text,
     too_large,
     write_text,
 )
@@ -40,32 +40,32 @@ class Buffers(Protocol):
         """The agent wrote the file, which now has this text on disk; `read` was asked before."""
 
 
-class OwnFiles:
+class WorkspaceFiles:
     """A session's files, read and written by us."""
 
     def __init__(self, workspace: Workspace, *, buffers: Buffers | None = None) -> None:
         self._workspace = workspace
         self._buffers = buffers
 
-    async def find(self, request: acp.ReadTextFileRequest) -> Found:
+    async def find(self, request: acp.ReadTextFileRequest) -> FileText:
         """The text that was asked for."""
         check_lines(request.line, request.limit)
         if self._buffers is not None:
             path = await asyncio.to_thread(locate, self._workspace, request.path)
             text = await self._buffers.read(path)
             if text is not None:
-                return Found(path, _cut(request.path, text, request.line, request.limit), unsaved=True)
-        return await asyncio.to_thread(find_text, self._workspace, request.path, request.line, request.limit)
+                return FileText(path, _cut(request.path, text, request.line, request.limit), unsaved=True)
+        return await asyncio.to_thread(read_text, self._workspace, request.path, request.line, request.limit)
 
-    async def target(self, request: acp.WriteTextFileRequest) -> Target:
+    async def target(self, request: acp.WriteTextFileRequest) -> WriteTarget:
         """What is to be judged. What cannot be done anyway is refused here; nothing is changed."""
-        target = await asyncio.to_thread(find_target, self._workspace, request.path, request.content)
+        target = await asyncio.to_thread(prepare_write, self._workspace, request.path, request.content)
         text = await self._buffers.read(target.path) if self._buffers is not None else None
         if text is None:
             return target
         # The editor's is what the user sees, and would lose.
         size = len(text.encode("utf-8", "surrogatepass"))
-        return Target(target.path, shape.show(text, request.content), size)
+        return WriteTarget(target.path, shape.show(text, request.content), size)
 
     async def write(self, path: Path, request: acp.WriteTextFileRequest) -> acp.WriteTextFileResponse:
         """Once it is allowed; `path` is the target's."""

@@ -32,7 +32,7 @@ SEARCH_LIMIT: Final = 1024 * 1024 * 1024
 _STEP: Final = 64 * 1024
 
 
-class Found(msgspec.Struct, frozen=True):
+class FileText(msgspec.Struct, frozen=True):
     """What a read found."""
 
     path: Path  # where it is, with no link in it
@@ -41,7 +41,7 @@ class Found(msgspec.Struct, frozen=True):
     meta: dict[str, Any] | None = None  # a handler's own word on it
 
 
-class Target(msgspec.Struct, frozen=True):
+class WriteTarget(msgspec.Struct, frozen=True):
     """Where a write would go, and what it would replace."""
 
     path: Path  # with no link in it; what is judged, and what is written
@@ -69,7 +69,7 @@ def check_lines(line: int | None, limit: int | None) -> None:
             raise invalid(field, f"is {number}; lines are counted from 1")
 
 
-def find_text(workspace: Workspace, path: str, line: int | None = None, limit: int | None = None) -> Found:
+def read_text(workspace: Workspace, path: str, line: int | None = None, limit: int | None = None) -> FileText:
     """The file's text, or `limit` lines of it from `line` on (the first is 1)."""
     with _hold(workspace, path) as place:
         try:
@@ -82,7 +82,7 @@ def find_text(workspace: Workspace, path: str, line: int | None = None, limit: i
     if len(data) > SIZE_LIMIT:
         raise too_large(path)
     try:
-        return Found(place.path, data.decode())
+        return FileText(place.path, data.decode())
     except UnicodeDecodeError as problem:
         where = start + problem.start
         raise invalid(
@@ -91,18 +91,18 @@ def find_text(workspace: Workspace, path: str, line: int | None = None, limit: i
         ) from None
 
 
-def find_target(workspace: Workspace, path: str, content: str) -> Target:
+def prepare_write(workspace: Workspace, path: str, content: str) -> WriteTarget:
     """Where a write of this content would go. Changes nothing."""
     _encoded(content)
     with _hold(workspace, path) as place:
         try:
             status = _check_target(path, place)
             if status is None:
-                return Target(place.path)
+                return WriteTarget(place.path)
             old = _old_text(place)
         except OSError as problem:
             raise _failed(path, problem) from None
-    return Target(place.path, None if old is None else shape.show(old, content), status.st_size)
+    return WriteTarget(place.path, None if old is None else shape.show(old, content), status.st_size)
 
 
 def write_text(workspace: Workspace, real: Path, content: str) -> str:

@@ -1,8 +1,8 @@
 """What an agent may do, as data.
 
 rules       one rule, and how it is read; the verdict that a policy gives
-deeds       all that a request does
-matching    which rule is about which deed; globs has the patterns
+effects       all that a request does
+matching    which rule is about which effect; globs has the patterns
 access      the four presets, as rules
 policy      the rules of all layers, and what they answer (pure)
 remembered  what a person answered for good

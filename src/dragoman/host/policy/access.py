@@ -1,7 +1,7 @@
 """The accesses, as rules: what each of them allows, refuses and asks. Data.
 
 A request is judged by what it does, and by all that it does: its kind is the agent's word, so that a `read` with a
-command in it is a command, and one with a diff a write. The strictest verdict on any of its deeds is the verdict.
+command in it is a command, and one with a diff a write. The strictest verdict on any of its effects is the verdict.
 
                           read-only   ask     edit-inside   full
     think                 allow       ask     allow         allow

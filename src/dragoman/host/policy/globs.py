@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 if TYPE_CHECKING:
-    from dragoman.host.shell.reader import Part
+    from dragoman.host.shell.reader import ShellCommand
 
 # `maybe`: it cannot be known, and so not be excluded.
 Match: TypeAlias = Literal["yes", "maybe", "no"]
@@ -98,10 +98,10 @@ def _members(found: re.Match[str]) -> str | None:
 # Paths
 
 
-class Spot(msgspec.Struct, frozen=True):
+class ResolvedPath(msgspec.Struct, frozen=True):
     """Where a path leads. `inside` is as seen from the workspace's folder, `real` absolute; both with links followed.
 
-    None where it does not lead there, or nobody can know. `spellings` are all ways to write it, folded; `problem` says
+    None where it does not lead there, or nobody can know. `spellings` are all ways to write it, folded; `error` says
     why it is not inside.
     """
 
@@ -109,10 +109,10 @@ class Spot(msgspec.Struct, frozen=True):
     inside: str | None = None
     real: str | None = None
     spellings: tuple[str, ...] = ()
-    problem: str = ""
+    error: str = ""
 
 
-def path_matches(pattern: str, spot: Spot, *, wide: bool = False) -> bool:
+def path_matches(pattern: str, path: ResolvedPath, *, wide: bool = False) -> bool:
     """Like a line of .gitignore: without a slash at any depth, with one from the folder on; a folder is all in it.
 
     Narrowly a relative pattern is about files inside the workspace. Widely one that stands for any depth (`.env`,
@@ -120,15 +120,15 @@ def path_matches(pattern: str, spot: Spot, *, wide: bool = False) -> bool:
     """
     absolute = pattern.startswith(("/", "~/"))
     if not wide:
-        text = spot.real if absolute else spot.inside
+        text = path.real if absolute else path.inside
         return text is not None and any(found.fullmatch(text) for found in _path(pattern, wide=False))
     found = _path(pattern, wide=True)
     if absolute:
-        return any(each.fullmatch(text) for text in spot.spellings for each in found)
+        return any(each.fullmatch(text) for text in path.spellings for each in found)
     floats = "/" not in pattern.rstrip("/") or pattern.startswith("**")
     return any(
         each.fullmatch(text.lstrip("/"))
-        for text in spot.spellings
+        for text in path.spellings
         if floats or not text.startswith("/")
         for each in found
     )
@@ -206,7 +206,7 @@ def command_pattern(text: str) -> CommandPattern:
     return CommandPattern(assignments, kept, rest, literal)
 
 
-def command_allowed(text: str, part: Part) -> bool:
+def command_allowed(text: str, part: ShellCommand) -> bool:
     """Narrowly. What is not clear from the words, or not fixed before it runs, is allowed only word for word."""
     pattern = command_pattern(text)
     if pattern.assignments != part.assignments:
@@ -218,7 +218,7 @@ def command_allowed(text: str, part: Part) -> bool:
     return _fits(pattern, part.words) and all(map(name_matches, pattern.words, part.words))
 
 
-def command_found(text: str, part: Part) -> Match:
+def command_found(text: str, part: ShellCommand) -> Match:
     """Widely: the program by its last name, whatever is set for it; what may turn out to be it is a `maybe`."""
     pattern = command_pattern(text)
     if not set(pattern.assignments) <= set(part.assignments):

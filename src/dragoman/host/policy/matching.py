@@ -1,8 +1,8 @@
-"""Whether a rule is about a deed: what each of its matchers makes of it. Pure.
+"""Matching: does a rule apply to an effect? Pure.
 
-Rules that allow are matched narrowly, rules that deny or ask widely (`globs` says how). Where the request does not say
-what a deny would need to know (which file, which command, which host), it may be what is denied: a `maybe`, upon which
-the policy asks. An allow has no maybe.
+Rules that allow are matched narrowly, rules that deny or ask widely (see `globs`). Where the request leaves out what a
+rule that denies or asks needs to know (which file, which command, which host), the match is a `maybe`, and the policy
+asks. A rule that allows never matches on a maybe.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.deeds import Deed
+from dragoman.host.policy.effects import Effect
 from dragoman.host.policy.globs import (
     Match,
-    Spot,
+    ResolvedPath,
     command_allowed,
     command_found,
     host_matches,
@@ -23,126 +23,128 @@ from dragoman.host.policy.globs import (
     name_matches,
     path_matches,
 )
-from dragoman.host.policy.rules import SAID, Rule
-from dragoman.host.shell.typed import typed
+from dragoman.host.policy.rules import AGENT_KINDS, Rule
+from dragoman.host.shell.wrappers import unwrap_shell
 
-Look: TypeAlias = Callable[[Rule, Deed, PermissionRequest, bool], Match]
+_Matcher: TypeAlias = Callable[[Rule, Effect, PermissionRequest, bool], Match]
 
 
-def match(rule: Rule, deed: Deed, request: PermissionRequest) -> Match:
+def match_rule(rule: Rule, effect: Effect, request: PermissionRequest) -> Match:
     wide = rule.answer != "allow"
-    doubt = False
-    for found in _looks(rule):
-        matched = found(rule, deed, request, wide)
+    is_certain = True
+    for matcher in _matchers(rule):
+        matched = matcher(rule, effect, request, wide)
         if matched == "no" or (matched == "maybe" and not wide):
             return "no"
-        doubt = doubt or matched == "maybe"
-    return "maybe" if doubt else "yes"
+        is_certain = is_certain and matched == "yes"
+    return "yes" if is_certain else "maybe"
 
 
-def _looks(rule: Rule) -> Iterator[Look]:
-    """What there is to look at, the most telling first: most rules are about something else."""
+def _matchers(rule: Rule) -> Iterator[_Matcher]:
+    """Yield the rule's matchers, the most selective first, since most rules do not apply."""
     if rule.command:
-        yield _command
+        yield _match_command
     if rule.path or rule.where is not None:
-        yield _place
+        yield _match_path
     if rule.mcp:
-        yield _mcp
+        yield _match_mcp
     if rule.host:
-        yield _host
+        yield _match_host
     if rule.line:
-        yield _line
+        yield _match_line
     if rule.kind:
-        yield _kind
+        yield _match_kind
     if rule.tool:
-        yield _tool
+        yield _match_tool
     if rule.agent:
-        yield _agent
+        yield _match_agent
 
 
-def _agent(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
+def _match_agent(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if not request.agent:
         return "maybe"
-    return _yes(name_matches(pattern, request.agent, wide=wide) for pattern in rule.agent)
+    return _any(name_matches(pattern, request.agent, wide=wide) for pattern in rule.agent)
 
 
-def _tool(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
-    # A title is words for a reader; where there is no name it may yet be the tool's.
+def _match_tool(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    # A title is text for people, but where the tool has no name it may still be the tool's.
     name = request.name or (request.title if wide else None)
-    return _yes(name is not None and name_matches(pattern, name, wide=wide) for pattern in rule.tool)
+    return _any(name is not None and name_matches(pattern, name, wide=wide) for pattern in rule.tool)
 
 
-def _kind(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
-    return _yes(_is_kind(each, rule, deed, request, wide) for each in rule.kind)
+def _match_kind(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    return _any(_is_kind(kind, rule, effect, request, wide) for kind in rule.kind)
 
 
-def _is_kind(kind: str, rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> bool:
-    does = SAID.get(kind, kind)
-    if does != deed.does:
-        if wide and does in ("read", "write") and (rule.path or rule.where):
-            return bool(deed.beside)  # it may do that, to a file that it names
-        return wide and kind == "mcp" and mcp_found("*", *_tool_words(deed, request))
-    if kind == does or kind == "execute" or kind == request.kind:
+def _is_kind(kind: str, rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> bool:
+    effect_kind = AGENT_KINDS.get(kind, kind)
+    if effect_kind != effect.kind:
+        if wide and effect_kind in ("read", "write") and (rule.path or rule.where):
+            return bool(effect.mentioned_paths)  # it may read or write a file that it names
+        return wide and kind == "mcp" and mcp_found("*", *_tool_texts(effect, request))
+    if kind == effect_kind or kind == "execute" or kind == request.kind:
         return True
-    # A change that the agent does not call a deletion or a move is an edit, whatever it calls it.
+    # A change that the agent calls neither a deletion nor a move is an edit, whatever it calls it.
     return wide and kind == "edit" and request.kind not in ("delete", "move")
 
 
-def _place(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
-    if deed.does in ("read", "write"):
-        return "maybe" if deed.spot is None else _yes([_is_at(rule, deed.spot, wide)])
-    return _yes(wide and _is_at(rule, spot, wide) for spot in deed.beside)
+def _match_path(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    if effect.kind in ("read", "write"):
+        return "maybe" if effect.path is None else _any([_is_at(rule, effect.path, wide)])
+    return _any(wide and _is_at(rule, path, wide) for path in effect.mentioned_paths)
 
 
-def _is_at(rule: Rule, spot: Spot, wide: bool) -> bool:
-    if rule.where is not None and (rule.where == "inside") != (spot.inside is not None):
+def _is_at(rule: Rule, path: ResolvedPath, wide: bool) -> bool:
+    if rule.where is not None and (rule.where == "inside") != (path.inside is not None):
         return False
-    return not rule.path or any(path_matches(pattern, spot, wide=wide) for pattern in rule.path)
+    return not rule.path or any(path_matches(pattern, path, wide=wide) for pattern in rule.path)
 
 
-def _command(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
-    if deed.does != "run":
+def _match_command(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    if effect.kind != "run":
         return "no"
-    part = deed.part
-    if part is None:
+    command = effect.command
+    if command is None:
         return "maybe"
     if not wide:
-        return _yes(not (deed.elsewhere or deed.moved) and command_allowed(pattern, part) for pattern in rule.command)
-    found = {command_found(pattern, part) for pattern in rule.command}
-    return next((each for each in ("yes", "maybe") if each in found), "no")
+        if effect.outside or effect.may_leave:
+            return "no"
+        return _any(command_allowed(pattern, command) for pattern in rule.command)
+    matches = {command_found(pattern, command) for pattern in rule.command}
+    return next((match for match in ("yes", "maybe") if match in matches), "no")
 
 
-def _line(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
-    if deed.line is None:
-        return "maybe" if deed.does == "run" else "no"
-    if not wide:  # also what the line is redirected from and to: it was named with it
-        return _yes(
-            typed(deed.line) == typed(line) and not deed.elsewhere and not deed.below and not deed.env
-            for line in rule.line
-        )
-    said = (deed.line.split(), typed(deed.line).split())
-    return _yes(line.split() in said or typed(line).split() in said for line in rule.line)
+def _match_line(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    """Match the whole line; the files that it is redirected from and to are part of it."""
+    if effect.line is None:
+        return "maybe" if effect.kind == "run" else "no"
+    if not wide:
+        if effect.outside or effect.in_subfolder or effect.env:
+            return "no"
+        return _any(unwrap_shell(effect.line) == unwrap_shell(line) for line in rule.line)
+    spellings = (effect.line.split(), unwrap_shell(effect.line).split())
+    return _any(line.split() in spellings or unwrap_shell(line).split() in spellings for line in rule.line)
 
 
-def _mcp(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
+def _match_mcp(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if wide:
-        return _yes(mcp_found(pattern, *_tool_words(deed, request)) for pattern in rule.mcp)
-    return _yes(deed.mcp is not None and mcp_allowed(pattern, *deed.mcp) for pattern in rule.mcp)
+        return _any(mcp_found(pattern, *_tool_texts(effect, request)) for pattern in rule.mcp)
+    return _any(effect.mcp is not None and mcp_allowed(pattern, *effect.mcp) for pattern in rule.mcp)
 
 
-def _tool_words(deed: Deed, request: PermissionRequest) -> list[str]:
-    """Where an MCP tool's name may stand. The title of a command or a file is about that."""
-    title = request.title if deed.does in ("mcp", "other") else None
-    known = "{1} ({0} MCP Server)".format(*deed.mcp) if deed.mcp is not None else None
-    return [text for text in (request.name, title, known) if text]
+def _tool_texts(effect: Effect, request: PermissionRequest) -> list[str]:
+    """List the texts that may name an MCP tool. The title of a command or file request names that instead."""
+    title = request.title if effect.kind in ("mcp", "other") else None
+    certain = "{1} ({0} MCP Server)".format(*effect.mcp) if effect.mcp is not None else None
+    return [text for text in (request.name, title, certain) if text]
 
 
-def _host(rule: Rule, deed: Deed, request: PermissionRequest, wide: bool) -> Match:
-    if deed.does != "fetch":
+def _match_host(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+    if effect.kind != "fetch":
         return "no"
-    host = deed.host
-    return "maybe" if host is None else _yes(host_matches(pattern, host) for pattern in rule.host)
+    host = effect.host
+    return "maybe" if host is None else _any(host_matches(pattern, host) for pattern in rule.host)
 
 
-def _yes(found: Iterable[bool]) -> Match:
-    return "yes" if any(found) else "no"
+def _any(matches: Iterable[bool]) -> Match:
+    return "yes" if any(matches) else "no"

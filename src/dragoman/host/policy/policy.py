@@ -1,20 +1,21 @@
-"""`Policy`: the rules in force, and what they answer. Pure but for looking where paths lead.
+"""`Policy`: the rules in force, and their verdict on a request. Pure, except that paths are resolved on disk.
 
-Each deed of a request is judged by itself; the strictest answer is the verdict, and what no rule matches is asked.
-For a deed the highest layer with a matching rule answers, and in it deny goes before ask, and ask before allow:
+Each effect of a request is judged separately; the strictest answer is the verdict, and an effect that no rule matches
+is asked about. For one effect the highest layer with a matching rule answers; within a layer deny wins over ask, and
+ask over allow:
 
-    built in    the access that was chosen, as rules (`access.PRESETS`)
+    built in    the rules of the chosen access (`access.PRESETS`)
     user        config.toml
     workspace   .dragoman/policy.toml, while it is trusted
-    remembered  what a person answered with "always" or "never"
-    access      what `read-only` denies, once more: a promise of this session
-    session     the caller's own rules, and its switches for network and web search
-    run         the caller's own rules for this run
+    remembered  the "always" and "never" answers of a person
+    access      the denials of `read-only` once more: a promise of this session
+    session     the caller's rules, and its switches for network and web search
+    run         the caller's rules for one run
 
-Floors: what the user denies, workspace and remembered cannot lift; what the workspace denies, remembered cannot.
-Guards: a write under `.git/` or `.dragoman/`, and whatever touches our home folder, where keys are kept, is asked
-whatever rule allows it, but with access `full`. Doubt: where a rule that denies or asks may be meant, and nobody can
-know, an allow becomes an ask.
+Floors: neither the workspace nor a remembered answer can lift a denial of the user; a remembered answer cannot lift one
+of the workspace. Guards: a write under `.git/` or `.dragoman/`, and any access to our home folder, which holds keys, is
+always asked about, whatever rule allows it, unless the access is `full`. Doubt: where nobody can know whether a rule
+that denies or asks applies, an allow becomes an ask.
 """
 
 from __future__ import annotations
@@ -31,121 +32,126 @@ import msgspec
 from dragoman.config import Access
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.access import BUILT_IN, PRESETS
-from dragoman.host.policy.deeds import Deed, survey
-from dragoman.host.policy.globs import Spot, fold
-from dragoman.host.policy.matching import match
+from dragoman.host.policy.effects import Effect, analyze
+from dragoman.host.policy.globs import ResolvedPath, fold
+from dragoman.host.policy.matching import match_rule
 from dragoman.host.policy.rules import Decision, Layer, Rule, Verdict
 from dragoman.workspace import Workspace
 
 LAYERS: Final[tuple[Layer, ...]] = ("built in", "user", "workspace", "remembered", "access", "session", "run")
 STRICTEST_FIRST: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
-# Repositories run what is written there (hooks), and our own folder holds the rules that hold the agent.
+# Git runs what is written there (hooks), and our own folder holds the rules that bind the agent.
 PROTECTED: Final = frozenset({".git", ".dragoman"})
 _SHORT_NAME: Final = re.compile(r"(git|dragom)~[0-9]+", re.IGNORECASE)
 
-# Whose allows and asks a layer's deny outlasts.
-_HELD: Final[Mapping[Layer, tuple[Layer, ...]]] = {"user": ("workspace", "remembered"), "workspace": ("remembered",)}
+# The layers that cannot lift a denial of the layer.
+_FLOORS: Final[Mapping[Layer, tuple[Layer, ...]]] = {"user": ("workspace", "remembered"), "workspace": ("remembered",)}
 
-# Where a rule of no file stands.
-_STANDS: Final[Mapping[Layer, str]] = {"session": "a rule of this session", "run": "a rule of this run"}
+# The source that is shown for rules which come from no file.
+_SOURCES: Final[Mapping[Layer, str]] = {"session": "a rule of this session", "run": "a rule of this run"}
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """What was found about one deed; `matched` are all rules that are about it, the highest layer first."""
+class EffectVerdict(msgspec.Struct, frozen=True):
+    """The verdict on one effect; `matches` are all rules that apply to it, the highest layer first."""
 
-    deed: Deed
+    effect: Effect
     verdict: Verdict
-    matched: tuple[tuple[Layer, Rule], ...] = ()
+    matches: tuple[tuple[Layer, Rule], ...] = ()
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """`layers` from the lowest to the highest; `home` is our own folder, without links, or None."""
+    """`layers` from the lowest to the highest; `home` is our own folder with links resolved, or None."""
 
     access: Access
     layers: tuple[tuple[Layer, tuple[Rule, ...]], ...]
     home: Path | None = None
 
     def judge(self, request: PermissionRequest, workspace: Workspace) -> Verdict:
-        """Whether the request is allowed, denied, or is to be asked, and why."""
-        verdicts = [finding.verdict for finding in self.explain(request, workspace)]
+        """Allow, deny or ask, with the reason."""
+        verdicts = [each.verdict for each in self.explain(request, workspace)]
         return min(verdicts, key=lambda verdict: STRICTEST_FIRST.index(verdict.decision))
 
-    def explain(self, request: PermissionRequest, workspace: Workspace) -> tuple[Finding, ...]:
-        """The same, deed by deed."""
-        return tuple(self._find(deed, request, workspace) for deed in survey(request, workspace))
+    def explain(self, request: PermissionRequest, workspace: Workspace) -> tuple[EffectVerdict, ...]:
+        """Judge each effect of the request."""
+        return tuple(self._judge_effect(effect, request, workspace) for effect in analyze(request, workspace))
 
-    def _find(self, deed: Deed, request: PermissionRequest, workspace: Workspace) -> Finding:
-        sure: dict[Layer, Rule] = {}
+    def _judge_effect(self, effect: Effect, request: PermissionRequest, workspace: Workspace) -> EffectVerdict:
+        certain: dict[Layer, Rule] = {}
         possible: dict[Layer, Rule] = {}
-        matched: list[tuple[Layer, Rule]] = []
+        matches: list[tuple[Layer, Rule]] = []
         for layer, rules in self.layers:
             for rule in rules:
-                found = match(rule, deed, request)
-                if found == "no":
+                match = match_rule(rule, effect, request)
+                if match == "no":
                     continue
                 _keep_stricter(possible, layer, rule)
-                if found == "yes":
-                    _keep_stricter(sure, layer, rule)
-                    matched.append((layer, rule))
-        answer = _highest(sure)
-        verdict = self._unmatched(deed) if answer is None else self._by_rule(deed, *answer)
+                if match == "yes":
+                    _keep_stricter(certain, layer, rule)
+                    matches.append((layer, rule))
+        answer = _highest(certain)
+        verdict = self._no_match(effect) if answer is None else self._by_rule(effect, *answer)
         if verdict.decision == "allow":
-            doubted = _highest(possible)
-            if doubted is not None and doubted[1].answer != "allow":
-                verdict = self._doubt(deed, *doubted)
-        # Also where it is asked anyway: not everybody asks about what no rule of the user's is about.
-        guarded = verdict.decision == "allow" or (verdict.decision == "ask" and deed.does == "read")
-        if guarded and self.access != "full" and (guard := self._guard(deed, workspace)):
-            verdict = Verdict("ask", guard, layer="guard")
-        return Finding(deed, verdict, tuple(reversed(matched)))
+            doubt = _highest(possible)
+            if doubt is not None and doubt[1].answer != "allow":
+                verdict = self._in_doubt(effect, *doubt)
+        # Also where the answer is ask anyway: not every caller asks about reads that no rule of the user's matches.
+        needs_guard = verdict.decision == "allow" or (verdict.decision == "ask" and effect.kind == "read")
+        if needs_guard and self.access != "full" and (reason := self._guard(effect, workspace)):
+            verdict = Verdict("ask", reason, layer="guard")
+        return EffectVerdict(effect, verdict, tuple(reversed(matches)))
 
-    def _by_rule(self, deed: Deed, layer: Layer, rule: Rule) -> Verdict:
-        name = named(layer, rule)
+    def _by_rule(self, effect: Effect, layer: Layer, rule: Rule) -> Verdict:
+        name = describe_rule(layer, rule)
         if rule.source != BUILT_IN:
             why = f"{name[:-1]}: {rule.reason})" if rule.reason else name
-            return Verdict(rule.answer, f"{deed.phrase}: {why}", name, layer)
+            return Verdict(rule.answer, f"{effect.phrase}: {why}", name, layer)
         if layer == "built in" and self.access == "full":
             return Verdict(rule.answer, rule.reason, name, layer)
-        where = _place(deed) if rule.where is not None else ""
-        return Verdict(rule.answer, f"{rule.reason}: {deed.phrase}{where}", name, layer)
+        where = _location(effect) if rule.where is not None else ""
+        return Verdict(rule.answer, f"{rule.reason}: {effect.phrase}{where}", name, layer)
 
-    def _unmatched(self, deed: Deed) -> Verdict:
-        return Verdict("ask", f"access is {self.access}: {deed.phrase}{_place(deed)}")
+    def _no_match(self, effect: Effect) -> Verdict:
+        return Verdict("ask", f"access is {self.access}: {effect.phrase}{_location(effect)}")
 
-    def _doubt(self, deed: Deed, layer: Layer, rule: Rule) -> Verdict:
-        name = named(layer, rule)
-        what = deed.unclear or _unknown(deed)
-        return Verdict("ask", f"{deed.phrase}, but {what}: it may be what {name} is about", name, layer)
+    def _in_doubt(self, effect: Effect, layer: Layer, rule: Rule) -> Verdict:
+        name = describe_rule(layer, rule)
+        doubt = effect.unclear or _missing_detail(effect)
+        return Verdict("ask", f"{effect.phrase}, but {doubt}: this rule may apply: {name}", name, layer)
 
-    def _guard(self, deed: Deed, workspace: Workspace) -> str | None:
-        spots = deed.beside if deed.does in ("mcp", "other") else [deed.spot] if deed.does in ("read", "write") else ()
-        for spot in spots:
-            if spot is None:
+    def _guard(self, effect: Effect, workspace: Workspace) -> str | None:
+        """Return the reason why the effect always needs an answer; None where it does not."""
+        paths: tuple[ResolvedPath | None, ...] = ()
+        if effect.kind in ("read", "write"):
+            paths = (effect.path,)
+        elif effect.kind in ("mcp", "other"):
+            paths = effect.mentioned_paths
+        for path in paths:
+            if path is None:
                 continue
-            if self._is_home(spot, workspace):
-                return f"{deed.phrase} in {self.home}, which is always asked: {spot.given}"
-            if deed.does == "read":
+            if self._is_in_home(path, workspace):
+                return f"{effect.phrase} in {self.home}, which always needs your approval: {path.given}"
+            if effect.kind == "read":
                 continue
-            if spot.inside == ".":
-                # With it would go all that is in it, these two as well.
-                return f"{deed.phrase} to the workspace's folder itself, which is always asked: {spot.given}"
-            if folder := _protected(spot):
-                return f"{deed.phrase} under {folder}/, which is always asked: {spot.given}"
+            if path.inside == ".":
+                # Everything in it would change with it, `.git` and `.dragoman` included.
+                return f"{effect.phrase} to the workspace folder itself, which always needs your approval: {path.given}"
+            if folder := _protected_part(path):
+                return f"{effect.phrase} under {folder}/, which always needs your approval: {path.given}"
         return None
 
-    def _is_home(self, spot: Spot, workspace: Workspace) -> bool:
-        if self.home is None or spot.real is None:
+    def _is_in_home(self, path: ResolvedPath, workspace: Workspace) -> bool:
+        if self.home is None or path.real is None:
             return False
         home = Path(fold(str(self.home)))
-        real = Path(fold(spot.real))
-        # A workspace may itself lie in our home folder; then what is in it is the workspace's.
+        real = Path(fold(path.real))
+        # A workspace may itself lie in our home folder; its files then count as the workspace's.
         folders = (Path(fold(str(folder))) for folder in workspace.folders)
-        ours = any(folder.is_relative_to(home) and real.is_relative_to(folder) for folder in folders)
-        return real.is_relative_to(home) and not ours
+        in_workspace = any(folder.is_relative_to(home) and real.is_relative_to(folder) for folder in folders)
+        return real.is_relative_to(home) and not in_workspace
 
 
-def build(
+def build_policy(
     access: Access,
     *,
     network: bool | None = None,
@@ -157,7 +163,7 @@ def build(
     run: Iterable[Rule] = (),
     home: Path | None = None,
 ) -> Policy:
-    """The policy of a session, or of one run of it."""
+    """Build the policy of a session, or of one run of it."""
     preset = PRESETS[access]
     switches = (*_switch("network", "fetch", network), *_switch("web_search", "search", web_search))
     layers: dict[Layer, tuple[Rule, ...]] = {
@@ -172,11 +178,11 @@ def build(
     return Policy(access, tuple((layer, layers[layer]) for layer in LAYERS), home and home.resolve())
 
 
-def named(layer: Layer, rule: Rule) -> str:
-    """The rule as it reads, and where it stands."""
+def describe_rule(layer: Layer, rule: Rule) -> str:
+    """Write out the rule and its source."""
     if rule.source == BUILT_IN:
         return f"{rule} ({rule.reason})"
-    return f"{rule} ({rule.source or _STANDS.get(layer, layer)})"
+    return f"{rule} ({rule.source or _SOURCES.get(layer, layer)})"
 
 
 def _switch(name: str, kind: str, on: bool | None) -> tuple[Rule, ...]:
@@ -186,31 +192,31 @@ def _switch(name: str, kind: str, on: bool | None) -> tuple[Rule, ...]:
 
 
 def _keep_stricter(answers: dict[Layer, Rule], layer: Layer, rule: Rule) -> None:
-    known = answers.get(layer)
-    if known is None or STRICTEST_FIRST.index(rule.answer) < STRICTEST_FIRST.index(known.answer):
+    previous = answers.get(layer)
+    if previous is None or STRICTEST_FIRST.index(rule.answer) < STRICTEST_FIRST.index(previous.answer):
         answers[layer] = rule
 
 
 def _highest(answers: Mapping[Layer, Rule]) -> tuple[Layer, Rule] | None:
-    """The rule that answers, of the strictest match in each layer."""
-    held = {each for layer, rule in answers.items() if rule.answer == "deny" for each in _HELD.get(layer, ())}
+    """Pick the rule that answers, given the strictest matching rule of each layer."""
+    overruled = {each for layer, rule in answers.items() if rule.answer == "deny" for each in _FLOORS.get(layer, ())}
     for layer in reversed(LAYERS):
-        if layer in answers and layer not in held:
+        if layer in answers and layer not in overruled:
             return layer, answers[layer]
     return None
 
 
-def _place(deed: Deed) -> str:
-    """What there is to say about where it reads or writes."""
-    if deed.does not in ("read", "write"):
+def _location(effect: Effect) -> str:
+    """Say where the effect reads or writes, as the end of a sentence."""
+    if effect.kind not in ("read", "write"):
         return ""
-    if deed.spot is None:
+    if effect.path is None:
         return ", and does not say which file"
-    return f", but {deed.spot.problem}" if deed.spot.inside is None else " inside the workspace"
+    return f", but {effect.path.error}" if effect.path.inside is None else " inside the workspace"
 
 
-def _unknown(deed: Deed) -> str:
-    match deed.does:
+def _missing_detail(effect: Effect) -> str:
+    match effect.kind:
         case "read" | "write":
             return "does not say which file"
         case "fetch":
@@ -219,15 +225,18 @@ def _unknown(deed: Deed) -> str:
             return "not all of it is known"
 
 
-def _protected(spot: Spot) -> str | None:
-    # Without case: on macOS `.GIT` is the same folder. Inside, the folders above the workspace are the person's choice.
-    parts = PurePath(spot.inside if spot.inside is not None else spot.real or spot.given).parts
+def _protected_part(path: ResolvedPath) -> str | None:
+    # Inside the workspace only the part below its folder counts: the folders above it are the person's choice.
+    parts = PurePath(path.inside if path.inside is not None else path.real or path.given).parts
     return next((part for part in parts if _is_protected(part)), None)
 
 
 @lru_cache(maxsize=4096)
 def _is_protected(name: str) -> bool:
-    """Also by the other names that some file systems know it by: macOS passes over characters that nobody sees, Windows
-    over dots and blanks at the end and what follows a colon, and has short names."""
-    seen = "".join(each for each in name if unicodedata.category(each) != "Cf").partition(":")[0].rstrip(". ")
-    return fold(seen) in PROTECTED or _SHORT_NAME.fullmatch(seen) is not None
+    """Compare the name as file systems do.
+
+    macOS ignores case and invisible characters; Windows ignores dots and blanks at the end and everything after a
+    colon, and has short names.
+    """
+    visible = "".join(each for each in name if unicodedata.category(each) != "Cf").partition(":")[0].rstrip(". ")
+    return fold(visible) in PROTECTED or _SHORT_NAME.fullmatch(visible) is not None

@@ -1,11 +1,11 @@
-"""What a person answered for good: "always" and "never", as rules, per workspace and for all agents.
+"""Remembered answers: a person's "always" and "never" as rules, per workspace and for all agents.
 
-`derive` makes rules of an answer: what the person can have meant by it, and no more. An "always" to an edit is about
-edits of files in this folder of the workspace, to a deletion about exactly this file, to a command about exactly this
-command, to a file outside about exactly this file. A "never" is about exactly what was asked. Where nothing can be
-named the answer holds once.
+`derive` turns an answer into rules that cover what the person can have meant, and no more. An "always" to an edit
+covers edits of all files in that folder of the workspace; to a deletion or move, only that file; to a command, only
+that command; to a file outside, only that file. A "never" covers exactly what was asked. Where no rule can name it, the
+answer counts once.
 
-`Remembered` keeps them in the home folder. An answer takes the place of an earlier one about the same thing.
+`Remembered` stores them in the home folder. An answer replaces an earlier one about the same thing.
 """
 
 from __future__ import annotations
@@ -22,107 +22,109 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.deeds import Deed, survey
-from dragoman.host.policy.globs import escaped
-from dragoman.host.policy.policy import build
+from dragoman.host.policy.effects import Effect, analyze
+from dragoman.host.policy.globs import ResolvedPath, escaped
+from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.rules import Rule
-from dragoman.host.shell.typed import typed
+from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.workspace import Workspace
 
 REMEMBERED_FILE: Final = "remembered.json"
-# Enough to tell a few hundred answers apart, few enough to type.
+# Hexadecimal digits: enough to tell a few hundred answers apart, few enough to type.
 ID_LENGTH: Final = 6
 
-# Of several deeds, the one that says best what a "never" is about.
-_TELLING: Final = ("mcp", "run", "write", "read", "fetch", "other", "search", "think")
-# What agents call a change of a file.
-_CHANGES: Final = ("edit", "delete", "move")
+# Kinds of effects, the one that says most about what a "never" means first.
+_MOST_SPECIFIC_FIRST: Final = ("mcp", "run", "write", "read", "fetch", "other", "search", "think")
+# The agents' words for a change of a file.
+_FILE_CHANGES: Final = ("edit", "delete", "move")
 
 
-class Derived(msgspec.Struct, frozen=True):
-    """The rules that an answer becomes; where there are none, `problem` says why."""
+class DerivedRules(msgspec.Struct, frozen=True):
+    """The rules that an answer becomes; where there are none, `error` is the reason."""
 
     rules: tuple[Rule, ...] = ()
-    problem: str = ""
+    error: str = ""
 
 
 def derive(
     request: PermissionRequest, workspace: Workspace, answer: Literal["allow", "deny"], *, home: Path | None = None
-) -> Derived:
-    """What "always" (allow) or "never" (deny) to this request means from now on."""
-    deeds = survey(request, workspace)
+) -> DerivedRules:
+    """Turn "always" (allow) or "never" (deny) to this request into rules."""
+    effects = analyze(request, workspace)
     if answer == "deny":
-        deeds = (min(deeds, key=lambda deed: _TELLING.index(deed.does)),)
-    rules: dict[Rule, None] = {}
-    for deed in deeds:
-        rule = _rule(deed, deeds, request, workspace, answer)
+        effects = (min(effects, key=lambda effect: _MOST_SPECIFIC_FIRST.index(effect.kind)),)
+    unique_rules: dict[Rule, None] = {}
+    for effect in effects:
+        rule = _rule(effect, effects, request, workspace, answer)
         if rule is None:
-            return Derived(problem=f"cannot be remembered: to {deed} says too little to know it again by")
-        rules[rule] = None
-    made = tuple(rules)
+            return DerivedRules(error=f"cannot be remembered: no rule can name this exactly: {effect}")
+        unique_rules[rule] = None
+    rules = tuple(unique_rules)
     if answer == "allow":
-        # With these rules, would it be allowed? Guards ask all the same; to promise more would be a lie.
-        verdict = build("ask", remembered=made, home=home).judge(request, workspace)
+        # Guards may still ask: do not promise an "always" that these rules would not keep.
+        verdict = build_policy("ask", remembered=rules, home=home).judge(request, workspace)
         if verdict.decision != "allow":
-            return Derived(problem=f"cannot be remembered: {verdict.reason}")
-    return Derived(made)
+            return DerivedRules(error=f"cannot be remembered: {verdict.reason}")
+    return DerivedRules(rules)
 
 
 def _rule(
-    deed: Deed,
-    deeds: Sequence[Deed],
+    effect: Effect,
+    effects: Sequence[Effect],
     request: PermissionRequest,
     workspace: Workspace,
     answer: Literal["allow", "deny"],
 ) -> Rule | None:
-    if deed.line is not None:  # also what it is redirected from and to: it was shown with it
-        return _command_rule(deed, deeds, answer)
-    match deed:
-        case Deed(does="read" | "write" as does, spot=spot) if spot is not None and spot.real and _is_text(spot.real):
-            folders = [str(folder) for folder in workspace.folders if Path(spot.real).is_relative_to(folder)]
-            # A yes to a deletion is about this file, and a yes to edits is no yes to deletions.
-            kind = request.kind if does == "write" and request.kind in _CHANGES and answer == "allow" else does
-            if answer == "allow" and folders and kind in ("read", "edit"):
-                # By its name, not as "inside": the next session here may have more folders.
-                return Rule(answer, kind=kind, path=f"{escaped(min(folders, key=len)).rstrip('/')}/**")
-            return Rule(answer, kind=kind, path=escaped(spot.real))
-        case Deed(does="mcp", mcp=(server, tool)):
+    if effect.line is not None:  # also for the line's redirections, which were shown with it
+        return _command_rule(effect, effects, answer)
+    match effect:
+        case Effect(kind="read" | "write" as kind, path=ResolvedPath(real=str(real))) if _is_visible(real):
+            folders = [str(folder) for folder in workspace.folders if Path(real).is_relative_to(folder)]
+            # "Always" to a deletion is about this file, and "always" to an edit allows no deletion.
+            by_request = kind == "write" and request.kind in _FILE_CHANGES and answer == "allow"
+            rule_kind = request.kind if by_request else kind
+            if answer == "allow" and folders and rule_kind in ("read", "edit"):
+                # The folder by name, not `where = "inside"`: the next session here may have more folders.
+                return Rule(answer, kind=rule_kind, path=f"{escaped(min(folders, key=len)).rstrip('/')}/**")
+            return Rule(answer, kind=rule_kind, path=escaped(real))
+        case Effect(kind="mcp", mcp=(server, tool)):
             return Rule(answer, mcp=f"{escaped(server)}/{escaped(tool)}")
-        case Deed(does="fetch", host=str(host)):
+        case Effect(kind="fetch", host=str(host)):
             return Rule(answer, host=escaped(host))
-        case Deed(does="search" | "think" as does):
-            # By the tool, where it has a name: a yes to a search of these files is none to one of the web.
-            return Rule(answer, kind=does, tool=escaped(request.name) if request.name else ())
-        case Deed(does="other") if request.name and _is_text(request.name):
+        case Effect(kind="search" | "think" as kind):
+            # By the tool's name, where it has one: a yes to a file search is no yes to a web search.
+            return Rule(answer, kind=kind, tool=escaped(request.name) if request.name else ())
+        case Effect(kind="other") if request.name and _is_visible(request.name):
             return Rule(answer, kind="other", tool=escaped(request.name))
         case _:
             return None
 
 
-def _command_rule(deed: Deed, deeds: Sequence[Deed], answer: Literal["allow", "deny"]) -> Rule | None:
-    """A plain command by its words; anything more by the whole line, as it was shown.
+def _command_rule(effect: Effect, effects: Sequence[Effect], answer: Literal["allow", "deny"]) -> Rule | None:
+    """Make a rule of a plain command's words, or of the whole line where there is more in it.
 
-    Of several commands no single one: in a pipe or after `cd` each of them does what it does because of the others.
+    Never of one command out of several: in a pipe or after `cd`, each depends on the others.
     """
-    part = deed.part
-    if deed.elsewhere or deed.env or deed.line is None:
+    command = effect.command
+    if effect.outside or effect.env or effect.line is None:
         return None
-    if answer == "allow" and deed.below:
+    if answer == "allow" and effect.in_subfolder:
         return None  # rules do not name folders: `rm -rf *` in one of them would be allowed in all
-    of_line = [each for each in deeds if each.line == deed.line]
-    plain = part is not None and part.unclear is None and not part.dynamic and not part.assignments
-    if part is not None and plain and part.words and len(of_line) == 1:
-        return Rule(answer, command=shlex.join(map(escaped, part.words)))
-    return Rule(answer, line=typed(deed.line)) if _is_text(deed.line) else None
+    of_line = [each for each in effects if each.line == effect.line]
+    if command is not None and command.words and len(of_line) == 1:
+        is_plain = command.unclear is None and not command.dynamic and not command.assignments
+        if is_plain:
+            return Rule(answer, command=shlex.join(map(escaped, command.words)))
+    return Rule(answer, line=unwrap_shell(effect.line)) if _is_visible(effect.line) else None
 
 
-def _is_text(text: str) -> bool:
-    """Whether a person can have seen what it is: nothing in it is hidden, or no character at all."""
+def _is_visible(text: str) -> bool:
+    """Tell whether a person saw all of the text: it has no invisible characters."""
     return all(character.isprintable() or character in "\n\t" for character in text)
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One remembered rule: in which workspace, since when (seconds since 1970), and how to name it."""
+class RememberedRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A remembered rule: its id, the folder of its workspace, and when it was added (seconds since 1970)."""
 
     id: str
     workspace: str
@@ -130,27 +132,27 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: float = 0.0
 
 
-class _Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    answers: tuple[Entry, ...] = ()
+class _Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    answers: tuple[RememberedRule, ...] = ()
 
 
 class Remembered:
-    """`rules` and `list` read the file anew: another process may have changed it."""
+    """The file of remembered rules. Every call reads it again, since another process may have changed it."""
 
     def __init__(self, home: Path, now: Callable[[], float] = time.time) -> None:
-        self._file = LockedJsonFile(home / REMEMBERED_FILE, _Memory())
+        self._file = LockedJsonFile(home / REMEMBERED_FILE, _Contents())
         self._now = now
 
     @property
     def path(self) -> Path:
         return self._file.path
 
-    def list(self) -> tuple[Entry, ...]:
-        """All of them, the oldest first. `ConfigError` where the file cannot be read."""
+    def list(self) -> tuple[RememberedRule, ...]:
+        """Return the rules of all workspaces, the oldest first. `ConfigError` where the file cannot be read."""
         return self._file.read().answers
 
     def rules(self, workspace: Workspace) -> tuple[Rule, ...]:
-        """Those of this workspace, each with its id as its source."""
+        """Return the rules of this workspace, each with its id as its source."""
         folder = folder_key(workspace.cwd)
         return tuple(
             msgspec.structs.replace(entry.rule, source=f"remembered as {entry.id}")
@@ -158,46 +160,47 @@ class Remembered:
             if entry.workspace == folder
         )
 
-    def add(self, workspace: Workspace, rules: Iterable[Rule]) -> tuple[Entry, ...]:
-        """Remember these; what was remembered about the very same is replaced."""
+    def add(self, workspace: Workspace, rules: Iterable[Rule]) -> tuple[RememberedRule, ...]:
+        """Remember these rules; each replaces a rule with the same matchers."""
         folder = folder_key(workspace.cwd)
-        given = [Entry(_id(folder, rule), folder, _bare(rule), round(self._now(), 3)) for rule in rules]
+        added = [RememberedRule(_id(folder, rule), folder, _bare(rule), round(self._now(), 3)) for rule in rules]
 
-        def with_these(memory: _Memory) -> _Memory:
-            about = {(entry.workspace, _about(entry.rule)) for entry in given}
-            kept = [entry for entry in memory.answers if (entry.workspace, _about(entry.rule)) not in about]
-            return _Memory((*kept, *given))
+        def with_added(contents: _Contents) -> _Contents:
+            replaced = {(entry.workspace, _matchers_only(entry.rule)) for entry in added}
+            others = [
+                entry for entry in contents.answers if (entry.workspace, _matchers_only(entry.rule)) not in replaced
+            ]
+            return _Contents((*others, *added))
 
-        self._file.change(with_these)
-        return tuple(given)
+        self._file.change(with_added)
+        return tuple(added)
 
-    def revoke(self, *ids: str) -> tuple[Entry, ...]:
-        """Forget these. `InputError` where there is no such id; then none of them is forgotten."""
-        gone: list[Entry] = []
+    def revoke(self, *ids: str) -> tuple[RememberedRule, ...]:
+        """Forget these rules. `InputError` where an id is unknown; then none of them is forgotten."""
+        revoked: list[RememberedRule] = []
 
-        def without(memory: _Memory) -> _Memory:
-            known = {entry.id for entry in memory.answers}
-            if unknown := [id_ for id_ in ids if id_ not in known]:
+        def without_revoked(contents: _Contents) -> _Contents:
+            existing = {entry.id for entry in contents.answers}
+            if unknown := [id_ for id_ in ids if id_ not in existing]:
                 raise InputError(
                     f"nothing is remembered as {', '.join(unknown)}", guidance="`dragoman policy list` shows the ids."
                 )
-            gone.extend(entry for entry in memory.answers if entry.id in ids)
-            return _Memory(tuple(entry for entry in memory.answers if entry.id not in ids))
+            revoked.extend(entry for entry in contents.answers if entry.id in ids)
+            return _Contents(tuple(entry for entry in contents.answers if entry.id not in ids))
 
-        self._file.change(without)
-        return tuple(gone)
+        self._file.change(without_revoked)
+        return tuple(revoked)
 
 
 def _bare(rule: Rule) -> Rule:
     return msgspec.structs.replace(rule, source="")
 
 
-def _about(rule: Rule) -> Rule:
-    """What it is about, without what it answers."""
+def _matchers_only(rule: Rule) -> Rule:
     return msgspec.structs.replace(rule, answer="ask", reason="", source="")
 
 
 def _id(folder: str, rule: Rule) -> str:
-    """The same for the same answer: said twice, it is remembered once."""
+    """Derive the id from the content, so that the same answer given twice is stored once."""
     content = f"{folder}\0".encode() + msgspec.json.encode(_bare(rule))
     return hashlib.sha256(content).hexdigest()[:ID_LENGTH]

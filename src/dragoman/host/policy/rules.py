@@ -1,9 +1,9 @@
 """`Rule`: one line of a policy, and how it is read from TOML; `Verdict`: what a policy answers.
 
-A rule answers allow, deny or ask to the deeds that it matches. All matchers that are given must match; of a list, any.
+A rule answers allow, deny or ask to the effects that it matches. All its matchers must match; of a list, any.
 
     agent    the agent's id, as a glob
-    kind     the deed: read, write, run, fetch, search, think, mcp, other; or as the agent calls it: edit, delete, move
+    kind     read, write, run, fetch, search, think, mcp, other; or what the agent calls it: edit, delete, move
     tool     the tool's name, as a glob
     path     of what is read or written: `**/.env`, `src/**`, `~/.ssh/**`; relative ones from the workspace's folder
     where    inside or outside the workspace
@@ -31,23 +31,23 @@ Decision: TypeAlias = Literal["allow", "deny", "ask"]
 Where: TypeAlias = Literal["inside", "outside"]
 
 # What a request does, as policy sees it.
-Doing: TypeAlias = Literal["think", "read", "write", "run", "fetch", "search", "mcp", "other"]
+EffectKind: TypeAlias = Literal["think", "read", "write", "run", "fetch", "search", "mcp", "other"]
 
 # Where a rule stands, from the weakest to the strongest (`policy` says what that means); or what spoke in its place.
 Layer: TypeAlias = Literal["built in", "user", "workspace", "remembered", "access", "session", "run", "guard"]
 
 DECISIONS: Final[tuple[str, ...]] = get_args(Decision)
 # The agent's own words, each with what it does in ours.
-SAID: Final[dict[str, Doing]] = {
+AGENT_KINDS: Final[dict[str, EffectKind]] = {
     "edit": "write",
     "delete": "write",
     "move": "write",
     "execute": "run",
     "switch_mode": "other",
 }
-KINDS: Final[tuple[str, ...]] = (*get_args(Doing), *SAID)
-# The deeds that a matcher is about: a rule may have only one of these, and only with a kind that it fits.
-_ABOUT: Final[dict[str, tuple[Doing, ...]]] = {
+KINDS: Final[tuple[str, ...]] = (*get_args(EffectKind), *AGENT_KINDS)
+# The effects that a matcher is about: a rule may have only one of these, and only with a kind that it fits.
+_ABOUT: Final[dict[str, tuple[EffectKind, ...]]] = {
     "path": ("read", "write"),
     "where": ("read", "write"),
     "command": ("run",),
@@ -169,9 +169,9 @@ def _problems(rule: Rule) -> Iterator[BadRule]:
     if len(set(about.values())) > 1:
         fields = sorted(about)
         yield BadRule(fields[-1], f"{' and '.join(fields)} are never about the same thing: make a rule for each")
-    for field, deeds in about.items():
-        if rule.kind and not any(SAID.get(each, each) in deeds for each in rule.kind):
-            yield BadRule("kind", f"kind is {show(rule.kind[0])}, but {field} is about {' or '.join(deeds)}")
+    for field, effects in about.items():
+        if rule.kind and not any(AGENT_KINDS.get(each, each) in effects for each in rule.kind):
+            yield BadRule("kind", f"kind is {show(rule.kind[0])}, but {field} is about {' or '.join(effects)}")
 
 
 def _not_one_of(field: str, found: object, choices: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ _COMPARISON: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
-class Simple(msgspec.Struct, frozen=True):
+class SimpleCommand(msgspec.Struct, frozen=True):
     """A simple command as it stands in the line. `dynamic`: what it is given besides words is not known yet."""
 
     words: tuple[Word, ...]
@@ -42,13 +42,13 @@ class Simple(msgspec.Struct, frozen=True):
     unclear: str | None = None
 
 
-def commands_in(line: str, found: list[Simple], *, depth: int = 0) -> None:
+def commands_in(line: str, found: list[SimpleCommand], *, depth: int = 0) -> None:
     """Add all commands to `found`, in the order in which they begin."""
     _Reader(line, found, depth=depth).whole()
 
 
 class _Reader(RedirectionReader):
-    def __init__(self, text: str, found: list[Simple], *, base: int = 0, depth: int = 0) -> None:
+    def __init__(self, text: str, found: list[SimpleCommand], *, base: int = 0, depth: int = 0) -> None:
         super().__init__(text, base=base, depth=depth)
         self._found = found
         if depth > MAX_DEPTH:
@@ -273,7 +273,7 @@ class _Reader(RedirectionReader):
                 unclear = "`[[` computes what it compares"
         if not {"-v", "-R"}.isdisjoint(texts):
             unclear = "`[[ -v` computes the name it looks for"
-        self._add(first, Simple(tuple(words), unclear=unclear))
+        self._add(first, SimpleCommand(tuple(words), unclear=unclear))
         self._redirect_all(first)
 
     def _simple(self) -> None:
@@ -304,7 +304,7 @@ class _Reader(RedirectionReader):
         unclear = redirections.unclear
         if assignments and not words:
             unclear = "it sets a variable for what follows"
-        command = Simple(
+        command = SimpleCommand(
             tuple(words),
             tuple(assignments),
             tuple(redirections.reads),
@@ -314,7 +314,7 @@ class _Reader(RedirectionReader):
         )
         self._add(first, command)
 
-    def _add(self, index: int, command: Simple) -> None:
+    def _add(self, index: int, command: SimpleCommand) -> None:
         if len(self._found) >= MAX_COMMANDS:
             raise TooLarge(f"it has more than {MAX_COMMANDS} commands")
         self._found.insert(index, command)

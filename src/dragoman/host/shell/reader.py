@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from dragoman.host.shell import tree
-from dragoman.host.shell.grammar import MAX_COMMANDS, Simple, commands_in
-from dragoman.host.shell.suspects import git_inside, suspicion
+from dragoman.host.shell.grammar import MAX_COMMANDS, SimpleCommand, commands_in
+from dragoman.host.shell.indirect_execution import git_inside, suspicion
 from dragoman.host.shell.words import MAX_DEPTH, TooLarge, Unreadable, deceptive
 from dragoman.host.shell.wrappers import Inner, opened, program
 
@@ -28,7 +28,7 @@ _GUESS_DEPTH: Final = MAX_DEPTH // 3
 _DECLARING: Final = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
-class Part(msgspec.Struct, frozen=True):
+class ShellCommand(msgspec.Struct, frozen=True):
     """One simple command: what would be executed.
 
     `words`: without their quotes; one that the shell makes something else of stands as it is written, and the part is
@@ -49,7 +49,7 @@ class Part(msgspec.Struct, frozen=True):
 class Script(msgspec.Struct, frozen=True):
     """`unclear`: why the line as a whole was not understood; its parts are then what it seems to run."""
 
-    parts: tuple[Part, ...]
+    commands: tuple[ShellCommand, ...]
     unclear: str | None = None
 
 
@@ -63,7 +63,7 @@ def _script(line: str, depth: int) -> Script:
         return Script((), "it is too long to be understood")
     if problem := deceptive(line):
         return Script(tuple(_guessed(line, depth)), problem)
-    commands: list[Simple] = []
+    commands: list[SimpleCommand] = []
     unclear = None
     try:
         commands_in(line, commands, depth=depth)
@@ -82,23 +82,25 @@ def _script(line: str, depth: int) -> Script:
     return _limited(parts, unclear)
 
 
-def _guessed(line: str, depth: int) -> Iterator[Part]:
+def _guessed(line: str, depth: int) -> Iterator[ShellCommand]:
     if line.isascii() or not any(0xD800 <= ord(char) <= 0xDFFF for char in line):
         for command in tree.guess(line):
             if command.words:
                 yield from _parts(command, depth=depth)
 
 
-def _limited(parts: list[Part], unclear: str | None) -> Script:
+def _limited(parts: list[ShellCommand], unclear: str | None) -> Script:
     if len(parts) > MAX_COMMANDS:
         return Script(tuple(parts[:MAX_COMMANDS]), unclear or f"it has more than {MAX_COMMANDS} commands")
     return Script(tuple(parts), unclear)
 
 
-def _parts(command: Simple, *, depth: int, via: tuple[str, ...] = (), fed: bool = False) -> Iterator[Part]:
+def _parts(
+    command: SimpleCommand, *, depth: int, via: tuple[str, ...] = (), fed: bool = False
+) -> Iterator[ShellCommand]:
     """The command's own part, then those of what it runs."""
     words = command.words
-    part = Part(
+    part = ShellCommand(
         tuple(word.text for word in words),
         command.assignments,
         command.reads,
@@ -116,7 +118,7 @@ def _parts(command: Simple, *, depth: int, via: tuple[str, ...] = (), fed: bool 
         return
     name = program(words[0].text)
     found = git_inside(words) if name == "git" else opened(words)
-    inner: list[Part] = []
+    inner: list[ShellCommand] = []
     unclear = unclear or found.unclear
     for each in found.inner:
         # Guesses branch: few of them may stand inside of each other.
@@ -133,12 +135,14 @@ def _parts(command: Simple, *, depth: int, via: tuple[str, ...] = (), fed: bool 
     yield from inner
 
 
-def _inside(inner: Inner, depth: int, via: tuple[str, ...], fed: bool, into: list[Part]) -> str | None:
+def _inside(inner: Inner, depth: int, via: tuple[str, ...], fed: bool, into: list[ShellCommand]) -> str | None:
     """Add the parts of what a wrapper runs; says why they are not all of it."""
     if inner.line is None:
-        command = Simple(inner.words, inner.assignments)
+        command = SimpleCommand(inner.words, inner.assignments)
         into += _parts(command, depth=depth, via=via, fed=fed)
         return None
     script = _script(inner.line, depth)
-    into += (msgspec.structs.replace(part, via=(*via, *part.via), dynamic=part.dynamic or fed) for part in script.parts)
+    into += (
+        msgspec.structs.replace(part, via=(*via, *part.via), dynamic=part.dynamic or fed) for part in script.commands
+    )
     return script.unclear

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from dragoman.host.shell.grammar import MAX_COMMANDS, Simple, only_word
+from dragoman.host.shell.grammar import MAX_COMMANDS, SimpleCommand, only_word
 from dragoman.host.shell.words import Word
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _PLAIN: Final = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 process. For the shell every such byte is a part of a word, like any letter."""
 
 
-def agrees(line: str, commands: list[Simple]) -> bool:
+def agrees(line: str, commands: list[SimpleCommand]) -> bool:
     """Whether this reader finds no fault in the line, and commands just where the other one did."""
     data = line.encode()
     starts = sorted(command.words[0].start for command in commands if command.words)
@@ -43,7 +43,7 @@ def agrees(line: str, commands: list[Simple]) -> bool:
     return sorted(found) == list(_bytes_at(line, starts))
 
 
-def guess(line: str) -> list[Simple]:
+def guess(line: str) -> list[SimpleCommand]:
     """The commands that seem to be in a line which the other reader does not understand."""
     if len(line) > MAX_GUESSED:
         return []
@@ -56,7 +56,9 @@ def guess(line: str) -> list[Simple]:
                 node for node in node.children if node.type not in _NO_WORDS and node.start_byte >= name.start_byte
             )
             texts = (data[word.start_byte : word.end_byte].decode(errors="replace") for word in words)
-            commands.append(Simple(tuple(only_word(text) or Word(text, dynamic=True, bare=False) for text in texts)))
+            commands.append(
+                SimpleCommand(tuple(only_word(text) or Word(text, dynamic=True, bare=False) for text in texts))
+            )
         elif node.type == "file_redirect" and (told := _redirected(node, data)):
             commands.append(told)
         if len(commands) >= MAX_COMMANDS:
@@ -64,11 +66,15 @@ def guess(line: str) -> list[Simple]:
     return commands
 
 
-def _redirected(node: Node, data: bytes) -> Simple | None:
+def _redirected(node: Node, data: bytes) -> SimpleCommand | None:
     """What follows a redirection's target is taken for further targets there: it may be the command."""
     targets = [data[child.start_byte : child.end_byte].decode(errors="replace") for child in node.named_children]
-    words = tuple(only_word(text) or Word(text, dynamic=True, bare=False) for text in targets[1:])
-    return Simple(words) if words else None
+    words = tuple(_word(text) for text in targets[1:])
+    return SimpleCommand(words) if words else None
+
+
+def _word(text: str) -> Word:
+    return only_word(text) or Word(text, dynamic=True, bare=False)
 
 
 def _name(node: Node) -> Node:

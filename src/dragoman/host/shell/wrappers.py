@@ -8,6 +8,7 @@ after it, and what is run would be mistaken for another thing.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -334,3 +335,21 @@ _OPENERS: Final[dict[str, _Opener]] = {
     "fd": _fd,
     "fdfind": _fd,
 }
+
+
+# By the names that lead to the system's own: `./sh` or `/tmp/bash` is another program.
+_SYSTEM_SHELLS: Final = frozenset(f"{folder}{name}" for folder in ("", "/bin/", "/usr/bin/") for name in ("sh", "bash"))
+
+
+def unwrap_shell(line: str) -> str:
+    """The line that a shell is given, where that is all it is given; otherwise the line as it stands."""
+    try:
+        words = shlex.split(line)
+    except ValueError:  # no shell would read it
+        return line
+    match words:
+        # Quoted in the one way that leaves nothing for an outer shell to do: in "…" it would expand what is inside.
+        case [shell, "-c" | "-lc", inner] if inner.strip() and shell in _SYSTEM_SHELLS and shlex.join(words) == line:
+            return inner
+        case _:
+            return line

@@ -16,8 +16,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.host.terminal.plain import Plain
-from dragoman.host.terminal.tail import OutputTail
+from dragoman.host.terminal.text import TerminalText, TextTail
 
 # Kept for followers, of each terminal: one that was away for a moment, or draws slower than a flood, misses nothing
 # that a person could have read.
@@ -56,7 +55,7 @@ class Output:
         self._start = 0
         self._ended = False
         self._news: asyncio.Future[None] | None = None
-        self._plain: Plain | None = None
+        self._plain: TerminalText | None = None
         self._rendered = 0
         self._rendering = asyncio.Lock()
 
@@ -118,7 +117,7 @@ class Output:
             return self._written(self._limit)
         async with self._rendering:  # two that ask at once must not both feed what is new
             if self._plain is None or self._rendered < self._start:
-                self._plain = Plain(self._limit, self._rows, cut=self._start > 0)
+                self._plain = TerminalText(self._limit, self._rows, cut=self._start > 0)
                 self._rendered = self._start
             plain = self._plain
             # Taken now: while we pause, more may come than is kept.
@@ -138,13 +137,13 @@ class Output:
         if self._rows is None:
             return self._written(most)
         tail = bytes(self._kept[-most * BYTES_PER_TEXT :]) if most else b""
-        plain = Plain(most, self._rows, cut=len(tail) < self.total)
+        plain = TerminalText(most, self._rows, cut=len(tail) < self.total)
         plain.feed(tail)
         return plain.text(ended=self._ended)
 
     def _written(self, most: int) -> tuple[str, bool]:
         most = min(most, self._keep)
-        tail = OutputTail(most)
+        tail = TextTail(most)
         tail.feed(bytes(self._kept[-most:]) if most else b"", cut=self.total > most)
         return tail.text(ended=self._ended)
 

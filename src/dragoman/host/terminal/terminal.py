@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from dragoman.host.terminal.output import Chunk, Output
-from dragoman.host.terminal.turns import turns
+from dragoman.host.terminal.throttle import read_throttle
 from dragoman.proc.exits import signal_name
 from dragoman.proc.pipes import LAST_READ
 from dragoman.proc.process import LATE_OUTPUT_GRACE, ProcessLink
@@ -168,7 +168,7 @@ class Terminal:
                     pass
                 self._pty.taken()
             source = self._pty or self._process
-            ours = turns()
+            ours = read_throttle()
             while data := await source.read():
                 self._output.feed(data)
                 await ours.pay(len(data))

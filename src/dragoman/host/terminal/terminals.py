@@ -2,7 +2,7 @@
 
 Promised: a command is refused clearly where it cannot be started; none is left when `close` has returned (G6). A
 released terminal is ended and gone for the agent, while its output can still be shown (`find`) until the session ends,
-for the last `MOST_SHOWN` of them.
+for the last `MAX_RELEASED_TERMINALS` of them.
 
 What the agent may say for one terminal, in `_meta`: `{"dragoman": {"pty": false, "columns": 120, "rows": 40}}`.
 """
@@ -32,19 +32,19 @@ from dragoman.wire.connection import RpcRefusal
 DEFAULT_OUTPUT_LIMIT: Final = 1024 * 1024
 
 # What an agent can ask for at most: the answer has to fit into one line of the wire (64 MiB), however it is escaped.
-MOST_OUTPUT: Final = 10 * 1024 * 1024
+MAX_OUTPUT_BYTES: Final = 10 * 1024 * 1024
 
 # Of one session, unreleased: agents use one or two at a time, and each keeps its output.
-MOST_TERMINALS: Final = 64
+MAX_TERMINALS: Final = 64
 
 # Released ones that can still be looked at, and what is kept of each: together at most 16 MiB a session.
-MOST_SHOWN: Final = 64
-SHOWN_TAIL: Final = 256 * 1024
+MAX_RELEASED_TERMINALS: Final = 64
+RELEASED_OUTPUT_BYTES: Final = 256 * 1024
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
-class TerminalWishes(msgspec.Struct, frozen=True):
+class TerminalOptions(msgspec.Struct, frozen=True):
     """What the agent asks for beyond the protocol; None leaves it to us."""
 
     pty: bool | None = None
@@ -84,13 +84,13 @@ class Terminals:
     ) -> acp.CreateTerminalResponse:
         """Once it is allowed; `shell` is what `check` found it to be."""
         self._check_open()
-        if len(self._open) >= MOST_TERMINALS:
-            raise invalid("command", f"{MOST_TERMINALS} terminals are open already: release those that are not needed")
+        if len(self._open) >= MAX_TERMINALS:
+            raise invalid("command", f"{MAX_TERMINALS} terminals are open already: release those that are not needed")
         argv = command_line(request.command, request.args, env, cwd)
         if shell is not None and _is_line(request, argv) != shell:
             # A program of that name has come or gone meanwhile: it would be another command than the one allowed.
             raise invalid("command", f"{request.command!r} is something else now than when it was allowed")
-        wishes = wishes_of(request.meta)
+        wishes = terminal_options(request.meta)
         rows = min(max(wishes.rows or self._rows, 1), MOST_CELLS)
         wanted = request.output_byte_limit
         # Random, so that no terminal of an earlier process of ours has the same in the session's record.
@@ -102,7 +102,7 @@ class Terminals:
                 cwd=cwd,
                 env=env,
                 given=frozenset(variable.name for variable in request.env),
-                limit=min(DEFAULT_OUTPUT_LIMIT if wanted is None else wanted, MOST_OUTPUT),
+                limit=min(DEFAULT_OUTPUT_LIMIT if wanted is None else wanted, MAX_OUTPUT_BYTES),
                 pty=self._new_pty(wishes, rows),
                 rows=rows,
                 command=(request.command, *request.args),
@@ -152,16 +152,16 @@ class Terminals:
 
     def _show_only(self, terminal: Terminal) -> None:
         del self._open[terminal.id]
-        terminal.shrink(SHOWN_TAIL)
+        terminal.shrink(RELEASED_OUTPUT_BYTES)
         self._shown[terminal.id] = terminal
 
     def _forget_oldest(self) -> None:
         """Not one that has not ended: `close` has to wait for it."""
         ended = [terminal.id for terminal in self._shown.values() if terminal.ended]
-        for terminal_id in ended[: max(0, len(self._shown) - MOST_SHOWN)]:
+        for terminal_id in ended[: max(0, len(self._shown) - MAX_RELEASED_TERMINALS)]:
             del self._shown[terminal_id]
 
-    def _new_pty(self, wishes: TerminalWishes, rows: int) -> Pty | None:
+    def _new_pty(self, wishes: TerminalOptions, rows: int) -> Pty | None:
         if not (self._pty if wishes.pty is None else wishes.pty):
             return None
         try:
@@ -176,12 +176,12 @@ class Terminals:
             raise not_found(terminal_id, "Terminal") from None
 
 
-def wishes_of(meta: Mapping[str, object] | None) -> TerminalWishes:
+def terminal_options(meta: Mapping[str, object] | None) -> TerminalOptions:
     """Of a request's `_meta`; what is not as it should be is no wish."""
     try:
-        return msgspec.convert((meta or {}).get("dragoman", {}), TerminalWishes)
+        return msgspec.convert((meta or {}).get("dragoman", {}), TerminalOptions)
     except msgspec.ValidationError:
-        return TerminalWishes()
+        return TerminalOptions()
 
 
 def command_line(command: str, args: Sequence[str], env: Mapping[str, str], cwd: Path) -> list[str]:

@@ -1,4 +1,4 @@
-r"""`Plain`: what a command drew on a terminal, as the text that a person would have read there.
+r"""`TerminalText`: what a command drew on a terminal, as the text that a person would have read there.
 
 Models read text. Colours and titles are noise to them, and a progress bar that was drawn a thousand times over itself
 is a thousand lines of noise. So sequences are taken out, and what they move or erase on the last lines is carried out:
@@ -14,8 +14,6 @@ from __future__ import annotations
 import codecs
 import re
 from typing import Final
-
-from dragoman.host.terminal.tail import OutputTail
 
 # Characters of one line that can still be drawn over. Nothing draws over more, and a line without end (a file without
 # line ends) would be copied for each of its words.
@@ -46,15 +44,50 @@ _UNFINISHED: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x18\x1a\x
 
 _OTHER_SCREEN: Final = frozenset({"?47", "?1047", "?1049"})
 
+_CONTINUATION: Final = range(0x80, 0xC0)
 
-class Plain:
+
+class TextTail:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept = bytearray()
+        self._dropped = False
+
+    def feed(self, data: bytes, *, cut: bool = False) -> None:
+        """`cut` tells that what came before it was dropped elsewhere."""
+        self._kept += data
+        self._dropped = self._dropped or cut
+        if (excess := len(self._kept) - self._limit) > 0:
+            del self._kept[:excess]
+            self._dropped = True
+
+    def text(self, *, ended: bool) -> tuple[str, bool]:
+        """The text, and whether its beginning was dropped. Until the end, half a character waits for its rest."""
+        data, dropped = bytes(self._kept), self._dropped
+        if dropped:
+            data = _from_character(data)
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode(data, ended)
+        # What is no UTF-8 grows when it is replaced; the limit is on what the agent gets.
+        if len(encoded := text.encode()) > self._limit:
+            text, dropped = _from_character(encoded[len(encoded) - self._limit :]).decode(), True
+        return text, dropped
+
+
+def _from_character(data: bytes) -> bytes:
+    start = 0
+    while start < min(3, len(data)) and data[start] in _CONTINUATION:
+        start += 1
+    return data[start:]
+
+
+class TerminalText:
     """`cut` tells that output came before, which is gone."""
 
     def __init__(self, limit: int, rows: int, *, cut: bool = False) -> None:
         self._limit = limit
         self._rows = max(1, rows)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._scrolled = OutputTail(limit)
+        self._scrolled = TextTail(limit)
         self._scrolled.feed(b"", cut=cut)
         self._cut = cut
         self._held = ""
@@ -70,7 +103,7 @@ class Plain:
         if ended and self._decoder.getstate()[0]:
             screen += "\ufffd"
         scrolled, dropped = self._scrolled.text(ended=True)
-        both = OutputTail(self._limit)
+        both = TextTail(self._limit)
         both.feed((scrolled + screen).encode(), cut=dropped)
         return both.text(ended=True)
 

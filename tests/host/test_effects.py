@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.host.permission import PermissionRequest
-from dragoman.host.policy.deeds import survey
+from dragoman.host.policy.effects import analyze
 from dragoman.wire.vocabulary import Diff
 from dragoman.workspace import Workspace
 
@@ -23,26 +23,26 @@ def wants(kind: str = "other", *paths: Path | str, **more: Any) -> PermissionReq
     )
 
 
-def deeds(request: PermissionRequest, workspace: Workspace) -> list[str]:
-    return [str(deed) for deed in survey(request, workspace)]
+def effects(request: PermissionRequest, workspace: Workspace) -> list[str]:
+    return [str(effect) for effect in analyze(request, workspace)]
 
 
 def runs(line: str, workspace: Workspace, **raw_input: Any) -> list[str]:
-    return deeds(wants("execute", command=line, raw_input={"command": line, **raw_input}), workspace)
+    return effects(wants("execute", command=line, raw_input={"command": line, **raw_input}), workspace)
 
 
 def test_each_kind_does_what_it_says(workspace: Workspace) -> None:
     here = workspace.cwd / "a.txt"
-    assert deeds(wants("read", here), workspace) == ["read a.txt"]
-    assert deeds(wants("edit", here), workspace) == ["write a.txt"]
-    assert deeds(wants("delete", here), workspace) == ["write a.txt"]
-    assert deeds(wants("search", here), workspace) == ["read a.txt"]
-    assert deeds(wants("search"), workspace) == ["search, without a local path"]
-    assert deeds(wants("think"), workspace) == ["think"]
-    assert deeds(wants("fetch"), workspace) == ["fetch from a host that it does not name"]
-    assert deeds(wants("execute"), workspace) == ["run a command that it does not name"]
-    assert deeds(wants("switch_mode"), workspace) == ["do what is not known"]
-    assert deeds(wants(""), workspace) == ["do what is not known"]
+    assert effects(wants("read", here), workspace) == ["read a.txt"]
+    assert effects(wants("edit", here), workspace) == ["write a.txt"]
+    assert effects(wants("delete", here), workspace) == ["write a.txt"]
+    assert effects(wants("search", here), workspace) == ["read a.txt"]
+    assert effects(wants("search"), workspace) == ["search, without a local path"]
+    assert effects(wants("think"), workspace) == ["think"]
+    assert effects(wants("fetch"), workspace) == ["fetch from a host that it does not name"]
+    assert effects(wants("execute"), workspace) == ["run a command that it does not name"]
+    assert effects(wants("switch_mode"), workspace) == ["do something unknown"]
+    assert effects(wants(""), workspace) == ["do something unknown"]
 
 
 def test_all_that_it_does_counts(workspace: Workspace) -> None:
@@ -50,7 +50,7 @@ def test_all_that_it_does_counts(workspace: Workspace) -> None:
     request = wants(
         "read", here, command="rm b", diffs=(Diff(path=here, new_text=""),), raw_input={"url": "https://x.y"}
     )
-    assert deeds(request, workspace) == ["run rm b", "write a.txt", "fetch from x.y", "read a.txt"]
+    assert effects(request, workspace) == ["run rm b", "write a.txt", "fetch from x.y", "read a.txt"]
 
 
 def test_every_command_in_a_line_is_a_deed_and_so_are_its_redirections(workspace: Workspace) -> None:
@@ -80,15 +80,15 @@ def test_a_redirection_starts_from_where_the_command_runs(workspace: Workspace) 
 
 
 def test_a_command_that_runs_outside_says_so(workspace: Workspace) -> None:
-    (inside,) = survey(wants("execute", command="ls", raw_input={"cwd": "sub"}), workspace)
-    (outside,) = survey(wants("execute", command="ls", raw_input={"cwd": "/"}), workspace)
-    assert (inside.elsewhere, outside.elsewhere) == (False, True)
+    (inside,) = analyze(wants("execute", command="ls", raw_input={"cwd": "sub"}), workspace)
+    (outside,) = analyze(wants("execute", command="ls", raw_input={"cwd": "/"}), workspace)
+    assert (inside.outside, outside.outside) == (False, True)
 
 
 def test_arguments_that_are_given_apart_belong_to_the_command(workspace: Workspace) -> None:
     assert runs("git", workspace, args=["push", "--force"]) == ["run git push --force"]
-    assert deeds(wants(command="git", raw_input={"cmd": "git", "args": ["push"]}), workspace) == ["run git push"]
-    assert deeds(wants(command="a b", raw_input={"command": ["a", "b"], "argv": ["c d"]}), workspace) == [
+    assert effects(wants(command="git", raw_input={"cmd": "git", "args": ["push"]}), workspace) == ["run git push"]
+    assert effects(wants(command="a b", raw_input={"command": ["a", "b"], "argv": ["c d"]}), workspace) == [
         "run a b 'c d'"
     ]
     for odd in (
@@ -105,17 +105,17 @@ def test_arguments_that_are_given_apart_belong_to_the_command(workspace: Workspa
     "env", [{"env": {"PATH": "/x"}}, {"env": [{"name": "PATH", "value": "/x"}]}, {"environment": "PATH=/x"}]
 )
 def test_variables_that_are_given_apart_belong_to_the_command(workspace: Workspace, env: dict[str, Any]) -> None:
-    (deed,) = survey(wants("execute", command="git log", raw_input=env), workspace)
-    assert deed.part is not None
-    assert "PATH" in "".join(deed.part.assignments)
-    assert deed.env
+    (effect,) = analyze(wants("execute", command="git log", raw_input=env), workspace)
+    assert effect.command is not None
+    assert "PATH" in "".join(effect.command.assignments)
+    assert effect.env
 
 
 def test_an_mcp_tool_is_known_by_its_name_alone(workspace: Workspace) -> None:
-    assert deeds(wants(name="mcp__note__echo_note"), workspace) == ["use the MCP tool note/echo_note"]
-    assert deeds(wants("read", "/x", name="mcp__note__echo"), workspace) == ["use the MCP tool note/echo", "read /x"]
+    assert effects(wants(name="mcp__note__echo_note"), workspace) == ["use the MCP tool note/echo_note"]
+    assert effects(wants("read", "/x", name="mcp__note__echo"), workspace) == ["use the MCP tool note/echo", "read /x"]
     for name in ("note_echo", "mcp__note", "mcp__a__b__c", "mcp____x", None):
-        assert deeds(wants(name=name, title="mcp__note__echo"), workspace) == ["do what is not known"]
+        assert effects(wants(name=name, title="mcp__note__echo"), workspace) == ["do something unknown"]
 
 
 def as_codex(**more: Any) -> PermissionRequest:
@@ -125,9 +125,9 @@ def as_codex(**more: Any) -> PermissionRequest:
 
 
 def test_an_mcp_tool_that_is_called_a_command_is_an_mcp_tool_and_its_arguments_count(workspace: Workspace) -> None:
-    assert deeds(as_codex(), workspace) == ["use the MCP tool note/echo_note"]
+    assert effects(as_codex(), workspace) == ["use the MCP tool note/echo_note"]
     given = {"server": "no__te", "tool": "e__cho", "arguments": {"command": "rm b", "url": "https://x.y"}}
-    found = deeds(as_codex(title="mcp.no__te.e__cho", raw_input=given), workspace)
+    found = effects(as_codex(title="mcp.no__te.e__cho", raw_input=given), workspace)
     assert found == ["run rm b", "fetch from x.y", "use the MCP tool no__te/e__cho"]
 
 
@@ -147,7 +147,7 @@ def test_an_mcp_tool_that_is_called_a_command_is_an_mcp_tool_and_its_arguments_c
 def test_what_only_looks_like_an_mcp_tool_that_is_called_a_command_is_none(
     workspace: Workspace, more: dict[str, Any]
 ) -> None:
-    assert "use the MCP tool note/echo_note" not in deeds(as_codex(**more), workspace)
+    assert "use the MCP tool note/echo_note" not in effects(as_codex(**more), workspace)
 
 
 @pytest.mark.parametrize(
@@ -166,24 +166,24 @@ def test_what_only_looks_like_an_mcp_tool_that_is_called_a_command_is_none(
     ],
 )
 def test_a_host_is_known_only_where_every_reader_would_agree(workspace: Workspace, url: str, host: str | None) -> None:
-    deed = survey(wants("fetch", raw_input={"url": url}), workspace)[0]
-    assert deed.host == host
+    effect = analyze(wants("fetch", raw_input={"url": url}), workspace)[0]
+    assert effect.host == host
 
 
 def test_where_links_lead_is_where_it_reads_and_their_own_names_are_known_too(workspace: Workspace) -> None:
     (workspace.cwd / "link").symlink_to("secret")
-    (deed,) = survey(wants("read", workspace.cwd / "link/key"), workspace)
-    assert deed.spot is not None
-    assert deed.spot.inside == "secret/key"
-    assert "link/key" in deed.spot.spellings
+    (effect,) = analyze(wants("read", workspace.cwd / "link/key"), workspace)
+    assert effect.path is not None
+    assert effect.path.inside == "secret/key"
+    assert "link/key" in effect.path.spellings
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/a/../etc", "relative", "/nul\0", "/" + "x" * 5000, "/\udcff"])
 def test_every_path_leads_somewhere_or_nowhere_but_never_raises(workspace: Workspace, path: str) -> None:
-    (deed,) = survey(wants("read", path), workspace)
-    assert deed.spot is not None
-    assert deed.spot.inside is None
-    assert deed.spot.problem
+    (effect,) = analyze(wants("read", path), workspace)
+    assert effect.path is not None
+    assert effect.path.inside is None
+    assert effect.path.error
 
 
 anything = st.recursive(
@@ -211,6 +211,6 @@ keys = st.sampled_from(
 def test_whatever_an_agent_says_it_does_something(
     workspace: Workspace, kind: str, paths: list[str], command: str | None, raw_input: Any, name: str | None
 ) -> None:
-    found = survey(wants(kind, *paths, command=command, raw_input=raw_input, name=name), workspace)
+    found = analyze(wants(kind, *paths, command=command, raw_input=raw_input, name=name), workspace)
     assert found
     assert all(map(str, found))

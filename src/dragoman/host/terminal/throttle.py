@@ -1,4 +1,4 @@
-"""`Turns`: the terminals of a loop take turns in reading, so that floods, however many, leave time for all else.
+"""`ReadThrottle`: the terminals of a loop take turns in reading, so that floods, however many, leave time for all else.
 
 Between two turns of the event loop no more is read than `BUDGET`, by all terminals together, whose order is that in
 which they came. Where much comes without a break, there is a pause between the turns as well, so that a flood, most of
@@ -28,7 +28,7 @@ CALM: Final = 0.02
 PAUSE: Final = 0.001
 
 
-class Turns:
+class ReadThrottle:
     def __init__(self, *, calm: float = CALM, pause: float = PAUSE) -> None:
         self._calm = calm
         self._pause = pause
@@ -65,13 +65,13 @@ class Turns:
             self._go_on(asyncio.get_running_loop())
 
 
-_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, ReadThrottle] = WeakKeyDictionary()
 
 
-def turns() -> Turns:
+def read_throttle() -> ReadThrottle:
     """Those of the running loop."""
     loop = asyncio.get_running_loop()
     found = _of_loop.get(loop)
     if found is None:
-        found = _of_loop[loop] = Turns()
+        found = _of_loop[loop] = ReadThrottle()
     return found

@@ -1,14 +1,14 @@
-"""`Turns`: floods leave time for all else."""
+"""`ReadThrottle`: floods leave time for all else."""
 
 from __future__ import annotations
 
 import asyncio
 
-from dragoman.host.terminal.turns import BUDGET, BURST, Turns, turns
+from dragoman.host.terminal.throttle import BUDGET, BURST, ReadThrottle, read_throttle
 
 
 async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -> None:
-    ours, read = Turns(), 0
+    ours, read = ReadThrottle(), 0
 
     async def flood(size: int) -> None:
         nonlocal read
@@ -31,7 +31,7 @@ async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -
 
 
 async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
-    ours, order = Turns(), list[str]()
+    ours, order = ReadThrottle(), list[str]()
 
     async def read(name: str) -> None:
         for _ in range(3):
@@ -44,7 +44,7 @@ async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
 
 async def test_a_flood_pauses_and_what_has_breaks_does_not() -> None:
     hour = 3600.0
-    flooded, broken = Turns(pause=hour), Turns(pause=hour, calm=-1.0)
+    flooded, broken = ReadThrottle(pause=hour), ReadThrottle(pause=hour, calm=-1.0)
     for _ in range(BURST // BUDGET):
         await flooded.pay(BUDGET)
     for _ in range(4 * BURST // BUDGET):
@@ -58,14 +58,14 @@ async def test_a_flood_pauses_and_what_has_breaks_does_not() -> None:
 
 
 async def test_after_its_pause_a_flood_goes_on() -> None:
-    ours = Turns(pause=0.0)
+    ours = ReadThrottle(pause=0.0)
     async with asyncio.timeout(20):
         for _ in range(3 * BURST // BUDGET):
             await ours.pay(BUDGET)
 
 
 async def test_one_that_gave_up_waiting_takes_nobodys_turn() -> None:
-    ours = Turns()
+    ours = ReadThrottle()
     first, second, third = (asyncio.create_task(ours.pay(BUDGET)) for _ in range(3))
     await asyncio.sleep(0)
     second.cancel()
@@ -75,10 +75,10 @@ async def test_one_that_gave_up_waiting_takes_nobodys_turn() -> None:
 
 
 async def test_a_loop_has_one() -> None:
-    assert turns() is turns()
+    assert read_throttle() is read_throttle()
     other = await asyncio.to_thread(asyncio.run, _its_turns())
-    assert other is not turns()
+    assert other is not read_throttle()
 
 
-async def _its_turns() -> Turns:
-    return turns()
+async def _its_turns() -> ReadThrottle:
+    return read_throttle()

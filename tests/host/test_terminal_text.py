@@ -1,4 +1,4 @@
-"""`Plain`: what was drawn on a terminal, as text."""
+"""`TerminalText`: what was drawn on a terminal, as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.terminal.plain import LONGEST_LINE, LONGEST_SEQUENCE, Plain
-from dragoman.host.terminal.tail import OutputTail
+from dragoman.host.terminal.text import LONGEST_LINE, LONGEST_SEQUENCE, TerminalText, TextTail
 
 
 def read(*pieces: bytes, limit: int = 1_000_000, rows: int = 24, ended: bool = True) -> tuple[str, bool]:
-    plain = Plain(limit, rows)
+    plain = TerminalText(limit, rows)
     for piece in pieces:
         plain.feed(piece)
     return plain.text(ended=ended)
@@ -84,7 +83,7 @@ def test_a_line_without_end_is_kept_whole() -> None:
 
 
 def test_output_that_was_cut_begins_at_a_line() -> None:
-    plain = Plain(100, 24, cut=True)
+    plain = TerminalText(100, 24, cut=True)
     plain.feed(b"1mrest of a line\nwhole line\n")
     assert plain.text(ended=True) == ("whole line\n", True)
 
@@ -125,6 +124,6 @@ def test_the_text_never_exceeds_the_limit(data: bytes, limit: int, rows: int) ->
     rows=st.integers(1, 4),
 )
 def test_text_without_control_characters_comes_through_as_it_is(text: str, limit: int, rows: int) -> None:
-    tail = OutputTail(limit)
+    tail = TextTail(limit)
     tail.feed(text.encode())
     assert read(text.encode(), limit=limit, rows=rows) == tail.text(ended=True)

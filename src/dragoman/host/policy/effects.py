@@ -1,0 +1,408 @@
+"""Effects: everything that an agent's request would do, as far as the request tells. Each effect is judged separately.
+
+The kind that the agent gives its request is only a claim: a `read` that carries a command runs a command, and one that
+carries a diff writes. A command line has one effect for each command in it and one for each file that it is redirected
+from or to. The arguments of a command are not interpreted: only a sandbox limits what a program does with them.
+
+Pure, except that paths are resolved on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy.globs import ResolvedPath, fold, host_of, mcp_of
+from dragoman.host.policy.rules import EffectKind
+from dragoman.host.requests import command_of
+from dragoman.workspace import OutsideWorkspace, Workspace
+from dragoman.workspace.paths import PATH_LIMIT
+
+if TYPE_CHECKING:
+    from dragoman.host.shell.reader import Script, ShellCommand
+
+# Keys of a tool's input whose values are paths, lower case and without underscores: by their ending, or as a whole.
+_PATH_ENDINGS: Final = (
+    "path",
+    "paths",
+    "file",
+    "files",
+    "filename",
+    "filenames",
+    "dir",
+    "dirs",
+    "directory",
+    "directories",
+    "folder",
+    "folders",
+)
+_PATH_KEYS: Final = frozenset({"source", "src", "destination", "dest", "dst", "target"})
+# Keys for the folder that a command runs in.
+_FOLDER_KEYS: Final = frozenset({"cwd", "workdir", "workingdir", "workingdirectory", "dir", "directory", "dirpath"})
+_ENVIRONMENT_KEYS: Final = frozenset({"env", "environment", "envvars"})
+_COMMAND_KEYS: Final = ("command", "cmd")
+_ARGUMENT_KEYS: Final = ("args", "arguments", "argv")
+
+# Paths of one request that are resolved. Each costs system calls while other sessions wait, and nobody reads more of
+# them before approving. Of the rest we only know that they exist.
+MAX_PATHS: Final = 256
+
+# Kinds of requests whose input may name files at any depth: `{"edits": [{"path": …}]}`.
+_FILE_KINDS: Final = frozenset({"read", "edit", "delete", "move", "search"})
+
+# Commands that change the folder which relative paths are resolved from.
+_FOLDER_CHANGING: Final = frozenset({"cd", "pushd", "popd", "chdir"})
+# A redirection's target with one of these is known only after the shell has expanded it.
+_EXPANSION: Final = re.compile(r"[$`*?\[{~<>\n]")
+
+_FILE_URL: Final = re.compile(r"file:(?://(?:localhost)?)?(/[^?#]*)", re.IGNORECASE)
+
+_PHRASES: Final[dict[EffectKind, str]] = {
+    "think": "it thinks",
+    "read": "it reads",
+    "write": "it writes",
+    "run": "it runs a command",
+    "fetch": "it uses the network",
+    "search": "it searches without naming a local path",
+    "mcp": "it uses an MCP tool",
+    "other": "its effect is unknown",
+}
+
+
+class Effect(msgspec.Struct, frozen=True):
+    """One thing that a request does.
+
+    `path` is the file that is read or written, `command` the one that is run, as part of the command line `line`; each
+    is None where the request does not say. `unclear` is the reason why nobody can know what is run. `env` is set for
+    the whole line. `outside`: it runs outside the workspace; `in_subfolder`: in another folder than the workspace's
+    own; `may_leave`: a `cd` in the line may lead outside. `mentioned_paths` are paths in the request that this effect
+    may touch: rules that deny or ask look at them, rules that allow do not.
+    """
+
+    kind: EffectKind
+    path: ResolvedPath | None = None
+    line: str | None = None
+    command: ShellCommand | None = None
+    unclear: str | None = None
+    env: tuple[str, ...] = ()
+    outside: bool = False
+    in_subfolder: bool = False
+    may_leave: bool = False
+    host: str | None = None
+    mcp: tuple[str, str] | None = None
+    mentioned_paths: tuple[ResolvedPath, ...] = ()
+
+    @property
+    def phrase(self) -> str:
+        """The effect as a short clause for reasons: `it writes`."""
+        return _PHRASES[self.kind]
+
+    def __str__(self) -> str:
+        """Describe the effect in full: `write src/main.py`."""
+        match self.kind:
+            case "read" | "write":
+                if self.path is None:
+                    return f"{self.kind} a file that it does not name"
+                return f"{self.kind} {self.path.inside or self.path.given}"
+            case "run":
+                if self.command is None:
+                    return f"run {self.line}" if self.line else "run a command that it does not name"
+                via = f" (in {', '.join(self.command.via)})" if self.command.via else ""
+                # Values of the environment are not shown: they may be keys.
+                env = (f"{name.partition('=')[0]}=…" for name in self.env)
+                words = (*env, *self.command.assignments[len(self.env) :], *self.command.words)
+                return f"run {' '.join(words) if self.command.dynamic else shlex.join(words)}{via}"
+            case "fetch":
+                return f"fetch from {self.host or 'a host that it does not name'}"
+            case "mcp":
+                return f"use the MCP tool {'/'.join(self.mcp or ())}"
+            case "search":
+                return "search, without a local path"
+            case "think":
+                return "think"
+            case "other":
+                return "do something unknown"
+
+
+def analyze(request: PermissionRequest, workspace: Workspace) -> tuple[Effect, ...]:
+    """List every effect of the request; never empty."""
+    tool = mcp_tool(request)
+    if _codex_mcp_tool(request):
+        arguments = request.raw_input["arguments"]
+        request = msgspec.structs.replace(request, kind="other", raw_input=arguments, command=command_of(arguments))
+    paths = request.paths[:MAX_PATHS]
+    declared = [resolve_path(path, workspace) for path in paths]
+    input_paths = mentioned_paths(request.raw_input, workspace.cwd, nested=request.kind in _FILE_KINDS)
+    others = list(islice(input_paths, MAX_PATHS + 1))
+    mentioned = [resolve_path(path, workspace) for path in dict.fromkeys(others[:MAX_PATHS]) if path not in paths]
+    mentioned = [path for path in mentioned if path not in declared]
+    all_paths = (*declared, *mentioned)
+    effects: list[Effect] = []
+    if len(request.paths) > MAX_PATHS or len(others) > MAX_PATHS:
+        effects += (Effect("read"), Effect("write"))
+    if request.command is not None or request.kind == "execute":
+        effects += _command_effects(request, workspace, all_paths)
+    if request.diffs or request.kind in ("edit", "delete", "move"):
+        effects += _file_effects("write", declared, mentioned)
+    if request.kind == "fetch" or _urls(request.raw_input):
+        urls = _urls(request.raw_input)
+        hosts = dict.fromkeys(host_of(url) for url in urls) or {None: None}
+        effects += (Effect("fetch", host=host, mentioned_paths=all_paths) for host in hosts)
+        # A `file:` URL reads a file, whatever tool fetches it.
+        effects += (Effect("read", path=_file_url_path(url, workspace)) for url in urls[:MAX_PATHS] if _is_file(url))
+    if tool is not None:
+        effects.append(Effect("mcp", mcp=tool, mentioned_paths=all_paths))
+    match request.kind:
+        case "read":
+            effects += _file_effects("read", declared, mentioned)
+        case "search":
+            effects += _file_effects("read", declared, mentioned) if all_paths else [Effect("search")]
+        case "think" | "fetch" if all_paths:
+            # It also does something with these files, but nobody knows what.
+            effects.append(Effect("other", mentioned_paths=all_paths))
+        case "think":
+            effects.append(Effect("think"))
+        case "execute" | "edit" | "delete" | "move" | "fetch":
+            pass
+        case _:  # `other`, `switch_mode` or none: a command or a diff, where there is one, already says what it does
+            if not effects:
+                effects.append(Effect("other", mentioned_paths=all_paths))
+    return tuple(effects)
+
+
+def mcp_tool(request: PermissionRequest) -> tuple[str, str] | None:
+    """Return the MCP server and tool of the request; None unless both are certain."""
+    return _codex_mcp_tool(request) or mcp_of(request.name)
+
+
+def _codex_mcp_tool(request: PermissionRequest) -> tuple[str, str] | None:
+    """Return the MCP server and tool of a Codex request.
+
+    Codex reports an MCP call as a command and wraps its input. A real command would have more than these three keys.
+    """
+    match request.raw_input:
+        case {"server": str(server), "tool": str(tool), "arguments": _, **more} if not more:
+            as_codex = request.kind == "execute" and request.title == f"mcp.{server}.{tool}"
+            return (server, tool) if as_codex and request.command is None and not request.diffs else None
+        case _:
+            return None
+
+
+def _file_effects(
+    kind: EffectKind, declared: Sequence[ResolvedPath], mentioned: Sequence[ResolvedPath]
+) -> list[Effect]:
+    """Make one effect per file. A file in the tool's input counts, but does not replace one that the agent declares."""
+    undeclared = [] if declared else [Effect(kind)]
+    return [*undeclared, *(Effect(kind, path=path) for path in (*declared, *mentioned))]
+
+
+# Paths
+
+
+def resolve_path(path: str, workspace: Workspace) -> ResolvedPath:
+    """Follow the links of an absolute path and find it in the workspace."""
+    if len(path) > PATH_LIMIT:
+        return ResolvedPath(path[:80], error=f"the path {path[:80]}… is too long for a file")
+    try:
+        real = str(workspace.resolve(path))
+    except OutsideWorkspace as error:
+        # We do not guess what a tool makes of `~` or `..`: no pattern allows such a path, and any may deny it.
+        certain = _real(path) if os.path.isabs(path) and ".." not in path.split("/") else None
+        return ResolvedPath(path, real=certain, spellings=_spellings(path, certain, workspace), error=str(error))
+    inside = max(_relative_to_folders(real, workspace), key=len)  # seen from the outermost folder that contains it
+    return ResolvedPath(path, inside, real, _spellings(path, real, workspace))
+
+
+def _spellings(path: str, real: str | None, workspace: Workspace) -> tuple[str, ...]:
+    """Spell the path as written and as resolved, from the root and from each folder of the workspace."""
+    if path == real:
+        absolute = {path}
+    else:
+        written = os.path.normpath(os.path.join(workspace.cwd, _expand_home(path)))
+        absolute = {text for text in (real, written, _real(written), _real(path)) if text is not None}
+    return tuple({fold(text): None for each in absolute for text in (each, *_relative_to_folders(each, workspace))})
+
+
+def _expand_home(path: str) -> str:
+    try:
+        return os.path.expanduser(path)
+    except ValueError:  # characters that no user name can have
+        return path
+
+
+def _relative_to_folders(path: str, workspace: Workspace) -> Iterator[str]:
+    for folder in map(str, workspace.folders):
+        if path == folder:
+            yield "."
+        elif path.startswith(folder if folder == "/" else f"{folder}/"):
+            yield path[len(folder) :].lstrip("/")
+
+
+def _real(path: str) -> str | None:
+    try:
+        return os.path.realpath(path) if os.path.isabs(path) else None
+    except (OSError, ValueError):  # characters that no file name can have
+        return None
+
+
+def mentioned_paths(raw_input: object, cwd: Path, *, nested: bool = False) -> Iterator[str]:
+    """Yield the paths in a tool's input, found by their keys, relative ones joined to `cwd`."""
+    unvisited = [raw_input]
+    while unvisited:
+        item = unvisited.pop()
+        if nested and isinstance(item, list):
+            unvisited += (each for each in item if isinstance(each, dict | list))
+        if not isinstance(item, dict):
+            continue
+        for key, value in item.items():
+            if nested and isinstance(value, dict | list):
+                unvisited.append(value)
+            name = _normalized(key)
+            if not (name.endswith(_PATH_ENDINGS) or name in _PATH_KEYS):
+                continue
+            for path in value if isinstance(value, list) else [value]:
+                path = path.strip("\r\n") if isinstance(path, str) else ""  # as many tools do
+                if path and "\n" not in path:
+                    # We do not guess what a tool makes of `~`: left as it is, the path is outside.
+                    yield path if path.startswith("~") else os.path.join(cwd, path)
+
+
+def _normalized(key: object) -> str:
+    return str(key).lower().replace("_", "")
+
+
+def _urls(raw_input: object) -> list[str]:
+    if not isinstance(raw_input, dict):
+        return []
+    values = {_normalized(key): value for key, value in raw_input.items()}
+    candidates = [values.get("url"), *(urls if isinstance(urls := values.get("urls"), list) else ())]
+    # The URI of a resource may be anything (`memo://…`); only a file concerns us.
+    uris = [values.get("uri"), *(uris if isinstance(uris := values.get("uris"), list) else ())]
+    candidates += (uri for uri in uris if isinstance(uri, str) and _is_file(uri))
+    return [url for url in candidates if isinstance(url, str)]
+
+
+def _is_file(url: str) -> bool:
+    return url.strip().lower().startswith("file:")
+
+
+def _file_url_path(url: str, workspace: Workspace) -> ResolvedPath | None:
+    """Return the file of a `file:` URL; None where that is ambiguous."""
+    match = _FILE_URL.fullmatch(url.strip())
+    return resolve_path(unquote(match[1]), workspace) if match else None
+
+
+# Commands
+
+
+def _command_effects(
+    request: PermissionRequest, workspace: Workspace, all_paths: tuple[ResolvedPath, ...]
+) -> Iterator[Effect]:
+    raw_input = request.raw_input if isinstance(request.raw_input, dict) else {}
+    line = _command_line(request.command, raw_input)
+    folder = working_folder(raw_input, workspace.cwd)
+    env = command_environment(raw_input)
+    outside = folder is None or not workspace.contains(folder)
+    in_subfolder = folder is not None and os.path.normpath(folder) != str(workspace.cwd)
+    whole = Effect("run", line=line, env=env, outside=outside, in_subfolder=in_subfolder, mentioned_paths=all_paths)
+    if line is None:
+        yield msgspec.structs.replace(whole, unclear="it does not say which command")
+        return
+    script = _read_script(line)
+    if script.unclear is not None or not script.commands:
+        yield msgspec.structs.replace(whole, unclear=script.unclear or "there is no command in it")
+    changes = [each for each in script.commands if each.words and os.path.basename(each.words[0]) in _FOLDER_CHANGING]
+    if changes and (len(changes) > 1 or not _stays_inside(changes[0], folder, workspace)):
+        whole = msgspec.structs.replace(whole, may_leave=True)
+    for command in script.commands:
+        if env:
+            command = msgspec.structs.replace(command, assignments=(*env, *command.assignments))
+        yield msgspec.structs.replace(whole, command=command, unclear=command.unclear)
+        # The folder is known only for commands of the line itself, and only while nothing in it changes the folder.
+        base = None if changes or command.via else folder
+        for kind, targets in (("read", command.reads), ("write", command.writes)):
+            for target in targets:
+                path = _redirection_path(target, base, workspace)
+                yield msgspec.structs.replace(whole, kind=kind, path=path, command=command, mentioned_paths=())
+
+
+def _read_script(line: str) -> Script:
+    from dragoman.host.shell.reader import read_script  # it loads a grammar, and many sessions never run a command
+
+    return read_script(line)
+
+
+def _command_line(command: str | None, raw_input: dict[str, Any]) -> str | None:
+    """Return the command line with any separate arguments; None where the two cannot be put together."""
+    separate = [raw_input[key] for key in _ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])]
+    if len(_distinct_commands(raw_input)) > 1:
+        return None
+    if command is None or not separate:
+        return command
+    program = next((raw_input[key] for key in _COMMAND_KEYS if raw_input.get(key)), command)
+    match [program if isinstance(program, list) else [program], *separate]:
+        case [list(first), list(rest)] if all(isinstance(word, str) for word in (*first, *rest)):
+            return shlex.join((*first, *rest))
+        case _:
+            return None
+
+
+def _distinct_commands(raw_input: dict[str, Any]) -> list[object]:
+    """List the commands that the input names: of two different ones, nobody can tell which one runs."""
+    commands: list[object] = []
+    for key in _COMMAND_KEYS:
+        if raw_input.get(key) not in (None, "", [], *commands):
+            commands.append(raw_input[key])
+    return commands
+
+
+def _stays_inside(command: ShellCommand, folder: str | None, workspace: Workspace) -> bool:
+    """Tell whether a `cd` certainly ends inside the workspace."""
+    words = command.words
+    if folder is None or command.dynamic or command.assignments or len(words) != 2 or words[1][:1] in "-+~":
+        return False
+    return workspace.contains(os.path.normpath(os.path.join(folder, words[1])))
+
+
+def working_folder(raw_input: dict[str, Any], cwd: Path) -> str | None:
+    """Return the folder that a command with this input runs in; None where that is ambiguous."""
+    folders = [
+        value for key, value in raw_input.items() if _normalized(key) in _FOLDER_KEYS and value not in (None, "")
+    ]
+    match folders:
+        case []:
+            return str(cwd)
+        case [str(folder), *others] if not folder.startswith("~") and all(other == folder for other in others):
+            return os.path.join(cwd, folder)
+        case _:
+            return None
+
+
+def command_environment(raw_input: dict[str, Any]) -> tuple[str, ...]:
+    """Return the variables set for the whole command. A value of any form counts as something that is set."""
+    variables: list[str] = []
+    for key, value in raw_input.items():
+        if _normalized(key) not in _ENVIRONMENT_KEYS or not value:
+            continue
+        if isinstance(value, dict):
+            variables += (f"{name}={text}" for name, text in value.items())
+        else:
+            variables.append(f"{key}={value}")
+    return tuple(variables)
+
+
+def _redirection_path(target: str, folder: str | None, workspace: Workspace) -> ResolvedPath | None:
+    if _EXPANSION.search(target):
+        return None
+    if os.path.isabs(target):
+        return resolve_path(target, workspace)
+    return resolve_path(os.path.join(folder, target), workspace) if folder is not None else None
