@@ -18,10 +18,10 @@ from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
+from dragoman.agents.demo.__main__ import BatchingTransport
 from dragoman.agents.demo.agent import DemoAgent
-from dragoman.agents.demo.outbox import Outbox
-from dragoman.agents.demo.store import Store
-from dragoman.agents.demo.turn import World
+from dragoman.agents.demo.session import World
+from dragoman.agents.demo.store import SessionStore
 from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
 from dragoman.wire.connection import Call, Connection, RpcRefusal
 from dragoman.wire.memory import memory_pair
@@ -370,9 +370,9 @@ async def demo(
         raise Exited(code)
 
     near, far = memory_pair()
-    outbox = Outbox(far)
+    outbox = BatchingTransport(far)
     world = World(0.0, sleep, lambda: 1_800_000_000.0, exit_, stderr or io.StringIO(), outbox.write)
-    agent = DemoAgent(Store(home), world, **options)
+    agent = DemoAgent(SessionStore(home), world, **options)
     theirs = Connection(outbox, agent)
     agent.attach(theirs)
     async with _client(near, capabilities, initialize) as client:

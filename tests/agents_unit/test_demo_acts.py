@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.agents.demo.act import edited
-from dragoman.agents.demo.hands import OUTPUT_LIMIT, argv_of
+from dragoman.agents.demo.workspace_scenes import OUTPUT_LIMIT_BYTES, argv_of, edited
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.vocabulary import (
     ClientCapabilities,
@@ -331,7 +330,7 @@ async def test_of_much_output_the_end_is_kept(home: Path, work: Path) -> None:
         await client.new(work)
         await client.prompt("run seq 1 100000")
         output = shown(client)
-        assert len(output) == OUTPUT_LIMIT
+        assert len(output) == OUTPUT_LIMIT_BYTES
         assert output.endswith("99999\n100000\n")
         assert "lines above" in client.text
         raw = client.of(SessionToolCallUpdate)[-1].raw_output

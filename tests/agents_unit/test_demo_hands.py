@@ -10,14 +10,14 @@ from typing import cast
 
 import pytest
 
-from dragoman.agents.demo.hands import _run_own
-from dragoman.agents.demo.turn import Tool, Turn
+from dragoman.agents.demo.session import PromptRun, Tool
+from dragoman.agents.demo.workspace_scenes import _run_own
 from dragoman.testing.leaks import nothing_left
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
 async def test_a_command_of_its_own_that_is_cancelled_at_any_moment_leaves_nothing(tmp_path: Path) -> None:
-    turn = cast(Turn, SimpleNamespace(session=SimpleNamespace(cwd=str(tmp_path))))
+    turn = cast(PromptRun, SimpleNamespace(session=SimpleNamespace(cwd=str(tmp_path))))
     tool = cast(Tool, SimpleNamespace(progress=lambda: None))
     gc.disable()  # it would close what was lost
     try:

@@ -105,7 +105,7 @@ async def test_login_is_required_where_the_environment_says_so(home: Path, work:
 async def test_a_pace_that_is_no_number_is_said_and_the_usual_one_taken(home: Path) -> None:
     async with demo_process(home, DRAGOMAN_DEMO_PACE="fast") as agent:
         pass
-    assert b"DRAGOMAN_DEMO_PACE='fast' is no number of seconds" in await agent.stderr
+    assert b"DRAGOMAN_DEMO_PACE='fast' is not a number of seconds" in await agent.stderr
 
 
 async def test_the_end_of_stdin_stops_a_command_and_a_hanging_turn(home: Path, work: Path) -> None:

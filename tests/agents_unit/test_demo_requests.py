@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.agents.demo.requests import (
-    BY_NAME,
-    CATALOGUE,
-    MOST_CHUNKS,
+    MAX_CHUNKS,
+    REQUESTS,
+    REQUESTS_BY_NAME,
+    DemoRequest,
     Intent,
     help_text,
-    parse,
+    parse_prompt,
 )
 
 
@@ -46,7 +47,7 @@ from dragoman.agents.demo.requests import (
         ("stream 5,000 chunks", Intent("stream", number=5000)),
         ("stream 5k", Intent("stream", number=5000)),
         ("stream", Intent("stream", number=200)),
-        ("stream 99999999999999999999", Intent("stream", number=MOST_CHUNKS)),
+        ("stream 99999999999999999999", Intent("stream", number=MAX_CHUNKS)),
         ("flood", Intent("flood", number=100_000)),
         ("flood 2m", Intent("flood", number=2_000_000)),
         ("sleep 0.5", Intent("sleep", number=0.5)),
@@ -70,7 +71,7 @@ from dragoman.agents.demo.requests import (
     ],
 )
 def test_a_plain_request_is_understood(prompt: str, intent: Intent) -> None:
-    assert parse(prompt) == intent
+    assert parse_prompt(prompt) == intent
 
 
 @pytest.mark.parametrize(
@@ -88,21 +89,21 @@ def test_a_plain_request_is_understood(prompt: str, intent: Intent) -> None:
     ],
 )
 def test_what_only_looks_like_a_request_is_talk(prompt: str) -> None:
-    assert parse(prompt) == Intent("chat", prompt)
+    assert parse_prompt(prompt) == Intent("chat", prompt)
 
 
 @given(st.text(max_size=80))
 def test_no_prompt_makes_the_parser_fail(prompt: str) -> None:
-    assert parse(prompt).name in {*BY_NAME, "chat", "hello", "unknown"}
+    assert parse_prompt(prompt).name in {*REQUESTS_BY_NAME, "chat", "hello", "unknown"}
 
 
-@given(st.sampled_from(CATALOGUE), st.text(max_size=30))
-def test_no_argument_makes_the_parser_fail(ask: object, rest: str) -> None:
-    assert parse(f"{ask.words[0]} {rest}").name in {*BY_NAME, "chat"}  # type: ignore[attr-defined]  # sampled from Ask
+@given(st.sampled_from(REQUESTS), st.text(max_size=30))
+def test_no_argument_makes_the_parser_fail(asked_request: DemoRequest, rest: str) -> None:
+    assert parse_prompt(f"{asked_request.words[0]} {rest}").name in {*REQUESTS_BY_NAME, "chat"}
 
 
 def test_every_request_is_in_the_help_and_can_be_said_as_it_stands_there() -> None:
     text = help_text()
-    for ask in CATALOGUE:
-        assert f"`{ask.words[0]}" in text
-        assert parse(f"{ask.words[0]} {ask.hint and '1'}").name == ask.name
+    for request in REQUESTS:
+        assert f"`{request.words[0]}" in text
+        assert parse_prompt(f"{request.words[0]} {request.hint and '1'}").name == request.name

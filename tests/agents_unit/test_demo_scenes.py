@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.agents.demo.requests import BY_NAME
+from dragoman.agents.demo.requests import REQUESTS_BY_NAME
 from dragoman.agents.demo.scenes import SCENES
 from dragoman.errors import AuthenticationRequired, RequestFailed
 from dragoman.wire.connection import RpcRefusal
@@ -65,7 +65,7 @@ ALL = ClientCapabilities(
 
 
 def test_every_request_has_its_scene() -> None:
-    assert set(SCENES) == {*BY_NAME, "chat", "hello", "unknown"}
+    assert set(SCENES) == {*REQUESTS_BY_NAME, "chat", "hello", "unknown"}
 
 
 async def test_hello_is_answered_word_by_word_in_one_message(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_help_lists_every_request(tmp_path: Path) -> None:
     async with demo(tmp_path) as client:
         await client.new(tmp_path)
         await client.prompt("help")
-        assert all(f"`{ask.words[0]}" in client.text for ask in BY_NAME.values())
+        assert all(f"`{ask.words[0]}" in client.text for ask in REQUESTS_BY_NAME.values())
 
 
 async def test_a_plan_advances_to_its_end(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 from dragoman.agents.demo import store as store_module
 from dragoman.agents.demo.store import (
     BadCursor,
-    Saved,
-    Store,
+    SavedSession,
+    SessionStore,
     UnreadableSession,
-    home_of,
     new_id,
+    store_folder,
 )
 
 
@@ -23,8 +23,8 @@ def saved(
     *,
     cwd: str = "/w",
     session_id: str | None = None,
-) -> Saved:
-    return Saved(
+) -> SavedSession:
+    return SavedSession(
         id=session_id or new_id(),
         cwd=cwd,
         updated_at=updated_at,
@@ -34,7 +34,7 @@ def saved(
 
 
 def test_a_saved_session_is_loaded_as_it_was(tmp_path: Path) -> None:
-    store = Store(tmp_path / "demo")
+    store = SessionStore(tmp_path / "demo")
     session = msgspec.structs.replace(
         saved(),
         history=[msgspec.Raw(b'{"a":1}')],
@@ -48,7 +48,7 @@ def test_a_saved_session_is_loaded_as_it_was(tmp_path: Path) -> None:
 
 
 def test_what_was_said_is_for_its_owner_alone(tmp_path: Path) -> None:
-    store = Store(tmp_path / "demo")
+    store = SessionStore(tmp_path / "demo")
     session = saved()
     store.save(session)
     assert stat.S_IMODE(os.stat(store.home).st_mode) == 0o700
@@ -61,14 +61,14 @@ def test_what_was_said_is_for_its_owner_alone(tmp_path: Path) -> None:
 )
 def test_an_id_that_is_not_saved_or_not_ours_is_not_found(tmp_path: Path, session_id: str) -> None:
     (tmp_path / "secret.json").write_bytes(msgspec.json.encode(saved()))
-    store = Store(tmp_path / "demo")
+    store = SessionStore(tmp_path / "demo")
     assert store.load(session_id) is None
     assert not store.delete(session_id)
     assert (tmp_path / "secret.json").exists()
 
 
 def test_a_deleted_session_is_gone(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = SessionStore(tmp_path)
     session = saved()
     store.save(session)
     assert store.delete(session.id)
@@ -79,7 +79,7 @@ def test_a_deleted_session_is_gone(tmp_path: Path) -> None:
 def test_a_broken_file_is_said_to_be_broken_and_left_out_of_lists(
     tmp_path: Path,
 ) -> None:
-    store = Store(tmp_path)
+    store = SessionStore(tmp_path)
     session = saved()
     (tmp_path / f"{session.id}.json").write_bytes(b"{")
     with pytest.raises(UnreadableSession, match=session.id):
@@ -90,7 +90,7 @@ def test_a_broken_file_is_said_to_be_broken_and_left_out_of_lists(
 def test_pages_run_from_the_latest_to_the_oldest_without_gap_or_double(
     tmp_path: Path,
 ) -> None:
-    store = Store(tmp_path)
+    store = SessionStore(tmp_path)
     # Equal times too: the id decides then.
     times = [
         "2026-01-03T00:00:00Z",
@@ -112,7 +112,7 @@ def test_pages_run_from_the_latest_to_the_oldest_without_gap_or_double(
 
 
 def test_a_list_that_fits_its_page_has_no_next(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = SessionStore(tmp_path)
     for _ in range(2):
         store.save(saved())
     page, cursor = store.page(cwd=None, cursor=None, size=2)
@@ -122,12 +122,12 @@ def test_a_list_that_fits_its_page_has_no_next(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cursor", ["", "zz", "00", "nonsense", "ü", "7b7d"])
 def test_a_cursor_of_someone_else_is_refused(tmp_path: Path, cursor: str) -> None:
     with pytest.raises(BadCursor):
-        Store(tmp_path).page(cwd=None, cursor=cursor, size=2)
+        SessionStore(tmp_path).page(cwd=None, cursor=cursor, size=2)
 
 
 def test_only_the_latest_sessions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "MOST_SAVED", 2)
-    store = Store(tmp_path)
+    monkeypatch.setattr(store_module, "MAX_SAVED_SESSIONS", 2)
+    store = SessionStore(tmp_path)
     sessions = [saved() for _ in range(4)]
     for age, session in enumerate(sessions):
         store.save(session)
@@ -142,6 +142,6 @@ def test_only_the_latest_sessions_are_kept(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_sessions_are_saved_where_the_environment_says() -> None:
-    assert home_of({"DRAGOMAN_DEMO_HOME": "/a", "DRAGOMAN_HOME": "/b"}) == Path("/a")
-    assert home_of({"DRAGOMAN_HOME": "/b"}) == Path("/b/demo")
-    assert home_of({}) == Path.home() / ".dragoman" / "demo"
+    assert store_folder({"DRAGOMAN_DEMO_HOME": "/a", "DRAGOMAN_HOME": "/b"}) == Path("/a")
+    assert store_folder({"DRAGOMAN_HOME": "/b"}) == Path("/b/demo")
+    assert store_folder({}) == Path.home() / ".dragoman" / "demo"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.agents.demo.act import FORM
+from dragoman.agents.demo.workspace_scenes import FORM
 from dragoman.cli.form import CAUTION, LINES, OpenPage, QuestionAsker
 from dragoman.cli.output import Outbox
 from dragoman.cli.screen import Screen, without_colours

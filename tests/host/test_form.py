@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.agents.demo.act import FORM
+from dragoman.agents.demo.workspace_scenes import FORM
 from dragoman.errors import InputError
 from dragoman.host.question.fields import BooleanField, Choice, ChoiceField, ChoicesField, NumberField, TextField
 from dragoman.host.question.form import Form, read_form

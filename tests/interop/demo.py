@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dragoman.agents.demo.requests import CATALOGUE
+from dragoman.agents.demo.requests import REQUESTS
 from dragoman.wire.vocabulary import METHODS
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ WITH_WORDS = {
     "stream": "stream 300",
     "mode": "mode code",
 }
-PROMPTS = [WITH_WORDS.get(ask.name, ask.words[0]) for ask in CATALOGUE if ask.name not in LEFT_OUT]
+PROMPTS = [WITH_WORDS.get(ask.name, ask.words[0]) for ask in REQUESTS if ask.name not in LEFT_OUT]
 CANCELLED = ["slow 1000", "run sleep 600"]
 
 OUTCOMES: dict[str, str | int] = {

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from dragoman.agents.demo.agent import DemoAgent as DemoAgent
-from dragoman.agents.demo.store import Store
-from dragoman.agents.demo.turn import World
+from dragoman.agents.demo.session import World
+from dragoman.agents.demo.store import SessionStore
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.side import AgentMain, AgentSide
 from dragoman.wire.connection import Connection
@@ -44,7 +44,7 @@ def demo_in_memory(home: Path, *, pace: float = 0.0) -> AgentMain:
         world = World(
             pace=pace, sleep=asyncio.sleep, now=time.time, exit=leave, stderr=_Stderr(side), write_raw=side.write
         )
-        agent = DemoAgent(Store(home), world)
+        agent = DemoAgent(SessionStore(home), world)
         connection = Connection(side, agent)
         agent.attach(connection)
         ended = loop.create_task(connection.wait_ended())

@@ -1,4 +1,4 @@
-"""`python -m dragoman.agents.demo`: the demo agent on stdin and stdout, until stdin ends or a signal comes."""
+"""Run the demo agent on stdin and stdout until stdin ends or a signal comes: `python -m dragoman.agents.demo`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,60 @@ import sys
 import time
 
 from dragoman.agents.demo.agent import DemoAgent
-from dragoman.agents.demo.outbox import Outbox
-from dragoman.agents.demo.store import Store, home_of
-from dragoman.agents.demo.turn import World
+from dragoman.agents.demo.session import World
+from dragoman.agents.demo.store import SessionStore, store_folder
 from dragoman.wire.connection import Connection
 from dragoman.wire.stdio import stdio_transport
+from dragoman.wire.transport import Transport
 
 # Seconds a word: fast enough not to bore, slow enough to be seen as streaming.
-DEFAULT_PACE = 0.015
+DEFAULT_PACE_S = 0.015
+
+
+# Written at once when reached: a pipe holds 64 KiB, more would only wait here instead of there.
+BATCH_BYTES = 64 * 1024
+
+
+class BatchingTransport:
+    """Write through another transport, in batches: all writes of one pass of the event loop go out together.
+
+    Each write to a pipe is a system call, and a stream of words consists of small writes. Order is preserved.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._unsent: list[bytes] = []
+        self._size = 0
+
+    async def read(self) -> bytes:
+        return await self._transport.read()
+
+    def write(self, data: bytes) -> None:
+        if not self._unsent:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._unsent.append(data)
+        self._size += len(data)
+        if self._size >= BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._unsent:
+            data = b"".join(self._unsent)
+            self._unsent.clear()
+            self._size = 0
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        self.flush()
+        await self._transport.drain()
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
 
 
 async def serve() -> int:
-    """Serves one client; the exit code."""
+    """Serve one client; return the exit code."""
     stop = asyncio.Event()
     signals: list[signal.Signals] = []
 
@@ -32,41 +74,41 @@ async def serve() -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, signalled, number)
-    outbox = Outbox(await stdio_transport())
+    transport = BatchingTransport(await stdio_transport())
     world = World(
         pace=_pace(os.environ.get("DRAGOMAN_DEMO_PACE")),
         sleep=asyncio.sleep,
         now=time.time,
         exit=os._exit,
         stderr=sys.stderr,
-        write_raw=outbox.write,
+        write_raw=transport.write,
     )
     login_required = os.environ.get("DRAGOMAN_DEMO_AUTH") == "required"
-    agent = DemoAgent(Store(home_of(os.environ)), world, login_required=login_required)
-    connection = Connection(outbox, agent)
+    agent = DemoAgent(SessionStore(store_folder(os.environ)), world, login_required=login_required)
+    connection = Connection(transport, agent)
     agent.attach(connection)
     ended = loop.create_task(connection.wait_ended())
     stopped = loop.create_task(stop.wait())
     await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
-    # Turns stop and their commands are killed here, whichever way it came.
+    # Stop the runs and kill their commands, however the end came.
     await connection.close()
     return 128 + signals[0] if signals else 0
 
 
 def _pace(text: str | None) -> float:
     if not text:
-        return DEFAULT_PACE
+        return DEFAULT_PACE_S
     try:
         return max(0.0, float(text))
     except ValueError:
-        print(f"DRAGOMAN_DEMO_PACE={text!r} is no number of seconds; taking {DEFAULT_PACE}", file=sys.stderr)
-        return DEFAULT_PACE
+        print(f"DRAGOMAN_DEMO_PACE={text!r} is not a number of seconds; using {DEFAULT_PACE_S}", file=sys.stderr)
+        return DEFAULT_PACE_S
 
 
 def main() -> int:
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
         if not _is_stream(stream.fileno()):
-            print(f"The demo agent talks to a client over pipes; its {name} is none. {_HINT}", file=sys.stderr)
+            print(f"The demo agent talks to a client over pipes; its {name} is not a pipe. {_HINT}", file=sys.stderr)
             return 2
     if sys.stdin.isatty():
         print(f"The demo agent waits for JSON-RPC on its stdin. {_HINT}", file=sys.stderr)
@@ -77,7 +119,7 @@ _HINT = "To talk to it, use `dragoman run --agent demo hello`."
 
 
 def _is_stream(descriptor: int) -> bool:
-    """Files and /dev/null cannot be waited on, so a client is never at their other end."""
+    """Return False for files and /dev/null, which cannot be waited on: no client is at their other end."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 

@@ -1,7 +1,7 @@
-"""The ACP side of the demo agent: its methods, its sessions, and how a turn is cancelled.
+"""The ACP side of the demo agent: capabilities, methods, sessions, cancel.
 
-It answers every method of the stable protocol for agents, and `session/fork`. What is wrong with a request is said
-with the field's name (-32602); an unknown session is -32002, a second prompt on a busy one -32600.
+It answers every method of the stable protocol for agents, and `session/fork`. An invalid request is refused with the
+name of the field (-32602), an unknown session with -32002, a second prompt on a busy session with -32600.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from dragoman._version import __version__
 from dragoman.agents.demo import settings
-from dragoman.agents.demo.introduction import COMMANDS, INTRODUCTION
-from dragoman.agents.demo.scenes import perform
-from dragoman.agents.demo.session import Session, timestamp
-from dragoman.agents.demo.store import BadCursor, Saved, Store, UnreadableSession, new_id
-from dragoman.agents.demo.trouble import LOGIN, login_required
-from dragoman.agents.demo.turn import BURST, Turn, World, shows_switches
+from dragoman.agents.demo.requests import REQUESTS
+from dragoman.agents.demo.scenes import LOGIN, login_required, play_scene
+from dragoman.agents.demo.session import BURST_CHUNKS, PromptRun, Session, World, shows_switches, timestamp
+from dragoman.agents.demo.store import BadCursor, SavedSession, SessionStore, UnreadableSession, new_id
 from dragoman.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -32,8 +31,13 @@ from dragoman.wire import lenient
 from dragoman.wire.connection import Connection, RpcRefusal
 from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
 from dragoman.wire.vocabulary import (
+    PROTOCOL_VERSION,
+    AgentAuthCapabilities,
+    AgentCapabilities,
     AuthenticateRequest,
     AuthenticateResponse,
+    AvailableCommand,
+    AvailableCommandsUpdate,
     CancelNotification,
     ClientCapabilities,
     CloseSessionRequest,
@@ -44,45 +48,94 @@ from dragoman.wire.vocabulary import (
     DeleteSessionResponse,
     ForkSessionRequest,
     ForkSessionResponse,
+    Implementation,
     InitializeRequest,
     InitializeResponse,
     ListSessionsRequest,
     ListSessionsResponse,
     LoadSessionRequest,
     LoadSessionResponse,
+    LogoutCapabilities,
     LogoutRequest,
     LogoutResponse,
     NewSessionRequest,
     NewSessionResponse,
+    PromptCapabilities,
     PromptRequest,
     PromptResponse,
     ResumeSessionRequest,
     ResumeSessionResponse,
+    SessionAdditionalDirectoriesCapabilities,
+    SessionCapabilities,
+    SessionCloseCapabilities,
+    SessionDeleteCapabilities,
+    SessionForkCapabilities,
     SessionInfo,
     SessionInfoUpdate,
+    SessionListCapabilities,
     SessionNotification,
+    SessionResumeCapabilities,
     SessionUpdate,
     SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse,
     SetSessionModeRequest,
     SetSessionModeResponse,
+    UnstructuredCommandInput,
     UsageUpdate,
 )
 
-Act: TypeAlias = Callable[[Any], Awaitable[object]]
-Opening: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest | ForkSessionRequest
+Method: TypeAlias = Callable[[Any], Awaitable[object]]
+OpenParams: TypeAlias = NewSessionRequest | LoadSessionRequest | ResumeSessionRequest | ForkSessionRequest
 
 # Sessions on a page of `session/list`: a screen or two.
 PAGE_SIZE = 50
 
 # At the end of stdin, how long requests under way may still take to be answered.
-LAST_ANSWERS = 2.0
+ANSWER_GRACE_S = 2.0
+
+
+# It connects to no MCP server, so it offers neither http nor sse; stdio servers every agent has to accept.
+CAPABILITIES = AgentCapabilities(
+    load_session=True,
+    prompt_capabilities=PromptCapabilities(image=True, audio=True, embedded_context=True),
+    session_capabilities=SessionCapabilities(
+        list=SessionListCapabilities(),
+        delete=SessionDeleteCapabilities(),
+        additional_directories=SessionAdditionalDirectoriesCapabilities(),
+        fork=SessionForkCapabilities(),
+        resume=SessionResumeCapabilities(),
+        close=SessionCloseCapabilities(),
+    ),
+    auth=AgentAuthCapabilities(logout=LogoutCapabilities()),
+)
+
+# Without those that misbehave: nobody should crash the agent by picking from a menu.
+COMMANDS = AvailableCommandsUpdate(
+    available_commands=tuple(
+        AvailableCommand(
+            name=request.name,
+            description=request.description,
+            input=UnstructuredCommandInput(hint=request.hint) if request.hint else None,
+        )
+        for request in REQUESTS
+        if request.group != "Break"
+    )
+)
+
+INITIALIZE_RESPONSE = InitializeResponse(
+    protocol_version=PROTOCOL_VERSION,
+    agent_capabilities=CAPABILITIES,
+    auth_methods=(LOGIN,),
+    agent_info=Implementation(name="dragoman-demo", title="Dragoman's demo agent", version=__version__),
+)
 
 
 class DemoAgent:
     """A connection's handler. `attach` gives it the connection, which needs its handler first."""
 
-    def __init__(self, store: Store, world: World, *, login_required: bool = False, page_size: int = PAGE_SIZE) -> None:
+    def __init__(
+        self, store: SessionStore, world: World, *, login_required: bool = False, page_size: int = PAGE_SIZE
+    ) -> None:
         self._store = store
         self._world = world
         self._login_required = login_required
@@ -90,10 +143,10 @@ class DemoAgent:
         self._client: ClientCapabilities | None = None
         self._logged_in = False
         self._sessions: dict[str, Session] = {}
-        self._serving: set[asyncio.Task[Any]] = set()
+        self._serving_tasks: set[asyncio.Task[Any]] = set()
         # Prompts that were heard and not yet begun, with their session; None once they are cancelled.
-        self._arriving: dict[RequestId, str | None] = {}
-        self._methods: dict[str, tuple[type, Act]] = {
+        self._unstarted_prompts: dict[RequestId, str | None] = {}
+        self._methods: dict[str, tuple[type, Method]] = {
             "initialize": (InitializeRequest, self._initialize),
             "authenticate": (AuthenticateRequest, self._authenticate),
             "logout": (LogoutRequest, self._logout),
@@ -118,9 +171,9 @@ class DemoAgent:
         for message in messages:
             match message:
                 case Request(method="session/prompt"):
-                    self._arriving[message.id] = _session_of(message.params)
+                    self._unstarted_prompts[message.id] = _session_id_of(message.params)
                 case Notification(method="session/cancel"):
-                    self._cancel(_session_of(message.params))
+                    self._cancel(_session_id_of(message.params))
                 case _:
                     pass
 
@@ -133,55 +186,55 @@ class DemoAgent:
     async def serve(self, request: Request) -> object:
         task = asyncio.current_task()
         assert task is not None
-        self._serving.add(task)
+        self._serving_tasks.add(task)
         try:
-            if self._arriving.pop(request.id, "") is None:
+            if self._unstarted_prompts.pop(request.id, "") is None:
                 return PromptResponse(stop_reason="cancelled")
             return await self._answer(request)
         finally:
-            self._serving.discard(task)
+            self._serving_tasks.discard(task)
 
     async def ended(self) -> DragomanError:
-        """The client is gone: turns stop, what was asked before is still answered."""
+        """The client is gone: runs stop, what was asked before is still answered."""
         for session in self._sessions.values():
-            if session.turn is not None:
-                session.turn.deaf = False
-                session.turn.cancel()
-        if self._serving:
-            await asyncio.wait(self._serving, timeout=LAST_ANSWERS)
+            if session.run is not None:
+                session.run.ignores_cancel = False
+                session.run.cancel()
+        if self._serving_tasks:
+            await asyncio.wait(self._serving_tasks, timeout=ANSWER_GRACE_S)
         return DragomanError("the client has closed the connection")
 
     async def _answer(self, request: Request) -> object:
         if request.method not in self._methods:
             raise RpcRefusal(METHOD_NOT_FOUND, f"{request.method} is no method of the demo agent")
-        kind, act = self._methods[request.method]
+        kind, method = self._methods[request.method]
         if self._client is None and request.method != "initialize":
             raise RpcRefusal(INVALID_REQUEST, f"{request.method} came before initialize")
         try:
-            read: Any = lenient.decode(request.params, kind)
-        except msgspec.MsgspecError as problem:
-            raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
+            params: Any = lenient.decode(request.params, kind)
+        except msgspec.MsgspecError as error:
+            raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {error}") from None
         try:
-            return await act(read)
-        except (settings.NotAllowed, BadCursor) as problem:
-            raise RpcRefusal(INVALID_PARAMS, str(problem)) from None
-        except UnreadableSession as problem:
-            raise RpcRefusal(INTERNAL_ERROR, str(problem)) from None
+            return await method(params)
+        except (settings.NotAllowed, BadCursor) as error:
+            raise RpcRefusal(INVALID_PARAMS, str(error)) from None
+        except UnreadableSession as error:
+            raise RpcRefusal(INTERNAL_ERROR, str(error)) from None
 
     def _cancel(self, session_id: str) -> None:
-        """Cancels the turn under way, and prompts that came before this in the same breath and have not begun."""
+        """Cancels the run under way, and prompts that came before this in the same breath and have not begun."""
         session = self._sessions.get(session_id)
-        if session is not None and session.turn is not None:
-            session.turn.cancel()
-        for request_id, its_session in self._arriving.items():
+        if session is not None and session.run is not None:
+            session.run.cancel()
+        for request_id, its_session in self._unstarted_prompts.items():
             if its_session == session_id:
-                self._arriving[request_id] = None
+                self._unstarted_prompts[request_id] = None
 
     # -- the connection itself
 
     async def _initialize(self, params: InitializeRequest) -> InitializeResponse:
         self._client = params.client_capabilities
-        return INTRODUCTION
+        return INITIALIZE_RESPONSE
 
     async def _authenticate(self, params: AuthenticateRequest) -> AuthenticateResponse:
         if params.method_id != LOGIN.id:
@@ -199,35 +252,35 @@ class DemoAgent:
 
     async def _new(self, params: NewSessionRequest) -> NewSessionResponse:
         self._check_opening(params)
-        session = self._opened(self._fresh(params), params)
-        self._tell_soon(session, COMMANDS)
+        session = self._open_saved(self._new_saved(params), params)
+        self._notify_soon(session, COMMANDS)
         return NewSessionResponse(
             session_id=session.id, modes=settings.mode_state(session.mode), config_options=self._options(session)
         )
 
     async def _load(self, params: LoadSessionRequest) -> LoadSessionResponse:
         """Tells the whole history, then answers."""
-        session = self._reopened(params)
+        session = self._reopen(params)
         for number, update in enumerate(session.history.entries(), start=1):
             self._connection.notify("session/update", {"sessionId": session.id, "update": update})
-            if number % BURST == 0:
+            if number % BURST_CHUNKS == 0:
                 await self._connection.drain()
-        self._tell(session, COMMANDS)
-        self._tell(session, SessionInfoUpdate(title=session.title, updated_at=session.updated_at))
-        self._tell(session, UsageUpdate(used=min(session.words, session.context_size), size=session.context_size))
+        self._notify(session, COMMANDS)
+        self._notify(session, SessionInfoUpdate(title=session.title, updated_at=session.updated_at))
+        self._notify(session, UsageUpdate(used=min(session.words, session.context_size), size=session.context_size))
         return LoadSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
 
     async def _resume(self, params: ResumeSessionRequest) -> ResumeSessionResponse:
-        session = self._reopened(params)
-        self._tell_soon(session, COMMANDS)
+        session = self._reopen(params)
+        self._notify_soon(session, COMMANDS)
         return ResumeSessionResponse(modes=settings.mode_state(session.mode), config_options=self._options(session))
 
     async def _fork(self, params: ForkSessionRequest) -> ForkSessionResponse:
         self._check_opening(params)
-        source = self._found(params.session_id)
+        source = self._load_saved(params.session_id)
         copy = msgspec.structs.replace(source, id=new_id(), updated_at=timestamp(self._world.now()))
-        session = self._opened(copy, params)
-        self._tell_soon(session, COMMANDS)
+        session = self._open_saved(copy, params)
+        self._notify_soon(session, COMMANDS)
         return ForkSessionResponse(
             session_id=session.id, modes=settings.mode_state(session.mode), config_options=self._options(session)
         )
@@ -250,7 +303,7 @@ class DemoAgent:
         return ListSessionsResponse(sessions=tuple(infos), next_cursor=cursor)
 
     async def _close(self, params: CloseSessionRequest) -> CloseSessionResponse:
-        self._forget(self._open(params.session_id))
+        self._forget(self._open_session(params.session_id))
         return CloseSessionResponse()
 
     async def _delete(self, params: DeleteSessionRequest) -> DeleteSessionResponse:
@@ -262,17 +315,17 @@ class DemoAgent:
         return DeleteSessionResponse()
 
     async def _set_mode(self, params: SetSessionModeRequest) -> SetSessionModeResponse:
-        session = self._open(params.session_id)
+        session = self._open_session(params.session_id)
         session.mode = settings.check_mode(params.mode_id)
         self._save(session)
-        self._tell(session, ConfigOptionUpdate(config_options=self._options(session)))
+        self._notify(session, ConfigOptionUpdate(config_options=self._options(session)))
         return SetSessionModeResponse()
 
     async def _set_config_option(self, params: SetSessionConfigOptionRequest) -> SetSessionConfigOptionResponse:
-        session = self._open(params.session_id)
+        session = self._open_session(params.session_id)
         if params.config_id == "mode":
             session.mode = settings.check_mode(str(params.value), field="value")
-            self._tell(session, CurrentModeUpdate(current_mode_id=session.mode))
+            self._notify(session, CurrentModeUpdate(current_mode_id=session.mode))
         else:
             session.values[params.config_id] = settings.check_value(params.config_id, params.value)
         self._save(session)
@@ -281,27 +334,29 @@ class DemoAgent:
     # -- prompts
 
     async def _prompt(self, params: PromptRequest) -> PromptResponse:
-        session = self._open(params.session_id)
-        if session.turn is not None:
+        session = self._open_session(params.session_id)
+        if session.run is not None:
             raise RpcRefusal(
                 INVALID_REQUEST,
                 f"session {session.id} is busy with another prompt; wait for it, or send session/cancel",
             )
-        turn = session.turn = Turn(session, self._connection, self._offered, self._world, self._logged_in)
+        run = session.run = PromptRun(
+            session, self._connection, self._client_capabilities, self._world, self._logged_in
+        )
         try:
-            session.heard(params.prompt)
+            session.add_prompt(params.prompt)
             session.updated_at = timestamp(self._world.now())
             self._save(session)
-            return await turn.play(perform(turn, params.prompt))
+            return await run.play(play_scene(run, params.prompt))
         finally:
-            session.turn = None
+            session.run = None
             session.updated_at = timestamp(self._world.now())
             self._save(session)
 
     # -- helpers
 
     @property
-    def _offered(self) -> ClientCapabilities:
+    def _client_capabilities(self) -> ClientCapabilities:
         assert self._client is not None, "serve refuses everything before initialize"
         return self._client
 
@@ -309,35 +364,37 @@ class DemoAgent:
         if self._login_required and not self._logged_in:
             raise login_required()
 
-    def _check_opening(self, params: Opening) -> None:
+    def _check_opening(self, params: OpenParams) -> None:
         self._check_login()
         _check_absolute("cwd", params.cwd)
         for number, folder in enumerate(params.additional_directories):
             _check_absolute(f"additionalDirectories[{number}]", folder)
 
-    def _fresh(self, params: NewSessionRequest) -> Saved:
-        return Saved(id=new_id(), cwd=params.cwd, updated_at=timestamp(self._world.now()), mode=settings.DEFAULT_MODE)
+    def _new_saved(self, params: NewSessionRequest) -> SavedSession:
+        return SavedSession(
+            id=new_id(), cwd=params.cwd, updated_at=timestamp(self._world.now()), mode=settings.DEFAULT_MODE
+        )
 
-    def _opened(self, saved: Saved, params: Opening) -> Session:
+    def _open_saved(self, saved: SavedSession, params: OpenParams) -> Session:
         """Makes a new session of what is saved, and saves it."""
         session = Session(saved, params.mcp_servers)
-        _settle(session, params)
+        _apply_params(session, params)
         self._sessions[session.id] = session
         self._save(session, new=True)
         return session
 
-    def _reopened(self, params: LoadSessionRequest | ResumeSessionRequest) -> Session:
+    def _reopen(self, params: LoadSessionRequest | ResumeSessionRequest) -> Session:
         self._check_opening(params)
         session = self._sessions.get(params.session_id)
         if session is None:
-            session = Session(self._found(params.session_id), params.mcp_servers)
+            session = Session(self._load_saved(params.session_id), params.mcp_servers)
             self._sessions[session.id] = session
-        elif session.turn is not None:
+        elif session.run is not None:
             raise RpcRefusal(INVALID_REQUEST, f"session {session.id} is busy with a prompt; wait for it, or cancel it")
-        _settle(session, params)
+        _apply_params(session, params)
         return session
 
-    def _found(self, session_id: str) -> Saved:
+    def _load_saved(self, session_id: str) -> SavedSession:
         if session := self._sessions.get(session_id):
             return session.saved()
         saved = self._store.load(session_id)
@@ -345,15 +402,15 @@ class DemoAgent:
             raise RpcRefusal(NOT_FOUND, f"there is no session {session_id!r}; session/list tells those that there are")
         return saved
 
-    def _open(self, session_id: str) -> Session:
+    def _open_session(self, session_id: str) -> Session:
         self._check_login()
         if session_id not in self._sessions:
             raise RpcRefusal(NOT_FOUND, f"session {session_id!r} is not open; load or resume it first")
         return self._sessions[session_id]
 
     def _forget(self, session: Session) -> None:
-        if session.turn is not None:
-            session.turn.cancel()
+        if session.run is not None:
+            session.run.cancel()
         del self._sessions[session.id]
 
     def _save(self, session: Session, *, new: bool = False) -> None:
@@ -363,23 +420,23 @@ class DemoAgent:
                 self._store.prune()
             else:
                 self._store.save_again(session.saved())
-        except OSError as problem:
+        except OSError as error:
             # The conversation can go on; only load, resume and list will not know of it.
-            self._world.stderr.write(f"demo agent: {session.id} could not be saved: {problem}\n")
+            self._world.stderr.write(f"demo agent: {session.id} could not be saved: {error}\n")
             self._world.stderr.flush()
 
     def _options(self, session: Session) -> tuple[Any, ...]:
-        return session.options(switches=shows_switches(self._offered))
+        return session.options(switches=shows_switches(self._client_capabilities))
 
-    def _tell(self, session: Session, update: SessionUpdate) -> None:
+    def _notify(self, session: Session, update: SessionUpdate) -> None:
         self._connection.notify("session/update", SessionNotification(session_id=session.id, update=update))
 
-    def _tell_soon(self, session: Session, update: SessionUpdate) -> None:
+    def _notify_soon(self, session: Session, update: SessionUpdate) -> None:
         """After the answer that is about to go out: a client may not know the session before it."""
-        asyncio.get_running_loop().call_soon(self._tell, session, update)
+        asyncio.get_running_loop().call_soon(self._notify, session, update)
 
 
-def _session_of(params: msgspec.Raw) -> str:
+def _session_id_of(params: msgspec.Raw) -> str:
     """Which session a message is about; empty when it does not say so."""
     try:
         return lenient.decode(params, CancelNotification).session_id
@@ -387,7 +444,7 @@ def _session_of(params: msgspec.Raw) -> str:
         return ""
 
 
-def _settle(session: Session, params: Opening) -> None:
+def _apply_params(session: Session, params: OpenParams) -> None:
     session.cwd = os.path.normpath(params.cwd)
     session.additional_directories = params.additional_directories
     session.mcp_servers = params.mcp_servers

@@ -1,4 +1,4 @@
-"""A small image and a short sound, made here so that no file need be carried along. Both are base64 text."""
+"""A small image and a short sound as base64 text, computed so that the package needs no media files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zlib
 PNG = "image/png"
 WAV = "audio/wav"
 
-SAMPLES_A_SECOND = 8000
+SAMPLES_PER_S = 8000
 
 
 def picture(side: int = 48) -> str:
@@ -35,9 +35,9 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 def sound(seconds: float = 0.2, pitch: float = 660.0) -> str:
     """A beep as WAV: one channel, 8 bits."""
-    count = int(SAMPLES_A_SECOND * seconds)
-    samples = bytes(int(128 + 90 * math.sin(2 * math.pi * pitch * i / SAMPLES_A_SECOND)) for i in range(count))
-    layout = struct.pack("<IHHIIHH", 16, 1, 1, SAMPLES_A_SECOND, SAMPLES_A_SECOND, 1, 8)
+    count = int(SAMPLES_PER_S * seconds)
+    samples = bytes(int(128 + 90 * math.sin(2 * math.pi * pitch * i / SAMPLES_PER_S)) for i in range(count))
+    layout = struct.pack("<IHHIIHH", 16, 1, 1, SAMPLES_PER_S, SAMPLES_PER_S, 1, 8)
     body = b"WAVEfmt " + layout + b"data" + struct.pack("<I", count) + samples
     return _base64(b"RIFF" + struct.pack("<I", len(body)) + body)
 
@@ -47,5 +47,5 @@ def _base64(data: bytes) -> str:
 
 
 def base64_size(text: str) -> int:
-    """How many bytes a base64 text stands for: three for four characters, less one for each `=` at its end."""
+    """Return the number of bytes that a base64 text encodes: three for four characters, less one for each `=` at its end."""
     return len(text) * 3 // 4 - text[-2:].count("=")

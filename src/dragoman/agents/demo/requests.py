@@ -1,95 +1,93 @@
-"""What a person can ask of the demo agent, and which of it a prompt means.
+"""The requests that the demo agent understands (demo.toml), and which of them a prompt means.
 
-`CATALOGUE` is the one table: the parser, the help text and the slash commands are all read from it. `parse` is pure
-and never fails: what it does not recognise is a `chat`.
+`parse_prompt` is pure and never fails: a prompt that it does not recognise is a `chat`.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib.resources import files
 from typing import Literal, TypeAlias
 
 import msgspec
+
+from dragoman.wire.vocabulary import StopReason, ToolKind
 
 Group: TypeAlias = Literal["Look", "Act", "Set", "Pour", "Break"]
 Takes: TypeAlias = Literal["nothing", "only", "count", "seconds", "path", "command", "text"]
 
 # More would only fill a disk: at full speed this already streams for a minute.
-MOST_CHUNKS = 10_000_000
-LONGEST_SLEEP = 86_400.0
+MAX_CHUNKS = 10_000_000
+MAX_SLEEP_S = 86_400.0
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """One thing that can be asked: `words` are what a prompt may begin with, the first being the usual one.
+class PretendedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool call that does nothing. `fails`: the reason that it fails with."""
 
-    `takes` says what may follow: "nothing" ignores the rest of the sentence, "only" wants the words to stand alone
-    (nobody who writes "crash reports are missing" wants a crash). `default` stands in for what was left out; without
-    one, the words alone are no request.
-    """
+    kind: ToolKind
+    title: str
+    fails: str | None = None
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One step of a scene; one of the fields is set."""
+
+    say: str | None = None
+    think: str | None = None
+    plan: tuple[str, ...] | None = None
+    tool: PretendedTool | None = None
+    show: Literal["image", "audio", "folder_link", "embedded_file"] | None = None
+    stop: StopReason | None = None
+    error: str | None = None
+
+
+class DemoRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing that can be asked. demo.toml describes the fields."""
 
     name: str
     words: tuple[str, ...]
-    says: str
+    description: str
     group: Group
     takes: Takes = "nothing"
     hint: str = ""
-    default: str | None = ""
+    default: str = ""
+    required: bool = False
+    steps: tuple[Step, ...] | None = None
+
+    @property
+    def usage(self) -> str:
+        return f"{self.words[0]} {self.hint}".strip()
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    welcome: str
+    suggestions: str
+    large_model_addition: str
+    groups: dict[Group, str]
+    request: tuple[DemoRequest, ...]
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What a prompt means: the name of a scene, and what was said about it."""
+    """The meaning of a prompt: the name of a scene, and its arguments."""
 
     name: str
     text: str = ""  # a path, a command, a title, or the whole prompt
-    number: float = 0.0  # how many, or how long
-    line: str = ""  # what `edit FILE: LINE` shall append
+    number: float = 0.0  # a count, or seconds
+    line: str = ""  # the line that `edit FILE: LINE` appends
 
 
-CATALOGUE: tuple[Ask, ...] = (
-    Ask("help", ("help", "what can you do", "what do you do", "?"), "this list", "Look"),
-    Ask("tour", ("tour", "everything", "demo"), "a bit of everything", "Look"),
-    Ask("plan", ("plan",), "a plan whose steps advance", "Look"),
-    Ask("think", ("think", "thoughts"), "thoughts before the answer", "Look"),
-    Ask("tools", ("tools", "tool calls", "tool call"), "a pretended tool call of each kind", "Look"),
-    Ask("image", ("image", "picture", "draw"), "a small picture", "Look"),
-    Ask("audio", ("audio", "sound", "beep"), "a short sound", "Look"),
-    Ask("link", ("link", "resource"), "a link to a file, and a file inside the message", "Look"),
-    Ask("usage", ("usage", "tokens"), "what this session has used", "Look"),
-    Ask("mcp", ("mcp", "mcp servers"), "the MCP servers that the client named", "Look"),
-    Ask("notice", ("notice",), "a notice, if the client shows them", "Look"),
-    Ask("compact", ("compact", "compaction"), "a compaction, if the client shows them", "Look"),
-    Ask("read", ("read",), "reads a file", "Act", "path", "FILE", "README"),
-    Ask("edit", ("edit",), "appends a line to a file, if allowed", "Act", "path", "FILE", "README"),
-    Ask("delete", ("delete", "remove"), "deletes a file, if allowed", "Act", "path", "FILE", None),
-    Ask("run", ("run", "execute", "exec"), "runs a command, if allowed", "Act", "command", "COMMAND", "ls"),
-    Ask("permission", ("permission", "ask permission", "ask for permission"), "asks permission, does nothing", "Act"),
-    Ask("ask", ("ask me", "ask"), "asks you a question", "Act"),
-    Ask("page", ("open page", "page"), "asks you to open a web page", "Act"),
-    Ask("title", ("title", "rename"), "renames this session", "Set", "text", "TITLE", None),
-    Ask(
-        "mode", ("mode", "switch mode to", "switch to mode"), "switches between ask, code, plan", "Set", "text", "MODE"
-    ),
-    Ask("model", ("model", "use model", "switch model to"), "switches the model", "Set", "text", "NAME"),
-    Ask("stream", ("stream",), "that many chunks, quickly", "Pour", "count", "N", "200"),
-    Ask("slow", ("slow",), "that many words, one every half second", "Pour", "count", "N", "20"),
-    Ask("sleep", ("sleep",), "is silent for that long", "Pour", "seconds", "SECONDS", "3"),
-    Ask("flood", ("flood",), "chunks as fast as the pipe takes them", "Pour", "count", "N", "100000"),
-    Ask("error", ("error", "fail"), "answers with an error", "Break", "only"),
-    Ask("refuse", ("refuse", "refusal"), "stops with `refusal`", "Break", "only"),
-    Ask("max tokens", ("max tokens", "max_tokens"), "stops with `max_tokens`", "Break", "only"),
-    Ask("max turns", ("max turns", "max_turn_requests"), "stops with `max_turn_requests`", "Break", "only"),
-    Ask("silent", ("silent", "silence", "say nothing"), "ends without a word", "Break", "only"),
-    Ask("login", ("login", "log in"), "wants a login first", "Break", "only"),
-    Ask("noise", ("noise", "garbage"), "writes lines that are no JSON to its stdout", "Break", "only"),
-    Ask("stderr", ("stderr",), "writes that many lines to its stderr", "Break", "count", "N", "10"),
-    Ask("crash", ("crash", "die"), "its process ends, with exit code 3", "Break", "only"),
-    Ask("hang", ("hang", "freeze"), "never answers, and ignores cancel", "Break", "only"),
+_DOCUMENT = msgspec.convert(
+    tomllib.loads(files("dragoman.agents.demo").joinpath("demo.toml").read_text("utf-8")), _Document
 )
+WELCOME = _DOCUMENT.welcome
+SUGGESTIONS = _DOCUMENT.suggestions
+LARGE_MODEL_ADDITION = _DOCUMENT.large_model_addition
+REQUESTS = _DOCUMENT.request
+REQUESTS_BY_NAME = {request.name: request for request in REQUESTS}
 
-BY_NAME = {ask.name: ask for ask in CATALOGUE}
-
-_WORDS: list[tuple[str, Ask]] = sorted(
-    ((word, ask) for ask in CATALOGUE for word in ask.words), key=lambda pair: len(pair[0]), reverse=True
+_WORDS: list[tuple[str, DemoRequest]] = sorted(
+    ((word, request) for request in REQUESTS for word in request.words), key=lambda pair: len(pair[0]), reverse=True
 )
 
 _COURTESY = re.compile(
@@ -101,12 +99,12 @@ _COURTESY = re.compile(
 _GREETING = re.compile(r"(?:hello|hi|hey|good (?:morning|day|evening)|greetings)\b[\s\w,.!]{0,20}$", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d[\d_,]*(?:\.\d+)?)\s*([km]\b)?", re.IGNORECASE)
 _BEFORE_A_PATH = re.compile(r"(?:(?:the|my|a|this|file|named|called)\s+)+", re.IGNORECASE)
-# "run the tests" names no command, and asking leave to run a program called `the` would help nobody.
+# "run the tests" names no command: there is no program called `the`.
 _NO_COMMAND = re.compile(r"(?:the|a|an|my|your|all|some|it|this|that)\b", re.IGNORECASE)
 
 
-def parse(prompt: str) -> Intent:
-    """What the prompt asks for: by its first words, with or without a slash, courtesies skipped."""
+def parse_prompt(prompt: str) -> Intent:
+    """Recognise a request by the first words of the prompt, with or without a slash, skipping courtesies."""
     text = prompt.strip()
     if text.startswith("/"):
         return _recognise(text[1:]) or Intent("unknown", text.split()[0])
@@ -122,44 +120,44 @@ def parse(prompt: str) -> Intent:
 
 def _recognise(text: str) -> Intent | None:
     lowered = text.lower()
-    for word, ask in _WORDS:
+    for word, request in _WORDS:
         if lowered.startswith(word) and not lowered[len(word) : len(word) + 1].isalnum():
-            return _intent(ask, text[len(word) :].strip())
+            return _intent(request, text[len(word) :].strip())
     return None
 
 
-def _intent(ask: Ask, rest: str) -> Intent | None:
-    given = rest.strip(" \t\r\n:=") or ask.default
-    match ask.takes:
+def _intent(request: DemoRequest, rest: str) -> Intent | None:
+    argument = rest.strip(" \t\r\n:=") or request.default
+    match request.takes:
         case "nothing":
-            return Intent(ask.name, rest)
+            return Intent(request.name, rest)
         case "only":
-            return Intent(ask.name) if not rest.strip(" .!?,") or rest.strip(" .!?,").lower() == "please" else None
+            return Intent(request.name) if not rest.strip(" .!?,") or rest.strip(" .!?,").lower() == "please" else None
         case "count" | "seconds":
-            return Intent(ask.name, number=_number(given or "", ask))
-        case _ if given is None:
+            return Intent(request.name, number=_number(argument, request))
+        case _ if request.required and not argument:
             return None
         case "path":
-            path, line = _path(given)
-            return Intent(ask.name, path, line=line) if path else None
+            path, line = _split_path(argument)
+            return Intent(request.name, path, line=line) if path else None
         case "command":
-            command = given.strip("`")
-            return None if _NO_COMMAND.match(command) else Intent(ask.name, command)
+            command = argument.strip("`")
+            return None if _NO_COMMAND.match(command) else Intent(request.name, command)
         case "text":
-            return Intent(ask.name, given.strip("\"'`"))
+            return Intent(request.name, argument.strip("\"'`"))
 
 
-def _number(text: str, ask: Ask) -> float:
-    found = _NUMBER.search(text) or _NUMBER.search(ask.default or "")
-    assert found is not None, f"{ask.name} takes a number, and its default is one"
-    digits, unit = found.groups()
+def _number(text: str, request: DemoRequest) -> float:
+    match = _NUMBER.search(text) or _NUMBER.search(request.default)
+    assert match is not None, f"the default of {request.name} is a number"
+    digits, unit = match.groups()
     scale = {"k": 1_000, "m": 1_000_000}.get((unit or "").lower(), 1)
     value = float(digits.replace(",", "").replace("_", "")) * scale
-    return min(value, LONGEST_SLEEP) if ask.takes == "seconds" else float(int(min(value, MOST_CHUNKS)))
+    return min(value, MAX_SLEEP_S) if request.takes == "seconds" else float(int(min(value, MAX_CHUNKS)))
 
 
-def _path(text: str) -> tuple[str, str]:
-    """The path that a sentence names, and the line after its colon: `"my notes.txt": buy milk`."""
+def _split_path(text: str) -> tuple[str, str]:
+    """Split a sentence into the path that it names and the line after its colon: `"my notes.txt": buy milk`."""
     before = _BEFORE_A_PATH.match(text)
     if before and before.end() < len(text):
         text = text[before.end() :]
@@ -174,20 +172,9 @@ def _path(text: str) -> tuple[str, str]:
 
 
 def help_text() -> str:
-    """Everything that can be asked, as Markdown."""
-    heads: dict[Group, str] = {
-        "Look": "To look at",
-        "Act": "To do (it asks before it changes or runs anything)",
-        "Set": "To set",
-        "Pour": "To pour out",
-        "Break": "To break, on purpose",
-    }
+    """Describe all requests, as Markdown."""
     parts = ["Ask in plain words, or with a slash (`/plan`).\n"]
-    for group, head in heads.items():
-        lines = [f"- `{usage(ask)}`: {ask.says}" for ask in CATALOGUE if ask.group == group]
-        parts.append("\n".join([f"**{head}**", *lines]) + "\n")
+    for group, heading in _DOCUMENT.groups.items():
+        lines = [f"- `{request.usage}`: {request.description}" for request in REQUESTS if request.group == group]
+        parts.append("\n".join([f"**{heading}**", *lines]) + "\n")
     return "\n".join(parts)
-
-
-def usage(ask: Ask) -> str:
-    return f"{ask.words[0]} {ask.hint}".strip()

@@ -1,4 +1,4 @@
-"""What can be set about a session: its mode and its config options, as values, and as ACP shows them.
+"""The mode and the config options of a session, as values and as ACP shows them.
 
 The mode is shown twice, as `modes` and as a config option, because clients read the one or the other; there is one
 value behind both.

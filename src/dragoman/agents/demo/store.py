@@ -1,4 +1,4 @@
-"""Saved sessions: one JSON file each, so that another process can list, load, resume and fork them.
+"""SavedSession sessions: one JSON file each, so that another process can list, load, resume and fork them.
 
 Promised: a file is whole or not there (written beside, then renamed), for its owner alone; a name that is not one of
 our ids never becomes a path. The folder is made when something is first saved.
@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 
 # Every `dragoman run` on the demo agent leaves a session; this many are plenty to try `list` and `load` on.
-MOST_SAVED = 500
+MAX_SAVED_SESSIONS = 500
 
 _ID = re.compile(r"demo-[0-9a-f]{16}")
 
 
-class SavedHead(msgspec.Struct, frozen=True, kw_only=True):
-    """What `session/list` needs: decoding this skips the history."""
+class SavedSessionHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that `session/list` needs: decoding only these skips the history."""
 
     id: str
     cwd: str
@@ -30,7 +30,7 @@ class SavedHead(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
 
 
-class Saved(SavedHead, frozen=True, kw_only=True):
+class SavedSession(SavedSessionHead, frozen=True, kw_only=True):
     """A session as it lies on disk. `history` are the updates that a load replays, as they were sent."""
 
     mode: str
@@ -51,8 +51,8 @@ def new_id() -> str:
     return f"demo-{os.urandom(8).hex()}"
 
 
-def home_of(environ: Mapping[str, str]) -> Path:
-    """Where sessions are saved."""
+def store_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder in which sessions are saved."""
     if chosen := environ.get("DRAGOMAN_DEMO_HOME"):
         return Path(chosen).absolute()
     if chosen := environ.get("DRAGOMAN_HOME"):
@@ -60,11 +60,11 @@ def home_of(environ: Mapping[str, str]) -> Path:
     return Path.home() / ".dragoman" / "demo"
 
 
-class Store:
+class SessionStore:
     def __init__(self, home: Path) -> None:
         self.home = home
 
-    def save(self, session: Saved) -> None:
+    def save(self, session: SavedSession) -> None:
         path = self._path(session.id)
         assert path is not None, "ids come from new_id or from a saved file"
         for folder in (self.home.parent, self.home):  # the mode is the last folder's alone, and both are private
@@ -76,24 +76,24 @@ class Store:
             file.write(msgspec.json.encode(session))
         draft.replace(path)
 
-    def save_again(self, session: Saved) -> None:
+    def save_again(self, session: SavedSession) -> None:
         """Saves what was saved before; one that was deleted meanwhile, here or by another process, stays deleted."""
         path = self._path(session.id)
         if path is not None and path.exists():
             self.save(session)
 
-    def load(self, session_id: str) -> Saved | None:
+    def load(self, session_id: str) -> SavedSession | None:
         """The saved session; None when there is none of that id."""
         path = self._path(session_id)
         try:
-            return None if path is None else msgspec.json.decode(path.read_bytes(), type=Saved)
+            return None if path is None else msgspec.json.decode(path.read_bytes(), type=SavedSession)
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError as problem:
-            raise UnreadableSession(f"{path} cannot be read: {problem}") from None
+        except msgspec.MsgspecError as error:
+            raise UnreadableSession(f"{path} cannot be read: {error}") from None
 
     def delete(self, session_id: str) -> bool:
-        """Whether there was one."""
+        """Delete a saved session; return whether there was one."""
         path = self._path(session_id)
         try:
             if path is not None:
@@ -102,7 +102,7 @@ class Store:
         except FileNotFoundError:
             return False
 
-    def page(self, *, cwd: str | None, cursor: str | None, size: int) -> tuple[list[SavedHead], str | None]:
+    def page(self, *, cwd: str | None, cursor: str | None, size: int) -> tuple[list[SavedSessionHead], str | None]:
         """One page of the saved sessions, latest first, and the cursor of the next.
 
         A cursor says behind which session the page starts, so that sessions saved meanwhile shift nothing.
@@ -116,22 +116,22 @@ class Store:
         return page, _cursor(page[-1]) if len(heads) > size else None
 
     def prune(self) -> None:
-        """Deletes the oldest sessions beyond `MOST_SAVED`."""
+        """Deletes the oldest sessions beyond `MAX_SAVED_SESSIONS`."""
         files = list(self.home.glob("demo-*.json"))
-        if len(files) <= MOST_SAVED:
+        if len(files) <= MAX_SAVED_SESSIONS:
             return
         try:
             files.sort(key=lambda path: path.stat().st_mtime)
         except FileNotFoundError:
             return  # another process is deleting too
-        for path in files[:-MOST_SAVED]:
+        for path in files[:-MAX_SAVED_SESSIONS]:
             path.unlink(missing_ok=True)
 
-    def _heads(self) -> list[SavedHead]:
+    def _heads(self) -> list[SavedSessionHead]:
         heads = []
         for path in self.home.glob("demo-*.json"):
             try:
-                heads.append(msgspec.json.decode(path.read_bytes(), type=SavedHead))
+                heads.append(msgspec.json.decode(path.read_bytes(), type=SavedSessionHead))
             except (FileNotFoundError, msgspec.MsgspecError):
                 continue  # deleted meanwhile, or not ours: a list shows what can be loaded
         return heads
@@ -140,11 +140,11 @@ class Store:
         return self.home / f"{session_id}.json" if _ID.fullmatch(session_id) else None
 
 
-def _order(head: SavedHead) -> tuple[str, str]:
+def _order(head: SavedSessionHead) -> tuple[str, str]:
     return head.updated_at, head.id
 
 
-def _cursor(head: SavedHead) -> str:
+def _cursor(head: SavedSessionHead) -> str:
     return msgspec.json.encode(_order(head)).hex()
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dragoman.agents.demo.outbox import BATCH, Outbox
+from dragoman.agents.demo.__main__ import BATCH_BYTES, BatchingTransport
 
 
 class Pipe:
@@ -27,7 +27,7 @@ class Pipe:
 
 async def test_what_is_written_in_one_turn_of_the_loop_goes_out_together_and_in_order() -> None:
     pipe = Pipe()
-    outbox = Outbox(pipe)
+    outbox = BatchingTransport(pipe)
     for part in (b"a", b"b", b"c"):
         outbox.write(part)
     assert pipe.writes == []
@@ -39,17 +39,17 @@ async def test_what_is_written_in_one_turn_of_the_loop_goes_out_together_and_in_
 
 async def test_a_full_batch_does_not_wait_for_the_loop() -> None:
     pipe = Pipe()
-    outbox = Outbox(pipe)
-    outbox.write(b"a" * BATCH)
+    outbox = BatchingTransport(pipe)
+    outbox.write(b"a" * BATCH_BYTES)
     outbox.write(b"b")
-    assert pipe.writes == [b"a" * BATCH]
+    assert pipe.writes == [b"a" * BATCH_BYTES]
     await outbox.drain()
-    assert pipe.writes == [b"a" * BATCH, b"b"]
+    assert pipe.writes == [b"a" * BATCH_BYTES, b"b"]
 
 
 async def test_closing_writes_what_is_left_first() -> None:
     pipe = Pipe()
-    outbox = Outbox(pipe)
+    outbox = BatchingTransport(pipe)
     outbox.write(b"last words")
     outbox.close()
     assert (pipe.writes, pipe.closed) == ([b"last words"], True)
