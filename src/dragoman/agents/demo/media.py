@@ -47,5 +47,5 @@ def _base64(data: bytes) -> str:
 
 
 def base64_size(text: str) -> int:
-    """Return the number of bytes that a base64 text encodes: three for four characters, less one for each `=` at its end."""
+    """Return the number of bytes that a base64 text encodes: three for four characters, minus its `=` signs."""
     return len(text) * 3 // 4 - text[-2:].count("=")
