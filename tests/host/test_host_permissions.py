@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.host.broker import NOBODY
 from dragoman.host.permission import Answer, PermissionRequest
+from dragoman.host.permission_service import NOBODY_TO_ASK
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
@@ -79,9 +79,9 @@ async def test_an_allowance_without_an_option_for_it_is_cancelled_and_says_why(a
 async def test_without_anyone_to_ask_it_is_denied_and_the_reason_names_the_option(agent_with: Build) -> None:
     agent = agent_with()
     assert await agent.permission(kind="edit") == NO_ONCE
-    assert agent.decisions == [(1, "default", NOBODY)]
-    assert "on_permission=" in NOBODY
-    assert "--access" in NOBODY
+    assert agent.decisions == [(1, "default", NOBODY_TO_ASK)]
+    assert "on_permission=" in NOBODY_TO_ASK
+    assert "--access" in NOBODY_TO_ASK
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from dragoman.errors import INVALID_REQUEST
-from dragoman.host.desk import MOST_ANNOUNCED
 from dragoman.host.permission import PermissionRequest, answer_later
+from dragoman.host.permission_service import MAX_ANNOUNCED
 from dragoman.host.policy.effects import MAX_PATHS
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
@@ -344,9 +344,9 @@ async def test_questions_that_are_taken_back_again_and_again_are_not_kept(
     agent_with: Build, workspace: Workspace
 ) -> None:
     agent = agent_with(on_permission=answer_later)
-    for number in range(MOST_ANNOUNCED + 10):
+    for number in range(MAX_ANNOUNCED + 10):
         agent.host.announce(permission(number, "x", workspace.cwd / "x", "x"))
-    assert agent.host.pending == MOST_ANNOUNCED
+    assert agent.host.pending == MAX_ANNOUNCED
 
 
 async def test_a_late_answer_by_id_does_not_reach_a_second_request_with_it(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer
-from dragoman.host.question.questions import KEEP_PAGES, Questions, Settled
+from dragoman.host.question.questions import MAX_OPEN_PAGES, AnsweredQuestion, Questions
 from dragoman.wire.messages import Request
 
 LIMIT = 20.0
@@ -24,8 +24,10 @@ class Agent:
     """The agent's side: asks, and remembers what was decided."""
 
     def __init__(self, on_question: OnQuestion | None, **settings: Any) -> None:
-        self.settled: list[Settled] = []
-        self.questions = Questions(on_question, agent="demo", session_id="s1", decided=self.settled.append, **settings)
+        self.answered: list[AnsweredQuestion] = []
+        self.questions = Questions(
+            on_question, agent="demo", session_id="s1", on_answered=self.answered.append, **settings
+        )
         self._ids = itertools.count(1)
 
     async def ask(self, **params: Any) -> dict[str, Any]:
@@ -44,7 +46,7 @@ class Agent:
 
     @property
     def last(self) -> tuple[str, str]:
-        return self.settled[-1].by, self.settled[-1].reason
+        return self.answered[-1].by, self.answered[-1].reason
 
 
 async def test_a_coroutine_function_answers() -> None:
@@ -54,7 +56,7 @@ async def test_a_coroutine_function_answers() -> None:
     agent = Agent(on_question)
     assert await agent.ask() == {"action": "accept", "content": {"name": "demo"}}
     assert agent.last == ("callback", "on_question accepted it")
-    assert agent.settled[0].question.session_id == "s1"
+    assert agent.answered[0].question.session_id == "s1"
 
 
 async def test_a_plain_function_may_wait_for_a_person() -> None:
@@ -166,7 +168,7 @@ async def test_cancelling_answers_at_once_and_the_callback_is_no_longer_heard() 
         await held.gave_up.wait()
     assert agent.last[0] == "cancel"
     assert agent.questions.pending == 0
-    assert len(agent.settled) == 1
+    assert len(agent.answered) == 1
 
 
 async def test_a_thread_that_answers_too_late_gains_nothing() -> None:
@@ -186,7 +188,7 @@ async def test_a_thread_that_answers_too_late_gains_nothing() -> None:
     assert await asking == {"action": "cancel"}
     let.set()
     assert await asyncio.to_thread(answered.wait, LIMIT)
-    assert [settled.by for settled in agent.settled] == ["cancel"]
+    assert [settled.by for settled in agent.answered] == ["cancel"]
 
 
 async def test_what_is_asked_while_a_run_is_being_cancelled_is_cancelled_until_it_has_ended() -> None:
@@ -200,7 +202,7 @@ async def test_what_is_asked_while_a_run_is_being_cancelled_is_cancelled_until_i
 
 async def test_a_time_limit_cancels() -> None:
     held = Held()
-    agent = Agent(held, time_limit=0.01)
+    agent = Agent(held, time_limit_s=0.01)
     assert await agent.ask() == {"action": "cancel"}
     assert agent.last == ("timeout", "nobody answered within 10ms")
     async with asyncio.timeout(LIMIT):
@@ -252,7 +254,7 @@ async def test_a_page_that_is_done_before_it_was_answered_is_no_longer_asked_abo
 
 async def test_pages_that_are_never_done_are_forgotten_in_time() -> None:
     agent = Agent(lambda question: True)
-    for number in range(KEEP_PAGES + 1):
+    for number in range(MAX_OPEN_PAGES + 1):
         await agent.ask_page(f"e{number}")
     assert agent.complete("e0") is None
     assert agent.complete("e1") is not None

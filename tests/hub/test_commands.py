@@ -153,7 +153,7 @@ async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_
         await hub.command(held.id, commands.Prompt(text="slow 50"))
         await hub.command(held.id, commands.Prompt(text="stream 2"), "q")
         await hub.command(held.id, commands.Cancel())
-        assert held.paused
+        assert held.queue.paused
         assert [queued.id for queued in held.queue] == ["q"]
         await hub.command(held.id, commands.Prompt(text="stream 1"))
         await until(hub, held, idle)
@@ -170,7 +170,7 @@ async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: New
             held = await hub.reopen(held.id)
             await until(hub, held, lambda held: bool(held.queue))
             assert [queued.prompt.text for queued in held.queue] == ["stream 2"]
-            assert held.paused  # nobody wants it to run unasked, a day later
+            assert held.queue.paused  # nobody wants it to run unasked, a day later
             await hub.command(held.id, commands.RemoveQueued(queued_id="q"))
             assert (await hub.journal.command("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
 

@@ -109,7 +109,7 @@ async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_
         again = await hub.reopen(held.id)
         await until(hub, again, lambda held: bool(held.queue))
         assert [queued.id for queued in again.queue] == ["early"]
-        assert again.paused
+        assert again.queue.paused
 
 
 async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_for_good(

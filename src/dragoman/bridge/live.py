@@ -79,7 +79,7 @@ def _reason(held: Held, row: SessionRow) -> str:
         case "error":
             return str(held.problem) if held.problem is not None else ""
         case "connected":
-            waits = f"{len(held.queue)} queued, waiting for you to go on" if held.paused and held.queue else ""
+            waits = f"{len(held.queue)} queued, waiting for you to go on" if held.queue.paused and held.queue else ""
             return waits or (str(held.problem) if held.problem is not None else "")
 
 

@@ -3,8 +3,8 @@
 permission  what a person or program is asked, and how it is answered
 requests    the agent's requests as such questions
 policy/     what the agent may do; shell/ reads its commands
-desk        where requests are decided
-broker      those that wait for an answer, each a waiting; callback asks a program's function
+permission_service  decides them: by a rule, an earlier approval, or by asking
+pending     requests that wait for an answer; callback calls a program's function
 approvals   what was allowed with its content shown, so that it is not asked again when it is carried out
 files/      text files inside the workspace
 terminal/   commands inside the workspace

@@ -15,18 +15,18 @@ from typing import TypeAlias, TypeVar
 
 import msgspec
 
+from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
-from dragoman.host.broker import By
-from dragoman.host.desk import Desk
 from dragoman.host.files.files import Buffers, WorkspaceFiles
 from dragoman.host.files.text_files import locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
 from dragoman.host.permission import OnPermission
+from dragoman.host.permission_service import By, PermissionService
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
-from dragoman.host.question.question import OnQuestion
-from dragoman.host.question.questions import Questions, Settled
+from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer
+from dragoman.host.question.questions import AnsweredQuestion, Questions
 from dragoman.host.refusals import invalid, not_offered
 from dragoman.host.requests import Known, Requests
 from dragoman.host.terminal.terminal import Terminal
@@ -62,21 +62,27 @@ class Host:
         agent: str = "",
         on_permission: OnPermission | None = None,
         on_question: OnQuestion | None = None,
-        time_limit: float | None = None,
+        time_limit_s: float | None = None,
         environ: Mapping[str, str] | None = None,
         known: Known | None = None,
         buffers: Buffers | None = None,
         file_handler: FileHandler | None = None,
         terminal_handler: TerminalHandler | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._workspace = workspace
         self._requests = Requests(session_id, agent, workspace)
         self._note = note
         self._known = known
         self._environ = dict(environ) if environ is not None else agent_environment(os.environ, {})
-        self._desk = Desk(workspace, rules, note, on_permission, time_limit)
+        self._permissions = PermissionService(workspace, rules, note, on_permission, time_limit_s, clock)
         self._questions = Questions(
-            on_question, agent=agent, session_id=session_id, time_limit=time_limit, decided=self._settled
+            on_question,
+            agent=agent,
+            session_id=session_id,
+            time_limit_s=time_limit_s,
+            on_answered=self._question_answered,
+            clock=clock,
         )
         self._files = (
             WorkspaceFiles(workspace, buffers=buffers)
@@ -111,7 +117,7 @@ class Host:
         if serving is None:
             raise not_offered(request.method)
         if request.id in self._answering:
-            self._desk.refused(request)
+            self._permissions.refuse_announced(request)
             # Answers are given by id: who says yes to one of them must not be heard for the other.
             raise RpcRefusal(INVALID_REQUEST, f"{request.method}: another request with the id {request.id!r} waits")
         self._answering.add(request.id)
@@ -128,22 +134,30 @@ class Host:
             return  # `serve` refuses it
         if request.method == "session/request_permission" and not self._closed:
             try:
-                self._desk.announce(request, self._requests.of_tool_call(request.params, self._known))
+                self._permissions.announce(request, self._requests.of_tool_call(request.params, self._known))
             except msgspec.MsgspecError:
                 pass  # `serve` says so
 
     @property
     def pending(self) -> int:
         """What waits for somebody's answer."""
-        return self._desk.pending + self._questions.pending
+        return self._permissions.pending + self._questions.pending
 
     def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
         """A permission request's answer, from elsewhere than `on_permission`. False: it comes too late."""
-        return self._desk.answer(request_id, reply, by)
+        return self._permissions.answer(request_id, reply, by)
+
+    def question(self, request_id: RequestId) -> Question | None:
+        """Return the question that waits under this id."""
+        return self._questions.get(request_id)
+
+    def answer_question(self, request_id: RequestId, answer: QuestionAnswer) -> bool:
+        """Answer a question from elsewhere than `on_question`. False: it comes too late."""
+        return self._questions.answer(request_id, answer)
 
     def preview(self, request_id: RequestId, *, allowed: bool) -> DerivedRules:
         """The rules that an answer for good to a request that waits would become."""
-        return self._desk.preview(request_id, allowed=allowed)
+        return self._permissions.preview(request_id, allowed=allowed)
 
     def completed(self, params: msgspec.Raw) -> None:
         """`elicitation/complete`: the agent says that a page it had opened is done."""
@@ -155,7 +169,7 @@ class Host:
 
     def begin_run(self, rules: tuple[Rule, ...]) -> None:
         """These rules are this run's own."""
-        self._desk.begin_run(rules)
+        self._permissions.begin_run(rules)
 
     def cancel_pending(self, *, rest_of_run: bool = False) -> None:
         """Answer every open question `cancelled`, at once; whoever was asked is no longer heard.
@@ -163,18 +177,18 @@ class Host:
         With `rest_of_run` so are the questions that come before `run_ended`: an agent may ask one more while our
         `session/cancel` is on its way.
         """
-        self._desk.cancel_pending(rest_of_run=rest_of_run)
+        self._permissions.cancel_pending(rest_of_run=rest_of_run)
         self._questions.cancel_pending(rest_of_run=rest_of_run)
 
     def run_ended(self) -> None:
         """Forget what belonged to the run: what it was allowed and did not carry out, and that it was cancelled."""
-        self._desk.run_ended()
+        self._permissions.run_ended()
         self._questions.run_ended()
 
     async def close(self) -> None:
         """Cancel what is asked, end all terminals. Nothing is served after it."""
         self._closed = True
-        self._desk.close()
+        self._permissions.close()
         self._questions.cancel_pending(rest_of_run=True)
         await self._terminals.close()
 
@@ -185,7 +199,7 @@ class Host:
             asked = self._requests.of_tool_call(request.params, self._known)
         except msgspec.MsgspecError as problem:
             raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
-        decision = await self._desk.decide(request, asked)
+        decision = await self._permissions.decide(request, asked)
         option_id = decision.answer.option_id
         outcome: acp.RequestPermissionOutcome = (
             acp.CancelledPermissionOutcome()
@@ -194,10 +208,10 @@ class Host:
         )
         return acp.RequestPermissionResponse(outcome=outcome)
 
-    def _settled(self, settled: Settled) -> None:
-        request_id = settled.question.request_id
+    def _question_answered(self, answered: AnsweredQuestion) -> None:
+        request_id = answered.question.request_id
         assert request_id is not None  # it was read from a request
-        self._note(notes.Decision(request_id, settled.by, settled.reason))
+        self._note(notes.Decision(request_id, answered.by, answered.reason))
 
     # -- files and terminals
 
@@ -205,7 +219,7 @@ class Host:
         params = _params(request, acp.ReadTextFileRequest)
         path = await asyncio.to_thread(locate, self._workspace, params.path)
         self._note(notes.file(request.id, str(path)))
-        await self._desk.permit(request, self._requests.of_read(path))
+        await self._permissions.permit(request, self._requests.of_read(path))
         found = await self._files.find(params)
         if found.path != path:
             raise invalid("path", f"{params.path} leads elsewhere now than when it was looked up")
@@ -216,9 +230,9 @@ class Host:
         target = await self._files.target(params)
         asked = self._requests.of_write(target.path, target.old_text, params.content)
         # What may not be touched need not be copied into the record either.
-        old_text = None if self._desk.denies(asked) else target.old_text
+        old_text = None if self._permissions.denies(asked) else target.old_text
         self._note(notes.file(request.id, str(target.path), old_text, old_size=target.old_size))
-        decision = await self._desk.permit(request, asked)
+        decision = await self._permissions.permit(request, asked)
         if decision.by != "rule":
             now = await self._files.target(params)
             if now.path == target.path and now != target:
@@ -235,7 +249,7 @@ class Host:
         env = {**self._environ, **given}
         shell = self._terminals.check(params, env, cwd)
         asked = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
-        await self._desk.permit(request, asked)
+        await self._permissions.permit(request, asked)
         if self._folder(params.cwd) != cwd:
             raise invalid("cwd", f"{params.cwd} leads elsewhere now than when it was allowed")
         return await self._terminals.create(params, env, cwd, shell=shell)

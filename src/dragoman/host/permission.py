@@ -127,8 +127,9 @@ class OwnTools(Protocol):
     def is_own(self, request: PermissionRequest) -> bool: ...
 
 
-def answer_later(request: PermissionRequest) -> None:
-    """As `on_permission`: nobody is called, the request waits for `session.answer_permission`."""
+def answer_later(request: object) -> None:
+    """Stand for "ask nobody": as `on_permission` or `on_question`, the request waits for `session.answer_permission`
+    or `session.answer_question`."""
     raise AssertionError("it stands for itself, and is not called")
 
 

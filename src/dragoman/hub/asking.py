@@ -9,9 +9,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.host.permission import Answer, Reply
-from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.hub import commands
-from dragoman.wire.messages import RequestId
 
 if TYPE_CHECKING:
     from dragoman.session.session import Session
@@ -45,34 +43,17 @@ def reply_to(session: Session, said: commands.AnswerPermission) -> Reply:
     raise InputError("the agent offers no option that allows it", guidance="Choose one of its options, or refuse.")
 
 
-class QuestionDesk:
-    """An `on_question` whose answers come from elsewhere, by `answer`."""
+async def answer_question(session: Session, command: commands.AnswerQuestion) -> bool:
+    """Answer a question of the agent's. False where it has its answer, or was withdrawn.
 
-    def __init__(self) -> None:
-        self._open: dict[RequestId | None, tuple[Question, asyncio.Future[QuestionAnswer]]] = {}
-
-    async def __call__(self, question: Question) -> QuestionAnswer:
-        answered: asyncio.Future[QuestionAnswer] = asyncio.get_running_loop().create_future()
-        self._open[question.request_id] = (question, answered)
-        try:
-            return await answered
-        finally:
-            self._open.pop(question.request_id, None)
-
-    async def answer(self, session: Session, said: commands.AnswerQuestion) -> bool:
-        """False where it has been answered, or withdrawn. `InputError` says what does not fit, and it stays open."""
-        row = session.fold.questions.get(said.question_id)
-        if row is None:
-            raise InputError(f"session {session.id} was never asked {said.question_id!r}")
-        question, answered = self._open.get(row.request_id, (None, None))
-        if question is None or answered is None or answered.done() or row.action != "pending":
-            return False
-        if said.action == "accept":
-            # In a thread: trying a pattern of the agent's may take its time.
-            reply = await asyncio.to_thread(question.accept, said.content)
-        else:
-            reply = question.decline() if said.action == "decline" else question.cancel()
-        if answered.done():
-            return False  # another answer was quicker
-        answered.set_result(msgspec.structs.replace(reply, by=said.by))
-        return True
+    `InputError` says what does not fit, and the question stays open.
+    """
+    question = session.question(command.question_id)
+    if question is None:
+        return False
+    if command.action == "accept":
+        # In a thread: trying a pattern of the agent's may take its time.
+        answer = await asyncio.to_thread(question.accept, command.content)
+    else:
+        answer = question.decline() if command.action == "decline" else question.cancel()
+    return session.answer_question(command.question_id, msgspec.structs.replace(answer, by=command.by))

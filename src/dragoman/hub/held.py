@@ -18,12 +18,13 @@ import msgspec
 
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.hub import commands
-from dragoman.hub.asking import QuestionDesk, reply_to
+from dragoman.hub.asking import answer_question, reply_to
 from dragoman.hub.commands import Outcome
 from dragoman.hub.prompting import parts_of
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
 from dragoman.journal.store import Command as Sent
+from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.session import Session
 
 if TYPE_CHECKING:
@@ -66,9 +67,7 @@ class Held:
         self.session: Session | None = None
         self.connection: Connection = "starting"
         self.problem: DragomanError | None = None  # what last went wrong with it; None once it goes well again
-        self.queue: list[Queued] = []
-        self.paused = False  # what is queued waits for a person
-        self.questions = QuestionDesk()
+        self.queue: PromptQueue[Queued] = PromptQueue(max_prompts=QUEUED, on_change=changed)
         self._keeper = keeper
         self._home = home
         self._changed = changed
@@ -103,7 +102,7 @@ class Held:
         assert self.session is not None
         self.connection = "disconnected"
         self.problem = self.session.failure
-        self.paused = bool(self.queue)
+        self.queue.paused = bool(self.queue)
         self._changed()
 
     def give_up(self) -> None:
@@ -161,15 +160,14 @@ class Held:
             return True
         if self.opening is None or not isinstance(command, commands.Prompt) or command.when == "refuse":
             return False
-        self._check_room()
+        self.queue.check_room()
         self._early.add(command_id)
         return True
 
     async def sent(self, sent: Sent, command: commands.Command, outcome: asyncio.Future[Outcome]) -> Outcome:
         """It was expected, and is in the inbox now: what comes of it."""
         if self.session is None and sent.id in self._early and isinstance(command, commands.Prompt):
-            self.queue.append(Queued(sent.id, command, sent.at))
-            self._changed()
+            self.queue.add(sent.id, Queued(sent.id, command, sent.at))
             return Outcome(queued_id=sent.id, how="queued")
         await self.drain()
         return await outcome
@@ -245,27 +243,27 @@ class Held:
         match command:
             case commands.Cancel(run_id=run_id):
                 if run_id is None or (session.active is not None and session.active.id == run_id):
-                    self.paused = bool(self.queue)
+                    self.queue.paused = bool(self.queue)
                     await session.cancel()
             case commands.AnswerPermission(permission_id=permission_id, by=by):
                 return Outcome(accepted=session.answer_permission(permission_id, reply_to(session, command), by=by))
             case commands.AnswerQuestion():
-                return Outcome(accepted=await self.questions.answer(session, command))
+                return Outcome(accepted=await answer_question(session, command))
             case commands.SetOption(option_id=option_id, value=value):
                 await session.set_option(option_id, value)
             case commands.SetMode(mode=mode):
                 await session.set_mode(mode)
             case commands.SendQueued(queued_id=queued_id):
                 how: Literal["started", "cancelled_first"] = "cancelled_first" if session.active else "started"
-                queued = msgspec.structs.replace(self.queue.pop(self._index(queued_id)), how=how)
-                self.queue.insert(0, queued)
-                self.paused = False
+                self.queue.edit(queued_id, msgspec.structs.replace(self.queue[queued_id], how=how))
+                self.queue.move(queued_id, 0)
+                self.queue.paused = False
                 if session.active is not None:
                     await session.cancel()
                 self._do(self._next())
                 return Outcome(queued_id=queued_id, how=how)
             case commands.RemoveQueued(queued_id=queued_id):
-                queued = self.queue.pop(self._index(queued_id))
+                queued = self.queue.remove(queued_id)
                 await self._left_queue(queued, "refused", InputError("it was taken out of the queue"))
             case commands.Close():
                 self._do(self.close())
@@ -275,15 +273,14 @@ class Held:
 
     def _rearranged(self, command_id: str, command: commands.EditQueued | commands.MoveQueued) -> Outcome:
         """It has no receipt before the prompt has one: until then it is to be found again with it."""
-        index = self._index(command.queued_id)
-        queued = self.queue.pop(index)
+        queued = self.queue[command.queued_id]
         queued = msgspec.structs.replace(queued, changes=(*queued.changes, command_id))
-        match command:
-            case commands.EditQueued(text=text):
-                queued = msgspec.structs.replace(queued, prompt=msgspec.structs.replace(queued.prompt, text=text))
-            case commands.MoveQueued(to=to):
-                index = min(max(0, to), len(self.queue))
-        self.queue.insert(index, queued)
+        if isinstance(command, commands.EditQueued):
+            prompt = msgspec.structs.replace(queued.prompt, text=command.text)
+            queued = msgspec.structs.replace(queued, prompt=prompt)
+        self.queue.edit(queued.id, queued)
+        if isinstance(command, commands.MoveQueued):
+            self.queue.move(queued.id, command.to)
         return Outcome()
 
     async def _left_queue(self, queued: Queued, outcome: str, detail: Outcome | Exception) -> None:
@@ -291,53 +288,40 @@ class Held:
         for command_id in queued.changes:
             await self._receipt(command_id, "done", Outcome())
 
-    def _index(self, queued_id: str) -> int:
-        for index, queued in enumerate(self.queue):
-            if queued.id == queued_id:
-                return index
-        raise InputError(f"nothing is queued as {queued_id!r}", guidance="It may have had its turn meanwhile.")
-
     # -- prompts
 
     async def _prompted(self, sent: Sent, prompt: commands.Prompt, *, wait: bool) -> Outcome:
         queued = Queued(sent.id, prompt, sent.at)
         if wait:
-            self.queue.append(queued)
-            self.paused = True
+            self.queue.add(queued.id, queued)
+            self.queue.paused = True
             return Outcome(queued_id=sent.id, how="queued")
         session = self._living()
         if session.failure is not None:
             raise session.failure
         async with self._beginning:
-            if session.active is None and (self.paused or not self.queue):
+            if session.active is None and (self.queue.paused or not self.queue):
                 return await self._begin(queued)
-        self._check_room()
+        self.queue.check_room()
         if prompt.when == "refuse":
             raise SessionBusy(
                 f"session {self.id} is busy with a run", guidance="Wait for it, queue this, or cancel it."
             )
         self._wait_for(session.active)
         if prompt.when == "queue":
-            self.queue.append(queued)
+            self.queue.add(queued.id, queued)
             return Outcome(queued_id=sent.id, how="queued")
-        self.queue.insert(0, msgspec.structs.replace(queued, how="cancelled_first"))
-        self._changed()
-        self.paused = False
+        self.queue.add(queued.id, msgspec.structs.replace(queued, how="cancelled_first"), first=True)
+        self.queue.paused = False
         await session.cancel()
         return Outcome(queued_id=sent.id, how="cancelled_first")
-
-    def _check_room(self) -> None:
-        if len(self.queue) >= QUEUED:
-            raise SessionBusy(
-                f"{len(self.queue)} prompts wait for session {self.id} already", guidance="Take some of them out."
-            )
 
     async def _begin(self, queued: Queued) -> Outcome:
         session = self._living()
         parts = await parts_of(queued.prompt, session.config.workspace, self._home)
         run = session.begin(parts, run_id=queued.prompt.run_id)
         outcome = Outcome(run_id=run.id, how=queued.how)
-        self.paused = False
+        self.queue.paused = False
         self.problem = None
         self._watched = run
         self._do(self._see_through(run))
@@ -376,8 +360,10 @@ class Held:
     async def _next(self) -> None:
         """The turn of what is queued: the first that can be sent."""
         async with self._beginning:
-            while self.queue and not self.paused and self.session is not None and self.session.active is None:
-                queued = self.queue.pop(0)
+            while self.session is not None and self.session.active is None:
+                queued = self.queue.pop_next()
+                if queued is None:
+                    return
                 try:
                     await self._begin(queued)
                 except Exception as problem:

@@ -161,7 +161,7 @@ class Hub:
             if session_id in self.held:
                 raise InputError(f"session {session_id} is open already")
             held = self._hold(session_id)
-            await self._have(held, client.open(agent, self._answered_by(config, held), held.id))
+            await self._have(held, client.open(agent, _answered_by_commands(config), held.id))
             return held
 
     async def reopen(self, session_id: str, how: Continuing = "resume", *, anyway: bool = True) -> Held:
@@ -183,7 +183,7 @@ class Hub:
             handle = read_handle(row.handle)
             config = config_of_handle(handle)
             held = self._hold(session_id)
-            resumed = client.resume(handle, self._answered_by(config, held), how, restart=known is not None)
+            resumed = client.resume(handle, _answered_by_commands(config), how, restart=known is not None)
             await self._have(held, resumed)
             return held
 
@@ -200,7 +200,7 @@ class Hub:
             held.session.capabilities().require("fork", "fork a session")
             session = held.session
             fork = self._hold(fork_id)
-            config = self._answered_by(session.config, fork)
+            config = _answered_by_commands(session.config)
             await self._have(fork, client.fork(session.spec, session.agent_session_id, config, fork_id))
             return fork
 
@@ -301,9 +301,6 @@ class Hub:
     def _client(self) -> LocalClient:
         # Read anew: agents may have been added, or changed, since.
         return LocalClient(config=load(self._config.home), keeper=self.keeper, shared=self._shared)
-
-    def _answered_by(self, config: SessionConfig, held: Held) -> SessionConfig:
-        return msgspec.structs.replace(config, on_permission=answer_later, on_question=held.questions)
 
     def _hold(self, session_id: str) -> Held:
         held = self.held[session_id] = self._new_held(session_id, stays=True)
@@ -438,6 +435,10 @@ def _is_cancelled() -> bool:
 def _cuts(record: SessionRecord) -> Sequence[Notification]:
     running = [run for run in record.fold.runs.values() if run.status == "running"]
     return [notes.write(notes.RunCut(run.id, "interrupted", CUT)) for run in running]
+
+
+def _answered_by_commands(config: SessionConfig) -> SessionConfig:
+    return msgspec.structs.replace(config, on_permission=answer_later, on_question=answer_later)
 
 
 def _not_continuable(row: SessionRow) -> InputError:

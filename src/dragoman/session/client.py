@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.host.permission import OnPermission
+from dragoman.host.permission import OnPermission, answer_later
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import Rule
@@ -200,7 +200,9 @@ class LocalClient:
         def ask_the_newest(question: Question) -> Any:
             """What a shared agent asks of no session in particular."""
             on_question = runtime.sessions[-1].config.on_question if runtime.sessions else None
-            return question.cancel() if on_question is None else on_question(question)
+            if on_question is None or on_question is answer_later:
+                return question.cancel()
+            return on_question(question)
 
         runtime = AgentRuntime(
             spec,

@@ -104,7 +104,7 @@ class AgentRuntime:
         self._link: AgentLink | None = None
         self._connection: Connection | None = None
         self._capabilities: Capabilities | None = None
-        self._questions = Questions(on_question, agent=spec.preset or spec.name, time_limit=self.limits.permission)
+        self._questions = Questions(on_question, agent=spec.preset or spec.name, time_limit_s=self.limits.permission)
         self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None)
         self.expected = 0  # sessions that are about to be opened on it
         self._failure: DragomanError | None = None

@@ -19,6 +19,7 @@ from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
 from dragoman.host.policy.rules import Rule
+from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import events, notes, rows
 from dragoman.record.events import Event
@@ -77,7 +78,7 @@ class Session:
             agent=runtime.spec.preset or runtime.spec.name,
             on_permission=config.on_permission,
             on_question=config.on_question or runtime.on_question,
-            time_limit=runtime.limits.permission,
+            time_limit_s=runtime.limits.permission,
             known=self.fold.tool_calls.by_agent_id,
             buffers=config.buffers,
             file_handler=config.file_handler,
@@ -247,6 +248,25 @@ class Session:
         """
         row = self._permission(permission_id)
         return row.outcome == "pending" and self._host.answer(row.request_id, reply, by)
+
+    def question(self, question_id: str) -> Question | None:
+        """Return a question of the agent's that waits, by its row's id; None where it has its answer."""
+        row = self._question(question_id)
+        return self._host.question(row.request_id) if row.action == "pending" else None
+
+    def answer_question(self, question_id: str, answer: QuestionAnswer) -> bool:
+        """Answer a question of the agent's by its row's id, as `on_question` would; the first answer counts.
+
+        False: it has its answer already, or was withdrawn, and this one changes nothing.
+        """
+        row = self._question(question_id)
+        return row.action == "pending" and self._host.answer_question(row.request_id, answer)
+
+    def _question(self, question_id: str) -> rows.Question:
+        row = self.fold.questions.get(question_id)
+        if row is None:
+            raise InputError(f"session {self.id} was never asked {question_id!r}")
+        return row
 
     def preview(self, permission_id: str, *, allowed: bool) -> DerivedRules:
         """The rules that an answer for good to a permission request would become; none, and why, where it cannot."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dragoman.errors import DragomanError, InputError
 from dragoman.host.host import Host
 from dragoman.record import notes, rows
 from dragoman.session.frames import Frames
+from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import fresh
@@ -33,14 +33,14 @@ class Turns:
         self._runtime = runtime
         self._host = host
         self._frames = frames
-        self._queue: deque[tuple[Run, Blocks]] = deque()
+        self._queue: PromptQueue[tuple[Run, Blocks]] = PromptQueue()
         self._escalation: asyncio.Task[None] | None = None
         frames.on_run_ended = self._ended
 
     @property
     def first(self) -> Run | None:
         """The run that goes on, or is about to."""
-        return self._frames.active or (self._queue[0][0] if self._queue else None)
+        return self._frames.active or (self._queue.first[0] if self._queue.first is not None else None)
 
     # -- beginning
 
@@ -49,7 +49,7 @@ class Turns:
         if self.first is None:
             self.begin(run, blocks)
         else:
-            self._queue.append((run, blocks))
+            self._queue.add(run.id, (run, blocks))
 
     def begin(self, run: Run, blocks: Blocks) -> None:
         """Begins it now. No other may go on."""
@@ -75,9 +75,12 @@ class Turns:
         run.sent()
 
     def _begin_next(self) -> None:
-        if self._frames.active is not None or not self._queue:
+        if self._frames.active is not None:
             return
-        run, blocks = self._queue.popleft()
+        queued = self._queue.pop_next()
+        if queued is None:
+            return
+        run, blocks = queued
         try:
             self._session.check_open()
             self.begin(run, blocks)
@@ -92,7 +95,7 @@ class Turns:
     # -- ending
 
     def cancel_queued(self) -> None:
-        for run, _ in list(self._queue):
+        for run, _ in self._queue:
             self.cancel(run)
 
     def cancel(self, run: Run) -> None:
@@ -101,7 +104,8 @@ class Turns:
             return
         run.cancelling = True
         if run is not self._frames.active:
-            self._queue = deque(item for item in self._queue if item[0] is not run)
+            if run.id in self._queue:
+                self._queue.remove(run.id)
             run.dropped(time.time())
             return
         self._runtime.notify("session/cancel", acp.CancelNotification(session_id=self._session.agent_session_id))
@@ -137,6 +141,5 @@ class Turns:
         elif run is not None:
             status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
             self._session.note(notes.RunCut(run.id, status, str(failure)))
-        queued, self._queue = self._queue, deque()
-        for waiting, _ in queued:
-            waiting.lost(fresh(failure), now)
+        for queued, _ in self._queue.clear():
+            queued.lost(fresh(failure), now)

@@ -1,9 +1,9 @@
-"""`Questions`: those of one session, or of a connection outside of sessions, that wait for an answer.
+"""`Questions`: the agent's questions of one session, or of a connection outside of sessions, until they are answered.
 
-Promised: each question is answered once, by the callback, by `cancel_pending`, by its time limit or by the agent's word
-that it is done, whichever is first; what comes after that gains nothing. Questions do not wait for each other. What
-goes wrong in the callback cancels, and says so; content that does not fit the form is never sent. `decided` hears who
-answered and why before the agent does.
+Promised: each question is answered once, by the first of: the callback, `answer`, `cancel_pending`, its time limit, the
+agent's own word that its page is done; a later answer is reported as such and changes nothing. Questions do not wait
+for each other. An exception in the callback cancels, and says so; content that does not fit the form is never sent.
+`on_answered` hears who answered and why before the agent does.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.config import format_duration
-from dragoman.host import callback
+from dragoman.host.callback import call
+from dragoman.host.pending import PendingRequest, PendingRequests
+from dragoman.host.permission import answer_later
 from dragoman.host.question.question import (
     CANCELLED,
     MODES,
@@ -27,21 +30,20 @@ from dragoman.host.question.question import (
     read_question,
     response_of,
 )
-from dragoman.host.waiting import Waiting
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.messages import Request
+from dragoman.wire.messages import Request, RequestId
 
 By: TypeAlias = Literal["person", "callback", "default", "cancel", "timeout", "agent"]
 
-NOBODY: Final = "nobody to ask: pass on_question=… (command line: run it on a terminal)"
+NOBODY_TO_ASK: Final = "nobody to ask: pass on_question=… (command line: run it on a terminal)"
 
-# Pages that were opened and that the agent has not called done. Most never are; the oldest are forgotten.
-KEEP_PAGES: Final = 64
+# Pages that a person opened and that the agent has not called done. Most never are; the oldest are forgotten.
+MAX_OPEN_PAGES: Final = 64
 
 
-class Settled(msgspec.Struct, frozen=True):
-    """An answer to a question, who gave it, and why."""
+class AnsweredQuestion(msgspec.Struct, frozen=True):
+    """A question with its answer, who gave it, and why."""
 
     question: Question
     answer: QuestionAnswer
@@ -49,11 +51,11 @@ class Settled(msgspec.Struct, frozen=True):
     reason: str
 
 
-_Asked: TypeAlias = Waiting[Question, Settled]
+_Pending: TypeAlias = PendingRequest[Question, AnsweredQuestion]
 
 
 class Questions:
-    """`time_limit` is in seconds; without one a question waits for as long as its run does."""
+    """`time_limit_s` is seconds; without one a question waits for as long as its run does."""
 
     def __init__(
         self,
@@ -62,111 +64,128 @@ class Questions:
         agent: str = "",
         session_id: str | None = None,
         modes: Collection[Mode] = MODES,
-        time_limit: float | None = None,
-        decided: Callable[[Settled], None] | None = None,
+        time_limit_s: float | None = None,
+        on_answered: Callable[[AnsweredQuestion], None] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._callback = on_question
+        self._on_question = on_question
         self._agent = agent
         self._session_id = session_id
         self._modes = modes
-        self._time_limit = time_limit
-        self._decided = decided
-        self._waiting: set[_Asked] = set()
-        self._pages: dict[str, Question] = {}
+        self._on_answered = on_answered
+        self._pending: PendingRequests[Question, AnsweredQuestion] = PendingRequests(
+            time_limit_s=time_limit_s, clock=clock
+        )
+        self._open_pages: dict[str, Question] = {}
         self._cancelling = False
 
     @property
     def pending(self) -> int:
-        return len(self._waiting)
+        """The number of questions without an answer."""
+        return len(self._pending)
 
     async def create(self, request: Request) -> acp.CreateElicitationResponse:
-        """`elicitation/create`: the response for the agent; `RpcRefusal` where the request is none."""
+        """Serve `elicitation/create`. Returns the response for the agent; `RpcRefusal` where the request is none."""
         question = read_question(request, agent=self._agent, session_id=self._session_id, modes=self._modes)
         try:
-            settled = await self.ask(question)
+            answered = await self.ask(question)
         except asyncio.CancelledError:
-            self._tell(Settled(question, CANCELLED, "cancel", "the agent withdrew it, or the connection ended"))
+            self._report(_cancelled(question, "cancel", "the agent withdrew it, or the connection ended"))
             raise
-        self._tell(settled)
-        if question.page is not None and settled.answer.action == "accept":
-            self._opened(question.page.id, question)
-        return response_of(settled.answer)
+        self._report(answered)
+        if question.page is not None and answered.answer.action == "accept":
+            self._page_opened(question.page.id, question)
+        return response_of(answered.answer)
 
     def complete(self, params: msgspec.Raw) -> Question | None:
-        """`elicitation/complete`: the page is done. The question that opened it, where there is one.
+        """Take `elicitation/complete`: the page is done. Returns the question that opened it, where there is one.
 
-        One that still waits is answered `cancel`: the person did not say that they opened the page, and the agent no
-        longer wants to know.
+        A question that still waits is answered `cancel`: the person did not say that they opened the page, and the
+        agent no longer wants to know.
         """
         try:
-            done = lenient.decode(params, acp.CompleteElicitationNotification).elicitation_id
+            page_id = lenient.decode(params, acp.CompleteElicitationNotification).elicitation_id
         except msgspec.MsgspecError:
             return None
-        for waiting in self._waiting:
-            if waiting.asked.page is not None and waiting.asked.page.id == done:
-                _withdraw(waiting, "agent", "the agent said that the page is done")
-                return waiting.asked
-        return self._pages.pop(done, None)
+        for pending in self._pending:
+            question = pending.request
+            if question.page is not None and question.page.id == page_id:
+                pending.decide(_cancelled(question, "agent", "the agent said that the page is done"))
+                return question
+        return self._open_pages.pop(page_id, None)
+
+    def get(self, request_id: RequestId) -> Question | None:
+        """Return the question that waits under the id of the agent's request."""
+        pending = self._pending.get(request_id)
+        return pending.request if pending is not None else None
+
+    def answer(self, request_id: RequestId, answer: QuestionAnswer) -> bool:
+        """Answer a question from elsewhere than `on_question`. False: it has its answer, or was withdrawn."""
+        pending = self._pending.get(request_id)
+        return pending is not None and pending.decide(_answered(pending.request, answer, answer.by or "person"))
 
     def cancel_pending(self, *, rest_of_run: bool = False) -> None:
-        """Answer every open question `cancel`, at once; whoever was asked is no longer heard.
-
-        With `rest_of_run` so are the questions that come before `run_ended`.
-        """
+        """Answer every open question `cancel`, at once; with `rest_of_run` also those that come before `run_ended`."""
         self._cancelling = self._cancelling or rest_of_run
-        for waiting in self._waiting:
-            _withdraw(waiting, "cancel", "the run was cancelled, or has ended, before it was answered")
+        reason = "the run was cancelled, or has ended, before it was answered"
+        self._pending.cancel_all(lambda question: _cancelled(question, "cancel", reason))
 
     def run_ended(self) -> None:
         self._cancelling = False
 
-    async def ask(self, question: Question) -> Settled:
+    async def ask(self, question: Question) -> AnsweredQuestion:
         if question.form.problem is not None:
-            return Settled(question, CANCELLED, "default", question.form.problem)
-        if self._callback is None:
-            return Settled(question, CANCELLED, "default", NOBODY)
+            return _cancelled(question, "default", question.form.problem)
+        if self._on_question is None:
+            return _cancelled(question, "default", NOBODY_TO_ASK)
         if self._cancelling:
-            return Settled(question, CANCELLED, "cancel", "the run is being cancelled")
-        waiting: _Asked = Waiting(question)
-        self._waiting.add(waiting)
-        try:
-            settled = await waiting.outcome(_consult(self._callback, waiting), self._time_limit)
-        finally:
-            self._waiting.discard(waiting)
-        limit = format_duration(self._time_limit or 0)
-        return settled or Settled(question, CANCELLED, "timeout", f"nobody answered within {limit}")
+            return _cancelled(question, "cancel", "the run is being cancelled")
+        pending = self._pending.open(question.request_id, question)
+        on_question = self._on_question
+        answered = await self._pending.wait(pending, lambda: _consult(on_question, pending))
+        if answered is not None:
+            return answered
+        limit = format_duration(self._pending.time_limit_s or 0)
+        return _cancelled(question, "timeout", f"nobody answered within {limit}")
 
-    def _tell(self, settled: Settled) -> None:
-        if self._decided is not None:
-            self._decided(settled)
+    def _report(self, answered: AnsweredQuestion) -> None:
+        if self._on_answered is not None:
+            self._on_answered(answered)
 
-    def _opened(self, page_id: str, question: Question) -> None:
-        self._pages[page_id] = question
-        while len(self._pages) > KEEP_PAGES:
-            del self._pages[next(iter(self._pages))]
-
-
-_DONE: Final = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
+    def _page_opened(self, page_id: str, question: Question) -> None:
+        self._open_pages[page_id] = question
+        while len(self._open_pages) > MAX_OPEN_PAGES:
+            del self._open_pages[next(iter(self._open_pages))]
 
 
-async def _consult(on_question: OnQuestion, waiting: _Asked) -> None:
-    question = waiting.asked
+_ACTIONS: Final = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
+
+
+async def _consult(on_question: OnQuestion, pending: _Pending) -> None:
+    if on_question is answer_later:
+        return
+    question = pending.request
     by: By = getattr(on_question, "answers_as", "callback")
     try:
-        reply = await callback.call(on_question, question)
+        reply = await call(on_question, question)
         # On a thread: a pattern of the agent's may take its time.
-        answer = await callback.call(lambda given: answer_of(question, given), reply)
+        answer = await call(lambda reply: answer_of(question, reply), reply)
         assert isinstance(answer, QuestionAnswer)
         if isinstance(reply, QuestionAnswer) and reply.by is not None:
             by = reply.by
-        who = "a person" if by == "person" else "on_question"
-        waiting.decide(Settled(question, answer, by, f"{who} {_DONE[answer.action]} it"))
+        pending.decide(_answered(question, answer, by))
     except asyncio.CancelledError:
-        _withdraw(waiting, "callback", "cancelled: on_question was itself cancelled")
+        pending.decide(_cancelled(question, "callback", "cancelled: on_question was itself cancelled"))
         raise
-    except Exception as problem:
-        _withdraw(waiting, "callback", f"cancelled: on_question failed: {type(problem).__name__}: {problem}")
+    except Exception as error:
+        reason = f"cancelled: on_question failed: {type(error).__name__}: {error}"
+        pending.decide(_cancelled(question, "callback", reason))
 
 
-def _withdraw(waiting: _Asked, by: By, reason: str) -> None:
-    waiting.decide(Settled(waiting.asked, CANCELLED, by, reason))
+def _answered(question: Question, answer: QuestionAnswer, by: By) -> AnsweredQuestion:
+    actor = "a person" if by == "person" else "on_question"
+    return AnsweredQuestion(question, answer, by, f"{actor} {_ACTIONS[answer.action]} it")
+
+
+def _cancelled(question: Question, by: By, reason: str) -> AnsweredQuestion:
+    return AnsweredQuestion(question, CANCELLED, by, reason)

@@ -67,7 +67,7 @@ async def waiting(agent: Agent, count: int = 1) -> None:
 
 async def test_what_nobody_answers_in_time_is_refused_and_says_so(agent_with: Build) -> None:
     person = Waits()
-    agent = agent_with(on_permission=person, time_limit=0.01)
+    agent = agent_with(on_permission=person, time_limit_s=0.01)
     async with asyncio.timeout(LIMIT):
         assert await agent.permission(title="slow") == REFUSED
         assert await person.withdrawn.get() == "slow"
