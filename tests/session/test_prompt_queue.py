@@ -34,7 +34,9 @@ def test_an_edited_prompt_keeps_its_position() -> None:
     assert queue["b"] == "B"
 
 
-@pytest.mark.parametrize(("position", "order"), [(0, "cab"), (1, "acb"), (2, "abc"), (10**30, "abc"), (-5, "cab")], ids=str)
+@pytest.mark.parametrize(
+    ("position", "order"), [(0, "cab"), (1, "acb"), (2, "abc"), (10**30, "abc"), (-5, "cab")], ids=str
+)
 def test_a_prompt_moves_to_a_position_or_the_nearest_end(position: int, order: str) -> None:
     queue = queue_of("a", "b", "c")
     queue.move("c", position)
