@@ -431,10 +431,18 @@ def _split_block(text: str) -> tuple[str, str, str]:
 
 
 def command_line_page() -> str:
-    parts = [code(_help(command_line, "dragoman"))]
-    for name, command in sorted(command_line.commands.items()):
-        parts += [f"## dragoman {name}", code(_help(command, f"dragoman {name}"))]
-    return page("Command line", *parts)
+    return page("Command line", code(_help(command_line, "dragoman")), *_commands(command_line, "dragoman", "##"))
+
+
+def _commands(group: click.Group, path: str, level: str) -> Iterator[str]:
+    context = click.Context(group)
+    for name in sorted(group.list_commands(context)):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{level} {path} {name}"
+        yield code(_help(command, f"{path} {name}"))
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{path} {name}", f"{level}#")
 
 
 def _help(command: click.Command, name: str) -> str:

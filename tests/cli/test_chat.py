@@ -404,5 +404,5 @@ def test_without_colours_none_are_shown(on_terminal: On) -> None:
 
 
 def test_only_a_chat_loads_what_draws_it() -> None:
-    code = "import sys, dragoman.cli.main, dragoman.cli.drive; sys.exit('prompt_toolkit' in sys.modules)"
+    code = "import sys, dragoman.cli.main, dragoman.cli.run; sys.exit('prompt_toolkit' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=LIMIT).returncode == 0

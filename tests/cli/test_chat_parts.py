@@ -9,12 +9,11 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from dragoman.cli.chat import history as chat_history
+from dragoman.cli.chat import completion as chat_history
 from dragoman.cli.chat.commands import COMMANDS, is_command, read_command
-from dragoman.cli.chat.completion import ChatCompleter
-from dragoman.cli.chat.history import ChatHistory
+from dragoman.cli.chat.completion import ChatCompleter, ChatHistory
 from dragoman.cli.chat.mentions import mentions, prompt_parts
-from dragoman.cli.chat.status import Doing, status_line
+from dragoman.cli.chat.screen import Doing, status_line
 from dragoman.cli.screen import without_colours
 from dragoman.cli.text import columns
 from dragoman.errors import InputError

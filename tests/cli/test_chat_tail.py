@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli.chat.tail import Tail
+from dragoman.cli.chat.output import Tail
 from dragoman.cli.output import Outbox
 from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Thought
 from dragoman.cli.screen import Screen

@@ -17,10 +17,10 @@ import pytest
 
 from .conftest import LIMIT, Cli, read_until
 
-Start: TypeAlias = Callable[..., "Started"]
+Start: TypeAlias = Callable[..., "RunningCommand"]
 
 
-class Started:
+class RunningCommand:
     """A running command line, whose agent holds the lifeline."""
 
     def __init__(self, cli: Cli, lifeline: int, process: subprocess.Popen[bytes]) -> None:
@@ -47,10 +47,10 @@ class Started:
 def start(cli: Cli) -> Iterator[Start]:
     opened: list[int] = []
 
-    def start(*arguments: str, before: str = "") -> Started:
+    def start(*arguments: str, before: str = "") -> RunningCommand:
         command = cli.holding(before)
         opened.append(os.open(cli.lifeline, os.O_RDONLY | os.O_NONBLOCK))
-        return Started(cli, opened[0], cli.start("run", "--agent-command", command, *arguments))
+        return RunningCommand(cli, opened[0], cli.start("run", "--agent-command", command, *arguments))
 
     yield start
     for fd in opened:

@@ -19,23 +19,38 @@ install = "get mine --now"
 note = "It needs a key."
 """
 
-HEAVY = ("asyncio", "click", "rich", "msgspec")
+NOT_FOR_VERSION = ("asyncio", "click", "rich", "msgspec")
 
 
 def test_version_loads_nothing_heavy(cli: Cli) -> None:
     script = (
         "import sys; from dragoman.__main__ import main; sys.argv[1:] = ['--version']; code = main()\n"
-        f"sys.exit(code or [name for name in {HEAVY!r} if name in sys.modules] or 0)"
+        f"sys.exit(code or [name for name in {NOT_FOR_VERSION!r} if name in sys.modules] or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=cli.env, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"dragoman {__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["agents", "--help"], []])
-def test_help_teaches_by_example_and_loads_no_more_than_it_needs(cli: Cli, arguments: list[str]) -> None:
+ANY_COMMAND = ("asyncio", "rich", "msgspec")
+OTHER_COMMANDS = ("prompt_toolkit", "starlette", "watchfiles", "mcp")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        (["--help"], ANY_COMMAND),
+        (["agents", "--help"], ANY_COMMAND),
+        (["sessions", "--help"], ANY_COMMAND),
+        ([], ANY_COMMAND),
+        (["run", "--help"], OTHER_COMMANDS),
+    ],
+)
+def test_help_teaches_by_example_and_loads_no_more_than_it_needs(
+    cli: Cli, arguments: list[str], heavy: tuple[str, ...]
+) -> None:
     script = (
         f"import sys; from dragoman.__main__ import main; sys.argv[1:] = {arguments!r}; code = main()\n"
-        "sys.exit(code or [name for name in ('asyncio', 'rich', 'msgspec') if name in sys.modules] or 0)"
+        f"sys.exit(code or [name for name in {heavy!r} if name in sys.modules] or 0)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=cli.env, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -58,7 +73,27 @@ def test_the_exit_codes_are_in_the_help(cli: Cli) -> None:
 def test_a_command_that_is_none_is_bad_input(cli: Cli) -> None:
     done = cli("rum", "hello")
     assert done.code == 2
-    assert "rum" in done.err
+    assert done.err.startswith("dragoman: no such command 'rum'")
+    assert done.err.endswith("  Run `dragoman --help` for its options and examples.\n")
+
+
+def test_a_usage_error_has_the_style_of_our_own_errors(cli: Cli) -> None:
+    done = cli("usage", "--by", "colour")
+    assert (done.code, done.out) == (2, "")
+    first, *more = done.err.splitlines()
+    assert first.startswith("dragoman: invalid value for '--by': 'colour' is not one of ")
+    assert more == ["  Usage: dragoman usage [OPTIONS]", "  Run `dragoman usage --help` for its options and examples."]
+
+
+def test_completion_of_commands_loads_none_of_them(cli: Cli) -> None:
+    script = (
+        "import sys; from dragoman.__main__ import main; sys.argv[1:] = []; code = main()\n"
+        "sys.exit(code or [name for name in ('asyncio', 'rich') if name in sys.modules] or 0)"
+    )
+    env = {**cli.env, "_DRAGOMAN_COMPLETE": "bash_complete", "COMP_WORDS": "dragoman se", "COMP_CWORD": "1"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=env, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["plain,serve", "plain,sessions"]
 
 
 def test_agents_lists_what_is_here_and_how_to_get_the_rest(cli: Cli) -> None:

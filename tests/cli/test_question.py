@@ -16,8 +16,8 @@ from dragoman.cli.follow import Follower
 from dragoman.cli.output import Outbox
 from dragoman.cli.pieces import Span
 from dragoman.cli.screen import Screen, without_colours
+from dragoman.cli.stdin import chosen
 from dragoman.cli.text import columns
-from dragoman.cli.typed_line import chosen
 from dragoman.host.permission import Option, PermissionRequest
 from dragoman.wire.vocabulary import Diff
 

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.cli.sessions_find import matching, moment
+from dragoman.cli.session_filter import matching, moment
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
 from dragoman.hub.identity import this_process

@@ -12,8 +12,7 @@ import click
 import msgspec
 import pytest
 
-from dragoman.cli.watch import watch
-from dragoman.cli.watch_report import Problems
+from dragoman.cli.watch import Problems, watch
 from dragoman.translate.translator import PROVIDERS
 from translate.claude_talk import SESSION, Transcript
 from translate.watched import append, lines, transcript_in

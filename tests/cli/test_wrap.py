@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.cli import wrap
-from dragoman.cli.wrap import Wrapper
+from dragoman.cli import text
+from dragoman.cli.text import Wrapper
 
 WIDTH = 20
 
@@ -79,7 +79,7 @@ def test_a_word_without_end_is_measured_once(monkeypatch: pytest.MonkeyPatch) ->
         measured += len(text)
         return 2 * len(text)
 
-    monkeypatch.setattr(wrap, "columns", count)
+    monkeypatch.setattr(text, "columns", count)
     wrapper = Wrapper(WIDTH)
     assert "".join(wrapper.feed(character) for character in "漢" * 1000) == "漢" * 1000
     assert measured == 1000

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.cli.fleet_progress import said
+from dragoman.cli.eval import said
 from dragoman.errors import InputError, OutputInvalid
 from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compared, read_tasks
 from dragoman.evaluation.response import PromptResponse, Stats

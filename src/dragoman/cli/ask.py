@@ -16,8 +16,8 @@ import msgspec
 from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
+from dragoman.cli.stdin import chosen, forget_typed, read_line
 from dragoman.cli.text import columns, exact, one_line
-from dragoman.cli.typed_line import chosen, forget_typed, read_line
 from dragoman.host.permission import Answer, Option, PermissionRequest
 from dragoman.host.policy.effects import command_environment, mentioned_paths, working_folder
 from dragoman.record.diffs import changed_lines, describe_changes

@@ -12,13 +12,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from dragoman.cli.command import when
 from dragoman.cli.figures import size, usage_parts
+from dragoman.cli.host_actions import NO, YES
 from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Text, Thought
 from dragoman.cli.render import Renderer
-from dragoman.cli.served import NO, YES
-from dragoman.cli.stored import when
-from dragoman.cli.text import one_line, plain
-from dragoman.cli.wrap import wrapped
+from dragoman.cli.text import one_line, plain, wrapped
 from dragoman.journal.entry import Cursor, Entry, message_of
 from dragoman.journal.rows import Session
 from dragoman.journal.session_record import SessionRecord

@@ -1,39 +1,149 @@
-"""The agent's question on a terminal: a form field by field, or a page to open.
+"""The agent's question on a terminal: a form, field by field, or a page to open.
 
-Promised: nothing typed before the question answers it; what does not fit is told and asked again; a form of several
-fields is shown whole before it is sent; a page is opened only when the person says so. Saying no and saying nothing are
-two answers; the end of input says nothing. A question that is cancelled (the run ended, Ctrl-C) stops listening at
-once.
+Promised: nothing typed before the question answers it; an answer that does not fit is explained and asked for again; a
+form of several fields is shown whole before it is sent; a page opens only when the person says so. Declining and
+cancelling are two different answers; the end of input cancels. A question that is withdrawn (the run ended, Ctrl-C)
+stops listening at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import textwrap
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
-from dragoman.cli.browser import has_desktop, open_page
-from dragoman.cli.fields import choice_rows, shown, suggestion, wanted
 from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
-from dragoman.cli.text import columns, exact, one_line, plain
-from dragoman.cli.typed_line import chosen, forget_typed, read_line
-from dragoman.host.question.fields import ChoicesField, Field, Problem, Value
+from dragoman.cli.stdin import chosen, forget_typed, read_line
+from dragoman.cli.text import columns, cut, exact, one_line, plain
+from dragoman.host.question.fields import (
+    FORMATS,
+    BooleanField,
+    ChoiceField,
+    ChoicesField,
+    Field,
+    NumberField,
+    Problem,
+    TextField,
+    Value,
+    marks,
+)
 from dragoman.host.question.page import Page
 from dragoman.host.question.question import Question, QuestionAnswer
 
+
+def has_desktop(environ: Mapping[str, str]) -> bool:
+    """Whether a browser would open beside the terminal: not in it, and not on a machine that nobody sits at."""
+    if any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "NO_BROWSER")):
+        return False
+    return sys.platform == "darwin" or any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
+
+
+async def open_page(url: str) -> bool:
+    """Whether a browser took it. Only to be called when the person has said so."""
+    import webbrowser
+
+    try:
+        return await asyncio.to_thread(webbrowser.open, url)  # looking for a browser starts programs
+    except (webbrowser.Error, OSError):
+        return False
+
+
+# More choices are counted: they can still be typed by name.
+CHOICES = 50
+
+
+def choice_rows(field: Field, width: int) -> Iterable[tuple[Span, ...]]:
+    """The choices, one a line, each with what to type for it."""
+    if not isinstance(field, ChoiceField | ChoicesField):
+        return
+    names = marks(field.choices)
+    wide = len(names[min(len(names), CHOICES) - 1])
+    for mark, choice in zip(names[:CHOICES], field.choices, strict=False):
+        title = one_line(choice.title, width - wide - 10)
+        room = width - wide - columns(title) - 12
+        told = one_line(choice.description, room) if choice.description and room > 8 else ""
+        yield (Span(f"    {mark:>{wide}}", "question"), Span(f"  {title}"), Span(f"  {told}" if told else "", "dim"))
+    if len(field.choices) > CHOICES:
+        yield (Span(f"    … {len(field.choices) - CHOICES:,} more, to be typed by name", "dim"),)
+
+
+def wanted(field: Field) -> str:
+    """What an answer has to be like; empty where anything goes."""
+    match field:
+        case TextField(min_length=least, max_length=most):
+            length = _between(least or None, most, "characters")
+            shape = FORMATS[field.format] if field.format is not None else ""
+            pattern = f"matching {exact(field.pattern)}" if field.pattern is not None else ""
+            return ", ".join(filter(None, (shape, length, pattern)))
+        case NumberField(minimum=least, maximum=most):
+            return _between(least, most, "", "a whole number" if field.whole else "a number")
+        case BooleanField():
+            return "y/n"
+        case ChoiceField():
+            return _range(marks(field.choices))
+        case ChoicesField(min_items=least, max_items=most):
+            names = marks(field.choices)
+            count = _between(least or None, most, "of them")
+            return ", ".join(filter(None, (f"some of {_range(names)}, as {names[0]},{names[-1]}", count)))
+
+
+def shown(field: Field, value: Value) -> str:
+    """An answer, as the person chose it."""
+    match field, value:
+        case ChoiceField(choices=choices), str():
+            return next((choice.title for choice in choices if choice.value == value), value)
+        case ChoicesField(choices=choices), tuple():
+            return ", ".join(choice.title for choice in choices if choice.value in value) or "(none)"
+        case BooleanField(), bool():
+            return "yes" if value else "no"
+        case _:
+            return exact(str(value))
+
+
+def suggestion(field: Field, value: Value) -> str:
+    """The same, in brackets before it is taken by Enter."""
+    match field, value:
+        case ChoiceField(choices=choices), str():
+            return next(
+                (mark for mark, choice in zip(marks(choices), choices, strict=True) if choice.value == value), value
+            )
+        case ChoicesField(choices=choices), tuple():
+            taken = (mark for mark, choice in zip(marks(choices), choices, strict=True) if choice.value in value)
+            return ",".join(taken) or "none"
+        case BooleanField(), bool():
+            return "y" if value else "n"
+        case _:
+            return cut(exact(str(value)).replace("\n", "\\n"), 40)
+
+
+def _range(names: tuple[str, ...]) -> str:
+    return f"{names[0]}-{names[-1]}" if len(names) > 1 else names[0]
+
+
+def _between(least: float | None, most: float | None, unit: str, what: str = "") -> str:
+    if least is not None and most is not None:
+        bounds = f"{least} to {most}"
+    elif least is not None:
+        bounds = f"at least {least}"
+    elif most is not None:
+        bounds = f"at most {most}"
+    else:
+        return what
+    return " ".join(filter(None, (f"{what}," if what else "", bounds, unit)))
+
+
 # Lines of what the agent says that are shown. The rest is counted, never left out in silence.
 LINES = 24
-
 HINT = "Enter takes what stands in [brackets]; /skip leaves it out, /back goes back, /decline says no, /cancel leaves."
 CAUTION = (
     "This looks like a secret. Agents must not ask for one in a form: what you type is recorded, "
     "and the agent and its model see it."
 )
-
 OpenPage: TypeAlias = Callable[[str], Awaitable[bool]]
 
 

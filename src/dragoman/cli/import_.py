@@ -1,11 +1,43 @@
-"""`dragoman import`: its options. What it does is `import_report`'s, which is loaded when there is something to do."""
+"""`dragoman import`: finds transcripts, asks for consent, imports them, and prints a summary."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from pathlib import Path
+from subprocess import Popen
+from types import TracebackType
+from typing import Any, Final
 
 import click
+
+from dragoman.cli import exits
+from dragoman.cli.command import async_command, folder, journal_file, note, print_json
+from dragoman.cli.figures import size
+from dragoman.cli.output import STDERR, STDIN, USUAL_WIDTH, terminal_width
+from dragoman.cli.text import plain
+from dragoman.errors import InputError
+from dragoman.journal.place import open_journal
+from dragoman.translate.discover import Transcript, given, kept
+from dragoman.translate.ingest.apart_begin import begin, pays, sizes_below
+from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.report import Imported, ImportedFile, summed
+from dragoman.translate.translator import PROVIDERS
+from dragoman.translate.translator import provider as known_provider
+
+# Files that are named for each reason, and kinds that nobody knows; --json has all of them.
+_NAMED: Final = 3
+_KINDS: Final = 10
+
+# Columns beside the bar that stay free: a terminal writes ^C there, and without room for it would begin another line,
+# on which the bar can no longer be taken away.
+_BESIDE: Final = 3
+
+# Where nobody watches: a line each time that so much more is done.
+_STEP: Final = 0.1
 
 EPILOG = """\b
 Examples:
@@ -21,16 +53,196 @@ Run it again at any time: only what is new comes in. What Dragoman ran itself,
 or what was deleted here, is left out. docs/import.md tells more."""
 
 
-@click.command("import", epilog=EPILOG, short_help="Take in what you said to Claude Code and Codex without Dragoman.")
+@click.command("import", epilog=EPILOG)
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--provider", type=click.Choice(["claude", "codex"]), help="Whose transcripts. [default: all]")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
 def import_(**given: Any) -> int:
     """Take in transcripts: files, or folders with files in them."""
-    from dragoman.translate.ingest.apart_begin import begin, pays, sizes_below
-
     with begin() if pays(sizes_below(given["paths"])) else nullcontext() as process:
-        from dragoman.cli.import_report import run_import
-
         return run_import(**given, process=process)
+
+
+@async_command
+async def run_import(
+    *, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool, process: Popen[bytes] | None
+) -> int:
+    """`process`: who may read them, where one was begun."""
+    found = given([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
+    if not found:
+        note("No transcripts there." if paths else _none(provider))
+        if as_json:
+            print_json(summed(()))
+        return exits.DONE
+    if not paths and not yes and not _agreed():
+        note("Nothing was read.")
+        return exits.AGENT_FAILED
+    done = summed(await _taken(found, process))
+    if as_json:
+        print_json(done)
+    else:
+        _print(done)
+    return exits.DONE
+
+
+def _on_this_machine(provider: str | None) -> list[Transcript]:
+    """All of them; says how many there are. Their names and sizes are looked at, and nothing else."""
+    every: list[Transcript] = []
+    for name in [provider] if provider else PROVIDERS:
+        found = kept(name, os.environ, Path.home())
+        if found:
+            closed = sum(not one.size and one.path.is_dir() for one in found)
+            files = _count(len(found) - closed, "file")
+            place = folder(os.path.commonpath([one.path.parent for one in found]))
+            more = f"; {_count(closed, 'folder')} there cannot be looked into" if closed else ""
+            note(f"{name}: {files}, {size(sum(one.size for one in found))} in {place}{more}")
+        every += found
+    return every
+
+
+def _none(provider: str | None) -> str:
+    names = [provider] if provider else PROVIDERS
+    looked = [folder(str(place)) for name in names for place in known_provider(name).folders(os.environ, Path.home())]
+    return f"No transcripts of {' or '.join(names)} here. Looked in {', '.join(looked)}; a PATH names another place."
+
+
+def _agreed() -> bool:
+    if not os.isatty(STDIN):
+        raise InputError(
+            "there is nobody to ask whether these may be read", guidance="Say so beforehand: --yes reads them unasked."
+        )
+    return click.confirm(f"Read them, and keep what they say in {folder(str(journal_file()))}?", err=True)
+
+
+async def _taken(found: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
+    with _shown(found) as shown:
+        try:
+            async with await open_journal(journal_file().parent) as journal:
+                return await Importer(journal).take_all(found, shown.within, shown.done, process)
+        except asyncio.CancelledError:
+            shown.stop()
+            note("Stopped. What came in stays; the same command goes on from there.")
+            raise
+
+
+# -- how far it is
+def _shown(found: Sequence[Transcript]) -> _Lines:
+    is_terminal = os.isatty(STDERR) and os.environ.get("TERM") != "dumb"
+    return (_Bar if is_terminal else _Lines)(len(found), sum(one.size for one in found))
+
+
+class _Lines:
+    """Where nobody watches."""
+
+    def __init__(self, files: int, total: int) -> None:
+        self._files = files
+        self._total = total
+        self._read = 0
+        self._count = 0
+        self._said = 0.0
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def within(self, read: int) -> None:
+        """So many bytes of the next file are done."""
+
+    def done(self, one: Transcript, came: ImportedFile) -> None:
+        """Nothing is said of files of which nothing came: who imports every night hears of what is new."""
+        self._count += 1
+        self._read += one.size
+        if came.frames and self._read >= (self._said + _STEP) * self._total and self._count < self._files:
+            self._said = self._read / self._total
+            sys.stderr.write(f"{self._count:,} of {self._files:,} files, {size(self._read)} of {size(self._total)}\n")
+
+    def stop(self) -> None:
+        pass
+
+
+class _Bar(_Lines):
+    """On a terminal."""
+
+    def __init__(self, files: int, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        super().__init__(files, total)
+        columns = (
+            BarColumn(complete_style="cyan"),
+            DownloadColumn(),
+            TextColumn("{task.fields[files]}"),
+            TimeRemainingColumn(),
+        )
+        console = Console(stderr=True, width=max((terminal_width() or USUAL_WIDTH) - _BESIDE, 1))
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._id = self._bar.add_task("", total=total, files=f"0 of {files:,} files")
+        self._bar.start()
+
+    def within(self, read: int) -> None:
+        self._bar.update(self._id, completed=self._read + read)
+
+    def done(self, one: Transcript, came: ImportedFile) -> None:
+        self._count += 1
+        self._read += one.size
+        self._bar.update(self._id, completed=self._read, files=f"{self._count:,} of {self._files:,} files")
+
+    def stop(self) -> None:
+        self._bar.stop()
+
+
+# -- what came of it
+def _print(done: Imported) -> None:
+    came = done.amounts
+    if done.frames:
+        click.echo(f"{_sessions(done)}.")
+        figures = (_count(came.messages, "message"), _count(came.tool_calls, "tool call"), _count(came.runs, "run"))
+        if came.messages or came.tool_calls or came.runs:
+            click.echo(f"  {', '.join(figures)}")
+        if came.input_tokens or came.output_tokens:
+            click.echo(
+                f"  {came.input_tokens:,} tokens in, {came.cached_tokens:,} from caches, {came.output_tokens:,} out"
+            )
+    else:
+        click.echo("Nothing new.")
+    if done.unchanged and done.frames:
+        click.echo(f"Nothing new in {_count(done.unchanged, 'other file')}.")
+    if done.unknown:
+        click.echo("Kept, but not understood:")
+        for kind, number in list(done.unknown.items())[:_KINDS]:
+            click.echo(f"  {number:,} x {plain(kind)}")
+        _and_more(len(done.unknown) - _KINDS, "kind")
+    for reason, paths in done.skipped.items():
+        noun = "folder" if all(map(os.path.isdir, paths)) else "file"
+        click.echo(f"Left out {_count(len(paths), noun)}: {plain(reason)}.")
+        for path in paths[:_NAMED]:
+            click.echo(f"  {folder(path)}")
+        _and_more(len(paths) - _NAMED, noun)
+    if done.left:
+        click.echo(f"The last line of {_count(len(done.left), 'file')} is half written: it is left for the next time.")
+    if done.new:
+        note("To look at them: dragoman sessions list, dragoman sessions search WORDS, dragoman serve.")
+
+
+def _sessions(done: Imported) -> str:
+    new = f"Imported {_count(done.new, 'session')}"
+    if not done.grown:
+        return new
+    were = "was" if done.grown == 1 else "were"
+    if not done.new:
+        return f"Imported more of {_count(done.grown, 'session')} that {were} here"
+    return f"{new}, and more of {done.grown:,} that {were} here"
+
+
+def _and_more(number: int, noun: str) -> None:
+    if number > 0:
+        click.echo(f"  and {_count(number, f'more {noun}')}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

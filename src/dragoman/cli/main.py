@@ -1,53 +1,96 @@
-"""`dragoman`: the commands, and how each of them ends.
+"""`dragoman`: the table of commands, and the exit codes and messages of a command line.
 
-Only click is loaded here, so that `--help` stays fast; a command loads the rest when it runs.
+Only click is loaded here, so that `--help` stays fast: `LazyGroup` imports a command's module when the command is used.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from dragoman._version import __version__
-from dragoman.cli.agents import agents
-from dragoman.cli.chat.command import chat
-from dragoman.cli.eval import evaluate as eval_command
-from dragoman.cli.import_ import import_
-from dragoman.cli.journal import journal
-from dragoman.cli.login import login
-from dragoman.cli.mcp import mcp
-from dragoman.cli.model_server import model_server
-from dragoman.cli.policy import policy
-from dragoman.cli.replay import replay
-from dragoman.cli.run import run as run_command
-from dragoman.cli.serve import serve
-from dragoman.cli.sessions import sessions
-from dragoman.cli.token import token
-from dragoman.cli.usage import usage
-from dragoman.cli.watch import watch
 
-# As a shell reports a program that a signal ended: 128 and the signal's number.
+# Exit codes as a shell reports a program that a signal ended: 128 plus the signal's number.
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
 EXAMPLES = """\b
 Examples:
   dragoman run "hello"                     try it on the built-in demo agent
-  dragoman agents                          which agents are installed here
+  dragoman agents                          list the installed agents
   dragoman run -a claude "Fix the failing test"
-  dragoman chat -a claude                  talk with it, prompt after prompt
-  dragoman serve                           in a browser, or on a phone
-  dragoman sessions show                   what was said last, once more
+  dragoman chat -a claude                  have a conversation
+  dragoman serve                           use a browser, or a phone
+  dragoman sessions show                   show the latest conversation
   git diff | dragoman run -a codex "Review this" > review.md
   dragoman run -a gemini --json "Explain main.py" | jq -r .type
 
-`dragoman COMMAND --help` tells more about each command."""
+Run `dragoman COMMAND --help` for the options of a command."""
+
+# Name: where the command is, and one line about it.
+COMMANDS = {
+    "run": ("dragoman.cli.run:run", "Send a prompt to an agent and watch it work."),
+    "chat": ("dragoman.cli.chat.chat:chat", "Have a conversation with an agent."),
+    "serve": ("dragoman.cli.serve:serve", "Serve sessions to browsers, phones and scripts."),
+    "agents": ("dragoman.cli.agents:agents", "List installed agents, and how to install others."),
+    "sessions": ("dragoman.cli.sessions:sessions", "List, show, search, resume and delete sessions."),
+    "usage": ("dragoman.cli.usage:usage", "Show tokens and cost by day, agent, model or workspace."),
+    "import": ("dragoman.cli.import_:import_", "Import Claude Code and Codex history."),
+    "watch": ("dragoman.cli.watch:watch", "Follow Claude Code and Codex in other terminals."),
+    "journal": ("dragoman.cli.journal:journal", "Verify, rebuild, export, import or compact the journal."),
+    "eval": ("dragoman.cli.eval:eval_", "Run the same tasks on several agents and compare them."),
+    "login": ("dragoman.cli.login:login", "Log in to an agent."),
+    "policy": ("dragoman.cli.policy:policy", "Test and list permission rules, revoke answers, trust rules."),
+    "token": ("dragoman.cli.token:token", "Manage links and tokens for the server."),
+    "mcp": ("dragoman.cli.mcp:mcp", "Serve Python functions as MCP tools."),
+    "model-server": ("dragoman.cli.model_server:model_server", "Scripted model server for tests of agents."),
+    "replay": ("dragoman.cli.replay:replay", "Play a recorded session back as an ACP agent."),
+}
 
 
-@click.group(invoke_without_command=True, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used, and not for the group's own help.
+
+    `commands`: by name, `module:attribute` and a line for the help.
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return None
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help) for name, (_, short_help) in self.lazy.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in self.lazy if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=self.lazy[name][1]) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    invoke_without_command=True,
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, "-V", "--version", prog_name="dragoman", message="%(prog)s %(version)s")
 @click.pass_context
 def dragoman(context: click.Context) -> None:
@@ -57,51 +100,47 @@ def dragoman(context: click.Context) -> None:
         click.echo('\nNew here? Try: dragoman run "hello"')
 
 
-dragoman.add_command(run_command)
-dragoman.add_command(chat)
-dragoman.add_command(serve)
-dragoman.add_command(agents)
-dragoman.add_command(sessions)
-dragoman.add_command(usage)
-dragoman.add_command(import_)
-dragoman.add_command(watch)
-dragoman.add_command(journal)
-dragoman.add_command(eval_command)
-dragoman.add_command(login)
-dragoman.add_command(policy)
-dragoman.add_command(token)
-dragoman.add_command(mcp)
-dragoman.add_command(model_server)
-dragoman.add_command(replay)
-
-
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line and returns its exit code. Nothing that a user can cause ends in a traceback."""
-    _open_what_is_closed()
+    """Run a command line and return its exit code. Nothing that a user can cause ends in a traceback."""
+    _open_closed_streams()
     try:
         code = dragoman.main(list(arguments), prog_name="dragoman", standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as problem:
-        problem.show()
-        return problem.exit_code
+    except click.ClickException as error:
+        _print_usage_error(error)
+        return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except SystemExit:  # how click itself ends when nobody reads its output, whatever it was asked for
-        return PIPE_CLOSED
-    except OSError as problem:
-        # What is still buffered has nowhere to go; the interpreter would complain about it at its end.
+    except SystemExit as end:  # click itself exits after a completion, and when the reader of its output is gone
+        return PIPE_CLOSED if end.code else 0
+    except OSError as error:
+        # The rest of the buffer has nowhere to go; the interpreter would complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(problem, BrokenPipeError):
+        if isinstance(error, BrokenPipeError):
             return PIPE_CLOSED
-        click.echo(f"dragoman: {problem.strerror or problem}", err=True)
+        click.echo(f"dragoman: {error.strerror or error}", err=True)
         return 1
     return code if isinstance(code, int) else 0
 
 
-def _open_what_is_closed() -> None:
-    """Puts the null device where we were started without a standard stream (`>&-`).
+def _print_usage_error(error: click.ClickException) -> None:
+    """Print click's own errors in the style of ours: what is wrong, then where to look."""
+    from dragoman.cli import exits
+    from dragoman.cli.output import terminal_width
 
-    The next file that is opened would get its number, and be written to as if it were stdout.
+    message = error.format_message().strip().rstrip(".")
+    lines = [f"dragoman: {message[:1].lower()}{message[1:]}"]
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        lines.append(f"  Usage: {' '.join(context.get_usage().removeprefix('Usage:').split())}")
+        lines.append(f"  Run `{context.command_path} --help` for its options and examples.")
+    click.echo(exits.laid_out(lines, terminal_width()), err=True, nl=False)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device in place of a standard stream that was closed when we started (`>&-`).
+
+    The next file to be opened would get the stream's number, and be written to as if it were stdout.
     """
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:

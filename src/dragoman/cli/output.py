@@ -22,6 +22,8 @@ PIECE = select.PIPE_BUF
 # Some terminals do not know their size and say 0; on one narrower than this nothing would be readable anyway.
 USUAL_WIDTH = 80
 LEAST_WIDTH = 40
+# Columns of output that goes into a file: logs are read on wide terminals.
+LOG_WIDTH = 110
 
 
 class OutputLost(Exception):

@@ -1,10 +1,38 @@
-"""`dragoman policy`: its commands. What they do is `policy_report`'s, which is loaded when there is something to do."""
+"""`dragoman policy`: test rules, list them, revoke remembered answers, trust a workspace's rules."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, ParamSpec
 
 import click
+import msgspec
+
+from dragoman.cli import exits
+from dragoman.cli.command import sync_command
+from dragoman.cli.options import json_option
+from dragoman.cli.output import LEAST_WIDTH, terminal_width
+from dragoman.cli.text import exact, plain
+from dragoman.config import Config, load
+from dragoman.document import nearest
+from dragoman.errors import InputError
+from dragoman.fileio import folder_key
+from dragoman.host.permission import PermissionRequest
+from dragoman.host.policy import trust as trust_store
+from dragoman.host.policy.access import BUILT_IN
+from dragoman.host.policy.policy import EffectVerdict, describe_rule
+from dragoman.host.policy.remembered import Remembered, RememberedRule
+from dragoman.host.policy.rulebook import rule_sources
+from dragoman.host.policy.rules import KINDS, Layer, Rule, Verdict
+from dragoman.host.policy.trust import POLICY_FILE
+from dragoman.host.requests import Requests
+from dragoman.workspace import Workspace
 
 EPILOG = """\b
 Examples:
@@ -15,7 +43,6 @@ Examples:
 \b
 Your own rules are tables [[policy]] in config.toml in ~/.dragoman (or
 DRAGOMAN_HOME): answer = "deny", path = "**/.env". docs/policy.md tells more."""
-
 TEST_EPILOG = """\b
 Examples:
   dragoman policy test "npm test && npm publish"
@@ -23,41 +50,139 @@ Examples:
   dragoman policy test -a claude --url https://example.org/
   dragoman policy test '{"kind": "other", "name": "mcp__note__echo"}'
   dragoman policy test --json "rm -rf build" | jq -r .decision"""
-
 LIST_EPILOG = """\b
 Examples:
   dragoman policy list
   dragoman policy list --all --json | jq -r '.remembered[].id'"""
-
 REVOKE_EPILOG = """\b
 Examples:
   dragoman policy revoke 3f9a1c
   dragoman policy revoke 3f9a1c 07be52"""
-
 TRUST_EPILOG = """\b
 Examples:
   dragoman policy trust
   dragoman policy trust ~/src/project"""
-
 UNTRUST_EPILOG = """\b
 Examples:
   dragoman policy untrust
   dragoman policy untrust ~/src/project"""
-
 _CWD = click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
 _ACCESS = click.option(
     "--access", metavar="LEVEL", help="read-only, ask, edit-inside or full. [default: as configured]"
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 _FOLDER = click.argument("folder", metavar="[DIR]", required=False)
 
 
-@click.group(epilog=EPILOG, short_help="What agents may do: test rules, list them, revoke and trust.")
+@click.group(epilog=EPILOG)
 def policy() -> None:
     """What agents may do unasked, what they may not, and by which rule."""
 
 
-@policy.command("test", epilog=TEST_EPILOG, short_help="Which rule answers a command or tool call, and why.")
+_COLOURS: Final = {"allow": "green", "deny": "red", "ask": "yellow"}
+
+# Longer lines are harder to read than broken ones.
+_WIDEST: Final = 120
+
+
+class Names:
+    """File names as people know them."""
+
+    def __init__(self, settings: Config, workspace: Workspace | None = None) -> None:
+        inside = [(f"{workspace.cwd}/", "")] if workspace is not None else []
+        self._shorter = [(f"{settings.home}/", ""), *inside, (f"{os.path.expanduser('~')}/", "~/")]
+
+    def short(self, text: str) -> str:
+        for long, short in self._shorter:
+            text = text.replace(f"({long}", f"({short}") if text.startswith(("allow", "ask", "deny")) else text
+            text = short + text[len(long) :] if text.startswith(long) else text
+        return plain(text)
+
+
+def print_finding(finding: EffectVerdict, names: Names) -> None:
+    click.echo()
+    verdict = finding.verdict
+    print_wrapped(f"  {styled_answer(verdict.decision)}  ", exact(str(finding.effect)), indent=9)
+    by_rule = next((each for each in finding.matches if _is_answer(verdict, *each)), None)
+    lines = []
+    if by_rule is not None and by_rule[1].source != BUILT_IN:
+        lines.append(f"by the rule: {names.short(describe_rule(*by_rule))}, {_layer(by_rule[0])}")
+        lines += [f"because: {by_rule[1].reason}"] * bool(by_rule[1].reason)
+    else:
+        lines.append(f"because {verdict.reason}" + ("" if verdict.rule or verdict.layer else "; no rule is about it"))
+    if finding.effect.unclear:
+        lines.append(f"not clear: {finding.effect.unclear}")
+    for layer, rule in finding.matches:
+        if describe_rule(layer, rule) != verdict.rule:
+            lines.append(f"overruled: {names.short(describe_rule(layer, rule))}, {_layer(layer)}")
+    for line in lines:
+        print_wrapped("         ", plain(line), indent=11)
+
+
+def _is_answer(verdict: Verdict, layer: Layer, rule: Rule) -> bool:
+    return (verdict.layer, verdict.rule) == (layer, describe_rule(layer, rule))
+
+
+def print_rule(layer: Layer, rule: Rule, names: Names) -> None:
+    stands = rule.reason if rule.source == BUILT_IN else names.short(rule.source)
+    why = f": {rule.reason}" if rule.reason and rule.source != BUILT_IN else ""
+    matchers = str(rule).partition(" ")[2]
+    print_wrapped(
+        f"  {layer:<10}  {styled_answer(rule.answer)}  ", f"{exact(matchers)} ({plain(stands + why)})", indent=23
+    )
+
+
+def print_entry(entry: RememberedRule) -> None:
+    since = datetime.fromtimestamp(entry.at).astimezone().date().isoformat()
+    matchers = str(entry.rule).partition(" ")[2]
+    text = f"{exact(matchers)} (since {since}, in {exact(entry.workspace)})"
+    print_wrapped(f"  {entry.id}  {styled_answer(entry.rule.answer)}  ", text, indent=18)
+
+
+def _layer(layer: Layer) -> str:
+    return f"layer {layer}"
+
+
+def print_notice(notice: str | None) -> None:
+    if notice is not None:
+        sys.stderr.write(exits.laid_out(["", f"dragoman: {notice}"], terminal_width()))
+
+
+def styled_answer(answer: str) -> str:
+    return _styled(f"{answer:<5}", _COLOURS[answer])
+
+
+def _styled(text: str, colour: str) -> str:
+    return click.style(text, fg=colour) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else text
+
+
+def print_wrapped(start: str, text: str, *, indent: int) -> None:
+    columns = min(_WIDEST, max(LEAST_WIDTH, shutil.get_terminal_size((_WIDEST, 24)).columns))
+    for line in _broken(start, text, " " * indent, columns - 1):
+        click.echo(line)
+
+
+def _broken(start: str, text: str, indent: str, room: int) -> Iterable[str]:
+    """`start` may be coloured, which takes no room: it is as wide as the indent, or narrower than it by what is cut."""
+    width = len(click.unstyle(start))
+    blank = " " * width
+    lines = textwrap.wrap(
+        text, room, initial_indent=blank, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    if not lines:
+        return [start.rstrip()]
+    return [start + lines[0][width:], *lines[1:]]
+
+
+P = ParamSpec("P")
+_HOW: Final = (
+    "What no rule is about is asked. A later layer goes before an earlier one; in it, deny before ask before allow."
+)
+
+# What rules say where agents have a word of their own.
+_TOLD_AS: Final = {"write": "edit", "run": "execute", "mcp": "other"}
+
+
+@policy.command("test", epilog=TEST_EPILOG)
 @click.argument("what", required=False)
 @click.option("--tool-call", metavar="JSON", help="A tool call as agents report it; WHAT may be one, too.")
 @click.option("--path", metavar="PATH", multiple=True, help="A file that is read or written.")
@@ -68,57 +193,239 @@ def policy() -> None:
 @click.option("--add-dir", metavar="DIR", multiple=True, help="One more folder of the workspace.")
 @_ACCESS
 @_CWD
-@_JSON
-def test_(**given: Any) -> int:
-    """Tell which rule answers, and why: effect by effect.
+@json_option
+@sync_command
+def test_(
+    *,
+    what: str | None,
+    tool_call: str | None,
+    path: Sequence[str],
+    url: str | None,
+    kind: str | None,
+    tool: str | None,
+    agent: str | None,
+    add_dir: Sequence[str],
+    access: str | None,
+    cwd: str | None,
+    as_json: bool,
+) -> None:
+    """Tell which rule answers, and why: deed by deed.
 
     WHAT is a command line, or a tool call as JSON. Nothing is run.
     """
-    from dragoman.cli.policy_report import run_test
+    settings = load(flags={"access": access, "agent": agent})
+    workspace = Workspace(cwd or os.getcwd(), add_dir)
+    if what is not None and what.lstrip().startswith("{") and tool_call is None:
+        what, tool_call = None, what
+    if tool_call is not None:
+        if what is not None or path or url or kind or tool:
+            raise InputError("a tool call says all by itself: leave out the command, --path, --url, --kind and --tool")
+        request = _of_tool_call(tool_call, settings.agent, workspace)
+    else:
+        request = _of_options(what, path, url, kind, tool, settings.agent, workspace)
+    standing = rule_sources(settings).read(workspace)
+    policy = standing.policy(settings.access)
+    verdict, findings = policy.judge(request, workspace), policy.explain(request, workspace)
+    if as_json:
+        effects = [_finding_record(finding) for finding in findings]
+        return _json(
+            {
+                **_verdict_record(verdict),
+                "access": settings.access,
+                "effects": effects,
+                "notice": standing.workspace_file.notice,
+            }
+        )
+    print_wrapped(
+        f"{styled_answer(verdict.decision)}  ", exact(request.title or f"a request of kind {request.kind}"), indent=7
+    )
+    names = Names(settings, workspace)
+    for finding in findings:
+        print_finding(finding, names)
+    print_notice(standing.workspace_file.notice)
+    return None
 
-    return run_test(**given)
+
+def _of_tool_call(text: str, agent: str, workspace: Workspace) -> PermissionRequest:
+    try:
+        call = msgspec.json.decode(text)
+        if not isinstance(call, dict):
+            raise InputError("the tool call is no JSON object")
+        call = {"toolCallId": "test", **call}
+        params = msgspec.Raw(msgspec.json.encode({"sessionId": "test", "toolCall": call, "options": []}))
+        return Requests("test", agent, workspace).of_tool_call(params, None)
+    except msgspec.MsgspecError as problem:
+        raise InputError(
+            f"the tool call cannot be read: {problem}",
+            guidance='One looks like this: {"kind": "edit", "title": "Write a", "locations": [{"path": "/w/a"}]}',
+        ) from None
 
 
-@policy.command("list", epilog=LIST_EPILOG, short_help="The rules in force, and where each of them stands.")
+def _of_options(
+    command: str | None,
+    paths: Sequence[str],
+    url: str | None,
+    kind: str | None,
+    tool: str | None,
+    agent: str,
+    workspace: Workspace,
+) -> PermissionRequest:
+    if command is None and not paths and url is None and kind is None and tool is None:
+        raise InputError(
+            "there is nothing to test",
+            guidance='Name a command: dragoman policy test "git push"; or use --path, --url, --kind or --tool-call.',
+        )
+    if kind is not None and kind not in KINDS:
+        near = nearest(kind, KINDS)
+        raise InputError(
+            f'--kind: there is no kind "{kind}"{f"; did you mean {near}?" if near else ""}',
+            guidance=f"Kinds are {', '.join(KINDS)}.",
+        )
+    meant = "execute" if command is not None else "fetch" if url is not None else "read" if paths else "other"
+    return PermissionRequest(
+        session_id="test",
+        agent=agent,
+        tool_call_id="test",
+        title=command or tool or "",
+        kind=_TOLD_AS.get(kind, kind) if kind else meant,
+        name=tool,
+        paths=tuple(os.path.join(workspace.cwd, path) for path in paths),
+        command=command,
+        raw_input={"url": url} if url is not None else None,
+        options=(),
+    )
+
+
+@policy.command("list", epilog=LIST_EPILOG)
 @click.option("--all", "everywhere", is_flag=True, help="Also what is remembered of other workspaces.")
 @_ACCESS
 @_CWD
-@_JSON
-def list_(**given: Any) -> int:
+@json_option
+@sync_command
+def list_(*, everywhere: bool, access: str | None, cwd: str | None, as_json: bool) -> None:
     """List the rules in force: the weakest layer first, each rule with where it stands."""
-    from dragoman.cli.policy_report import run_list
+    settings = load(flags={"access": access})
+    workspace = Workspace(cwd or os.getcwd())
+    standing = rule_sources(settings).read(workspace)
+    policy = standing.policy(settings.access)
+    # What `read-only` denies stands in two layers; told once it is enough.
+    shown = [(layer, rule) for layer, rules in policy.layers if layer != "access" for rule in rules]
+    entries = Remembered(settings.home).list()
+    key = folder_key(workspace.cwd)
+    here = [entry for entry in entries if entry.workspace == key]
+    elsewhere = [entry for entry in entries if entry.workspace != key] if everywhere else []
+    if as_json:
+        return _json(
+            {
+                "workspace": str(workspace.cwd),
+                "access": settings.access,
+                "rules": [_rule_record(layer, rule) for layer, rule in shown],
+                "remembered": [_entry_record(entry) for entry in (*here, *elsewhere)],
+                "workspace_file": {"path": str(standing.workspace_file.path), "state": standing.workspace_file.state},
+                "notice": standing.workspace_file.notice,
+            }
+        )
+    click.echo(f"Rules in {exact(str(workspace.cwd))} with access {settings.access}, the weakest first:\n")
+    names = Names(settings, workspace)
+    for layer, rule in shown:
+        print_rule(layer, rule, names)
+    click.echo()
+    print_wrapped("", _HOW, indent=0)
+    if elsewhere:
+        click.echo("\nRemembered of other workspaces:\n")
+        for entry in elsewhere:
+            print_entry(entry)
+    print_notice(standing.workspace_file.notice)
+    return None
 
-    return run_list(**given)
 
-
-@policy.command(epilog=REVOKE_EPILOG, short_help='Forget an "always" or a "never".')
+@policy.command(epilog=REVOKE_EPILOG)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@_JSON
-def revoke(**given: Any) -> int:
+@json_option
+@sync_command
+def revoke(*, ids: Sequence[str], as_json: bool) -> None:
     """Forget what was answered with "always" or "never". `dragoman policy list` shows the ids."""
-    from dragoman.cli.policy_report import run_revoke
+    gone = Remembered(load().home).revoke(*ids)
+    if as_json:
+        return _json({"revoked": [_entry_record(entry) for entry in gone]})
+    click.echo("No longer remembered:\n")
+    for entry in gone:
+        print_entry(entry)
+    return None
 
-    return run_revoke(**given)
 
-
-@policy.command(epilog=TRUST_EPILOG, short_help="Let a workspace's own rules count, as they are now.")
+@policy.command(epilog=TRUST_EPILOG)
 @_FOLDER
-@_JSON
-def trust(**given: Any) -> int:
+@json_option
+@sync_command
+def trust(*, folder: str | None, as_json: bool) -> None:
     """Let .dragoman/policy.toml of a workspace count, as it is now.
 
     When it is changed it no longer counts, until it is trusted anew.
     """
-    from dragoman.cli.policy_report import run_trust
+    settings = load()
+    own = trust_store.trust(settings.home, _workspace_folder(folder))
+    if as_json:
+        return _json(
+            {"path": str(own.path), "sha256": own.sha256, "rules": [_rule_record("workspace", r) for r in own.rules]}
+        )
+    count = f"{len(own.rules)} rule{'s' * (len(own.rules) != 1)}"
+    click.echo(f"{exact(str(own.path))} counts from now on, as it is now: {count}.\n")
+    for rule in own.rules:
+        print_rule("workspace", rule, Names(settings, Workspace(own.path.parent.parent)))
+    return None
 
-    return run_trust(**given)
 
-
-@policy.command(epilog=UNTRUST_EPILOG, short_help="Let a workspace's own rules no longer count.")
+@policy.command(epilog=UNTRUST_EPILOG)
 @_FOLDER
-@_JSON
-def untrust(**given: Any) -> int:
+@json_option
+@sync_command
+def untrust(*, folder: str | None, as_json: bool) -> None:
     """Let .dragoman/policy.toml of a workspace no longer count."""
-    from dragoman.cli.policy_report import run_untrust
+    where = _workspace_folder(folder)
+    was = trust_store.untrust(load().home, where)
+    if as_json:
+        return _json({"path": str(where / POLICY_FILE), "was_trusted": was})
+    path = exact(str(where / POLICY_FILE))
+    click.echo(f"{path} no longer counts." if was else f"{path} was not trusted before, either.")
+    return None
 
-    return run_untrust(**given)
+
+def _workspace_folder(given: str | None) -> Path:
+    """The workspace's folder; who names the file itself means the folder that it is for."""
+    path = Path(given or os.getcwd()).absolute()
+    return path.parent.parent if path.as_posix().endswith(f"/{POLICY_FILE}") else path
+
+
+# As JSON
+def _json(content: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(content), indent=2).decode())
+
+
+def _verdict_record(verdict: Verdict) -> dict[str, object]:
+    return {"decision": verdict.decision, "reason": verdict.reason, "layer": verdict.layer, "rule": verdict.rule}
+
+
+def _finding_record(finding: EffectVerdict) -> dict[str, object]:
+    matched = [_rule_record(layer, rule) for layer, rule in finding.matches]
+    return {
+        "effect": str(finding.effect),
+        "kind": finding.effect.kind,
+        **_verdict_record(finding.verdict),
+        "matched": matched,
+    }
+
+
+def _rule_record(layer: Layer, rule: Rule) -> dict[str, object]:
+    said = {"answer": rule.answer, "reason": rule.reason or None, **rule.matchers}
+    return {"layer": layer, "source": rule.source, **said}
+
+
+def _entry_record(entry: RememberedRule) -> dict[str, object]:
+    return {
+        "id": entry.id,
+        "workspace": entry.workspace,
+        "at": entry.at,
+        "answer": entry.rule.answer,
+        **entry.rule.matchers,
+    }

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dragoman.cli.figures import duration, size, usage_parts
+from dragoman.cli.host_actions import NO, YES, HostActions, why
 from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
-from dragoman.cli.served import NO, YES, Served, why
-from dragoman.cli.text import columns, one_line, plain
-from dragoman.cli.wrap import wrapped
+from dragoman.cli.text import columns, one_line, plain, wrapped
 from dragoman.record import events, rows
 from dragoman.record.diffs import describe_changes
 from dragoman.record.notes import Difference
@@ -53,7 +52,7 @@ class Renderer:
         self._verbose = verbose
         self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
         self._asked: dict[str, events.PermissionRequested] = {}  # those without an answer
-        self._served = Served(cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs)
+        self._served = HostActions(cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs)
 
     def show(self, event: events.Event) -> Iterable[Piece]:
         match event:

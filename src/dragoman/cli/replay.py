@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import click
+
+from dragoman.agents.replay.act import Manner
+from dragoman.agents.replay.agent import serve as play
+from dragoman.agents.replay.player import Player
+from dragoman.agents.replay.reading import read_recording
+from dragoman.cli.command import async_command, journal_file, open_existing
+from dragoman.errors import InputError
+from dragoman.journal.find import find
+from dragoman.journal.transfer import export
+from dragoman.wire.stdio import stdio_transport
 
 EPILOG = """\b
 Examples:
@@ -19,7 +34,7 @@ In an editor, set `dragoman` as the agent's command and `replay`, `--by-order`,
   python -m dragoman.testing.tee talk.jsonl -- my-agent --acp"""
 
 
-@click.command(epilog=EPILOG, short_help="Play a recorded session back, as an ACP agent.")
+@click.command(epilog=EPILOG)
 @click.argument("recording", metavar="FILE|SESSION")
 @click.option(
     "--speed",
@@ -41,13 +56,51 @@ In an editor, set `dragoman` as the agent's command and `replay`, `--by-order`,
     metavar="N",
     help="Of a file with several connections, the one whose sessions are opened. [default: 1]",
 )
-def replay(recording: str, speed: Literal["real", "now"], strict: bool, connection: int) -> int:
+@async_command
+async def replay(recording: str, speed: Literal["real", "now"], strict: bool, connection: int) -> None:
     """Play a recorded session back to any ACP client, on stdin and stdout.
 
     FILE is a recording in JSON Lines; SESSION is one of the journal: its id, the beginning of it, or "-" for the
     latest. No model is asked and no agent is needed.
     """
-    from dragoman.agents.replay.act import Manner
-    from dragoman.cli.replay_serve import serve
+    manner = Manner(strict=strict, real=speed == "real")
+    # Read before anything is answered: what is wrong with it is told on stderr, and the client sees us end.
+    lines = _lines_of_file(recording)
+    if lines is None:
+        lines = await _lines_of_session(recording)
+    script = read_recording(lines, name=recording)
+    player = Player(script, manner, connection=connection)
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
+        if not _is_stream(stream.fileno()):
+            raise InputError(f"the replay agent talks to a client over pipes; its {name} is none", guidance=_HINT)
+    if sys.stdin.isatty():
+        sys.stderr.write(f"The replay agent waits for JSON-RPC on its stdin. {_HINT}\n")
+    await play(await stdio_transport(), player)
 
-    return serve(recording, Manner(strict=strict, real=speed == "real"), connection)
+
+_HINT = 'To watch it: dragoman run --agent-command "dragoman replay --by-order FILE" "hello"'
+
+
+def _lines_of_file(recording: str) -> Sequence[bytes] | None:
+    """None where the name can only be that of a session."""
+    path = Path(recording)
+    if path.is_file():
+        return path.read_bytes().splitlines()
+    if os.sep in recording or path.suffix or not journal_file().exists():
+        raise InputError(
+            f"there is no recording {recording}",
+            guidance="Name a file in JSON Lines, or a session as `dragoman sessions list` shows them.",
+        )
+    return None
+
+
+async def _lines_of_session(wanted: str) -> Sequence[bytes]:
+    async with open_existing() as journal:
+        session = find(await journal.sessions(), wanted)
+        return [line async for line in export(journal, session.id)]
+
+
+def _is_stream(descriptor: int) -> bool:
+    """Files and /dev/null cannot be waited on, so a client is never at their other end."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

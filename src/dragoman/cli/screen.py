@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from dragoman.cli.output import STDERR, STDOUT, Outbox
 from dragoman.cli.pieces import Block, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
-from dragoman.cli.wrap import Wrapper
+from dragoman.cli.text import Wrapper
 from dragoman.record.text import strip_controls
 
 CLEAR_LINE = "\r\x1b[2K"

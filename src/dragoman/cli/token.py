@@ -1,8 +1,23 @@
-"""`dragoman token`: its commands. What they do is `token_report`'s, which is loaded when there is something to do."""
+"""`dragoman token`: links for browsers and tokens for programs."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
 import click
+
+from dragoman.bridge.messages import Scope
+from dragoman.bridge.qr import qr_lines
+from dragoman.bridge.running import Running, servers
+from dragoman.bridge.tokens import CODE_LIFE, Token, Tokens
+from dragoman.cli.command import note, padded, print_json, styled, sync_command, when, widest
+from dragoman.cli.options import home_option, json_option
+from dragoman.cli.output import STDOUT, terminal_width
+from dragoman.config import load
+from dragoman.errors import InputError
 
 EPILOG = """\b
 Examples:
@@ -12,72 +27,146 @@ Examples:
   dragoman token revoke 3f9a1c07
 
 docs/serve.md tells more."""
-
 CREATE_EPILOG = """\b
 Examples:
   TOKEN=$(dragoman token create nightly)
   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8421/v1/sessions"""
-
 LIST_EPILOG = """\b
 Examples:
   dragoman token list
   dragoman token list --json | jq -r '.[].name'"""
-
 REVOKE_EPILOG = """\b
 Examples:
   dragoman token revoke 3f9a1c07"""
-
 LINK_EPILOG = """\b
 Examples:
   dragoman token link
   dragoman token link --scope view         to show it to somebody"""
-
-_HOME = click.option("--home", metavar="DIR", help="The home folder. [default: DRAGOMAN_HOME, or ~/.dragoman]")
 _SCOPES = click.Choice(["view", "prompt", "admin"])
 
 
-@click.group(epilog=EPILOG, short_help="Who may use the server: links, tokens.")
+@click.group(epilog=EPILOG)
 def token() -> None:
-    """Who may use the server: links for browsers, tokens for programs."""
+    """Manage access to the server: links for browsers, tokens for programs."""
 
 
-@token.command(epilog=CREATE_EPILOG, short_help="Make a token for a program.")
+@token.command(epilog=CREATE_EPILOG, short_help="Create a token for a program.")
 @click.argument("name")
-@click.option("--scope", type=_SCOPES, default="prompt", show_default=True, help="Each allows what those before it do.")
-@_HOME
-def create(name: str, scope: str, home: str | None) -> int:
-    """Make a token for a program, and print it: it is kept nowhere, and cannot be shown again."""
-    from dragoman.cli.token_report import run_create
-
-    return run_create(name, scope, home)
-
-
-@token.command("list", epilog=LIST_EPILOG, short_help="Tokens of programs and browsers.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
-@_HOME
-def list_(as_json: bool, home: str | None) -> int:
-    """Tokens of programs, and of browsers that came by a link."""
-    from dragoman.cli.token_report import run_list
-
-    return run_list(home, as_json=as_json)
+@click.option("--scope", type=_SCOPES, default="prompt", show_default=True, help="Each includes those before it.")
+@home_option
+@sync_command
+def create(name: str, scope: str, home: str | None) -> None:
+    """Create a token for a program and print it. Only its digest is stored: it cannot be shown again."""
+    secret, made = _tokens(home).create(name, cast("Scope", scope))
+    note(f"dragoman: the token {made.name!r} ({made.id}, {scope}) is shown only once:")
+    click.echo(secret)
 
 
-@token.command(epilog=REVOKE_EPILOG, short_help="Take a token back.")
+@token.command("list", epilog=LIST_EPILOG, short_help="List the tokens of programs and browsers.")
+@json_option
+@home_option
+@sync_command
+def list_(as_json: bool, home: str | None) -> None:
+    """List the tokens of programs, and of browsers that opened a link."""
+    tokens = _tokens(home).listed()
+    if as_json:
+        return print_json([_record(token) for token in tokens])
+    if not tokens:
+        return note("dragoman: there are no tokens. Create one: dragoman token create NAME")
+    room = widest([token.name for token in tokens])
+    for token in tokens:
+        used = f"used {when(token.used)}" if token.used is not None else "never used"
+        kind = "browser" if token.browser else "program"
+        click.echo(
+            f"{styled(token.id, bold=True)}  {padded(token.name, room)}  {token.scope:<6}  {kind}  "
+            f"made {when(token.created)}  {used}"
+        )
+    return None
+
+
+@token.command(epilog=REVOKE_EPILOG, short_help="Revoke tokens.")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@_HOME
-def revoke(ids: tuple[str, ...], home: str | None) -> int:
-    """Take tokens back: they are good for nothing from now on."""
-    from dragoman.cli.token_report import run_revoke
+@home_option
+@sync_command
+def revoke(ids: tuple[str, ...], home: str | None) -> None:
+    """Revoke tokens: the server no longer accepts them."""
+    tokens = _tokens(home)
+    for token in [_find(tokens, token_id) for token_id in ids]:
+        tokens.revoke(token.id)
+        note(f"dragoman: {token.name!r} ({token.id}) is revoked")
 
-    return run_revoke(ids, home)
+
+@token.command(epilog=LINK_EPILOG, short_help="Print a new link to the running server.")
+@click.option("--scope", type=_SCOPES, default="admin", show_default=True, help="What the browser may do.")
+@home_option
+@sync_command
+def link(scope: str, home: str | None) -> None:
+    """Print a link to the running server. It works once, within ten minutes.
+
+    For a server on the network the link is also shown as a QR code.
+    """
+    folder = _home(home)
+    running = servers(folder)
+    if not running:
+        raise InputError("no server is running", guidance="Start one: dragoman serve")
+    tokens = Tokens(folder)
+    for server in running:
+        click.echo("\n".join(link_lines(server, tokens.new_code(cast("Scope", scope)))))
 
 
-@token.command(epilog=LINK_EPILOG, short_help="A new link to the server that runs.")
-@click.option("--scope", type=_SCOPES, default="admin", show_default=True, help="What the browser may then do.")
-@_HOME
-def link(scope: str, home: str | None) -> int:
-    """Print a link to the server that runs here, good once and for ten minutes; with a QR code, where it is on the
-    network."""
-    from dragoman.cli.token_report import run_link
+def _find(tokens: Tokens, token_id: str) -> Token:
+    """Find a token by its id, or by an unambiguous beginning of it."""
+    found = [token for token in tokens.listed() if token.id.startswith(token_id)]
+    if len(found) != 1:
+        several = f"{len(found)} tokens begin with {token_id!r}"
+        raise InputError(
+            several if found else f"there is no token {token_id!r}", guidance="`dragoman token list` shows them."
+        )
+    return found[0]
 
-    return run_link(scope, home)
+
+def _record(token: Token) -> dict[str, object]:
+    """Leave out the digest."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "scope": token.scope,
+        "browser": token.browser,
+        "created": token.created,
+        "used": token.used,
+    }
+
+
+def _home(home: str | None) -> Path:
+    return load(Path(home) if home else None).home
+
+
+def _tokens(home: str | None) -> Tokens:
+    return Tokens(_home(home))
+
+
+MINUTES = round(CODE_LIFE / 60)
+
+
+def link_lines(server: Running, code: str) -> list[str]:
+    """Links to the server, all with the same code: it works for one browser."""
+    if not server.addresses:
+        return [f"Open this link, once, within {MINUTES} minutes:", f"  {server.link(code)}"]
+    first, *others = server.addresses
+    return [
+        f"Open this link, once, within {MINUTES} minutes, on your phone or here:",
+        f"  {server.link(code, first)}",
+        *(f"  also: {url}" for url in (server.link(code), *(server.link(code, name) for name in others))),
+        *_qr(server.link(code, first)),
+    ]
+
+
+def _qr(link: str) -> Sequence[str]:
+    """Only where it can be seen whole."""
+    width = terminal_width(STDOUT)
+    if not os.isatty(STDOUT) or width is None:
+        return ()
+    lines = qr_lines(link)
+    if lines is None:
+        return ("  (with a QR code, were `segno` installed: pip install 'dragoman[lan]')",)
+    return ("", *lines) if len(lines[0]) <= width else ("  (the terminal is too narrow for a QR code)",)

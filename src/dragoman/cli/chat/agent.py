@@ -7,8 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.cli.job import Job, save_handle
-from dragoman.cli.start import Started
+from dragoman.cli.plan import AgentProcess, RunPlan, save_handle
 from dragoman.errors import DragomanError
 from dragoman.host.question.question import OnQuestion
 from dragoman.record.events import Event
@@ -25,7 +24,7 @@ class ChatAgent:
 
     def __init__(
         self,
-        job: Job,
+        job: RunPlan,
         config: Callable[[Callable[[Event], None]], SessionConfig],
         *,
         heard: Callable[[Event], None],
@@ -61,8 +60,8 @@ class ChatAgent:
     def gone(self) -> bool:
         return self.session.failure is not None or self.session.closed
 
-    def _process(self) -> Started:
-        started = Started(self._job, on_diagnostic=self._diagnosed, on_question=self._on_question)
+    def _process(self) -> AgentProcess:
+        started = AgentProcess(self._job, on_diagnostic=self._diagnosed, on_question=self._on_question)
         if self._keeper is not None:
             started.runtime.keep_in(self._keeper)
         return started

@@ -9,10 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from dragoman.cli.job import option_value
 from dragoman.cli.pieces import Span
-from dragoman.cli.text import columns, one_line
-from dragoman.cli.wrap import wrapped
+from dragoman.cli.plan import option_value
+from dragoman.cli.text import columns, one_line, wrapped
 from dragoman.document import nearest
 from dragoman.errors import InputError
 from dragoman.record.fold import SessionFold

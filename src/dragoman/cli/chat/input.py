@@ -1,17 +1,18 @@
-"""`Line`: where prompts are typed, in a shape that suits this terminal."""
+"""`Line`: where prompts are typed, in a form that suits this terminal."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
-from dragoman.cli.output import Outbox
+from dragoman.cli.output import STDIN, STDOUT, Outbox
 from dragoman.cli.pieces import Span
+from dragoman.cli.stdin import read_line
 from dragoman.record.fold import SessionFold
 
 
@@ -61,7 +62,7 @@ def is_dumb() -> bool:
 
 
 def plain_line(idle: asyncio.Event) -> Line:
-    from dragoman.cli.chat.plain import PlainLine
+    from dragoman.cli.chat.input import PlainLine
 
     return PlainLine(idle)
 
@@ -76,8 +77,7 @@ def input_line(
     interrupt: Callable[[], None],
 ) -> Line:
     # Loaded here: prompt_toolkit takes longer than all the rest, and only a chat on a real terminal needs it.
-    from dragoman.cli.chat.completion import ChatCompleter
-    from dragoman.cli.chat.history import ChatHistory
+    from dragoman.cli.chat.completion import ChatCompleter, ChatHistory
     from dragoman.cli.chat.line import InputLine
 
     return InputLine(
@@ -87,3 +87,54 @@ def input_line(
         status=status,
         interrupt=interrupt,
     )
+
+
+MARK = "> "
+
+
+class PlainLine:
+    """`idle` is set while no run is shown."""
+
+    mark = ""  # what was typed stands there already
+
+    def __init__(self, idle: asyncio.Event) -> None:
+        self.outbox = Outbox()
+        self.typed = ""  # only the terminal knows
+        self._idle = idle
+        self._reading = False
+
+    async def __aenter__(self) -> PlainLine:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    async def next(self) -> str | None:
+        while True:
+            await self._idle.wait()
+            self._reading = True
+            self.refresh()
+            line = await read_line(STDIN)
+            self._reading = False
+            if line is None:
+                self.outbox.put(STDOUT, "\n")
+            if line is None or line.strip():
+                return line
+
+    def put_back(self, text: str) -> None:
+        return  # it still stands there, to be copied
+
+    def clear(self) -> None:
+        return  # Ctrl-C has made the terminal forget what was typed
+
+    def refresh(self) -> None:
+        """Where a line is awaited and something was written meanwhile, the mark stands there again."""
+        if self._reading:
+            self.outbox.put(STDOUT, MARK)
+            self.outbox.flush_notes_soon()
+
+    @asynccontextmanager
+    async def handed_over(self) -> AsyncIterator[None]:
+        yield

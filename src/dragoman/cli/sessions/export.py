@@ -9,19 +9,33 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
+import click
 import msgspec
 
-from dragoman.cli.job import save_path
+from dragoman.cli.command import async_command, note, open_readonly
 from dragoman.cli.output import STDOUT
-from dragoman.cli.stored import note, reading, told
+from dragoman.cli.plan import save_path
 from dragoman.cli.text import inert_json
 from dragoman.errors import InputError
 from dragoman.fileio import replacing
+from dragoman.journal import transfer
 from dragoman.journal.find import find
 from dragoman.journal.markdown import session_markdown
 from dragoman.journal.rows import Session
 from dragoman.journal.store import Journal
-from dragoman.journal.transfer import export
+
+EXPORT_EPILOG = """\b
+Examples:
+  dragoman sessions export 3f9a1c -o talk.md
+  dragoman sessions export - --format json | jq '.tool_calls[].title'
+  dragoman sessions export 3f9a1c > talk.jsonl
+
+\b
+Formats:
+  jsonl     every frame, byte by byte; `dragoman journal import` reads it
+  markdown  the conversation, to be read
+  json      the rows: runs, messages, tool calls, usage, …
+Without --format the name of the file tells; else it is jsonl."""
 
 Format: TypeAlias = Literal["jsonl", "markdown", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -30,10 +44,15 @@ _SUFFIXES: dict[str, Format] = {".jsonl": "jsonl", ".md": "markdown", ".markdown
 Write: TypeAlias = Callable[[bytes], object]
 
 
-@told
-async def run_export(*, session: str, format_: Format | None, output: str | None) -> None:
+@click.command(epilog=EXPORT_EPILOG)
+@click.argument("session", metavar="ID")
+@click.option("--format", "format_", type=click.Choice(["jsonl", "markdown", "json"]), help="How it is written.")
+@click.option("-o", "--output", metavar="FILE", help="Where to. [default: stdout]")
+@async_command
+async def export(*, session: str, format_: Format | None, output: str | None) -> None:
+    """Write a session to stdout or to a file."""
     chosen = format_ or _SUFFIXES.get(Path(output or "").suffix.lower(), "jsonl")
-    async with reading() as journal:
+    async with open_readonly() as journal:
         found = find(await journal.sessions(), session)
         with writing(output) as write:
             async for part in _exported(journal, found, chosen):
@@ -45,7 +64,7 @@ async def run_export(*, session: str, format_: Format | None, output: str | None
 async def _exported(journal: Journal, session: Session, format_: Format) -> AsyncIterator[bytes]:
     match format_:
         case "jsonl":
-            async for line in export(journal, session.id):
+            async for line in transfer.export(journal, session.id):
                 yield line
         case "json":
             rows = msgspec.json.encode(await journal.rows(session.id))

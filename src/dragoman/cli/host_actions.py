@@ -50,7 +50,7 @@ Event: TypeAlias = (
 )
 
 
-class Served:
+class HostActions:
     """Remembers what was shown: the agent's question, its tool call and the write itself have the same diff.
 
     What a tool call under way has announced to the letter has its line already, that of the tool call; with `verbose`

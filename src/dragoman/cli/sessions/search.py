@@ -9,13 +9,34 @@ from typing import Final, get_args
 
 import click
 
-from dragoman.cli.sessions_find import moment, workspace_of
-from dragoman.cli.stored import ending, note, print_json, reading, styled, told, when, where, width
+from dragoman.cli.command import (
+    async_command,
+    ending,
+    journal_file,
+    note,
+    open_readonly,
+    print_json,
+    styled,
+    when,
+    width,
+)
+from dragoman.cli.options import agent_filter, json_option, limit_option, since_option, until_option, workspace_filter
+from dragoman.cli.session_filter import moment, workspace_of
 from dragoman.cli.text import columns, cut, one_line, plain
 from dragoman.errors import InputError
 from dragoman.journal.find import name_of, prefixes
 from dragoman.journal.rows import Session
 from dragoman.journal.words import RANKED, DocKind, Hit, Query
+
+SEARCH_EPILOG = """\b
+Examples:
+  dragoman sessions search timeout retry
+  dragoman sessions search "connection refused" --agent codex
+  dragoman sessions search main.py --kind tool --since 30d
+  dragoman sessions search parser --json | jq -r '.[].session'
+
+All words have to occur, in any order, as parts of words too; what is quoted
+belongs together; case does not matter."""
 
 KINDS: Final[tuple[DocKind, ...]] = get_args(DocKind)
 # With less room for it a title says nothing.
@@ -23,8 +44,22 @@ _LEAST_TITLE: Final = 12
 _SPACES: Final = re.compile(r"\s+")
 
 
-@told
-async def run_search(
+@click.command(epilog=SEARCH_EPILOG)
+@click.argument("words", nargs=-1, required=True)
+@agent_filter
+@workspace_filter
+@click.option(
+    "--kind",
+    multiple=True,
+    type=click.Choice(["user", "assistant", "thought", "tool", "file", "command"]),
+    help="Only in these: what you, or the agent, said; its thoughts; its tool calls; files; commands.",
+)
+@since_option
+@until_option
+@limit_option
+@json_option
+@async_command
+async def search(
     *,
     words: Sequence[str],
     agent: str | None,
@@ -35,10 +70,11 @@ async def run_search(
     limit: int,
     as_json: bool,
 ) -> None:
+    """Find words in all that was said and done, the best matches first."""
     now = datetime.now().astimezone()
     after, before = moment(since, "--since", now), moment(until, "--until", now, end=True)
     text = _question(words)
-    async with reading() as journal:
+    async with open_readonly() as journal:
         every = await journal.sessions()
         query = Query(
             text=text,
@@ -54,7 +90,11 @@ async def run_search(
     if as_json:
         return print_json([_record(hit, sessions[hit.session_id]) for hit in hits if hit.session_id in sessions])
     if not hits:
-        found = "matches: all words have to occur in one message or tool call" if every else f"is kept yet in {where()}"
+        found = (
+            "matches: all words have to occur in one message or tool call"
+            if every
+            else f"is kept yet in {journal_file()}"
+        )
         return note(f"Nothing {found}.")
     short = prefixes(every)
     for number, hit in enumerate(hits):

@@ -1,32 +1,37 @@
-"""`Job`: a command line of `dragoman run`, checked and made into what a session takes."""
+"""`RunOptions` of `run` and `chat`, the `RunPlan` that they are checked into, and the `AgentProcess` it starts."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from dragoman.cli.prompt import prompt_parts
+from dragoman.cli.stdin import prompt_parts
 from dragoman.config import Access, Config, load
 from dragoman.errors import InputError
 from dragoman.fileio import atomic_write
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rulebook import RuleSources, rule_sources
+from dragoman.host.question.question import OnQuestion
+from dragoman.proc.link import AgentLink
 from dragoman.record.events import Event
-from dragoman.session.client import LocalClient
+from dragoman.session.client import LocalClient, limits_of
+from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import VARIABLE, SessionHandle, read_handle
+from dragoman.session.launch import launch
 from dragoman.session.prompt import Part
+from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 from dragoman.workspace import Workspace
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options as they were typed."""
 
     prompt: tuple[str, ...] = ()
@@ -55,10 +60,10 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     thoughts: bool | None = None
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done: which agent, where, what is said to it, and where its handle is kept."""
 
-    given: Given
+    given: RunOptions
     settings: Config
     spec: AgentSpec
     workspace: Workspace
@@ -86,7 +91,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def prepare(given: Given, *, prompt: bool = True) -> Job:
+def prepare(given: RunOptions, *, prompt: bool = True) -> RunPlan:
     """Everything that can be found wrong before an agent is started is found here, as an InputError.
 
     Without a `prompt`, none is looked for: a chat asks for many.
@@ -106,7 +111,7 @@ def prepare(given: Given, *, prompt: bool = True) -> Job:
         spec = client.spec_of_handle(handle)
     else:
         spec = client.spec_of(_command(given) if given.agent_command is not None else None)
-    return Job(
+    return RunPlan(
         given=given,
         settings=settings,
         spec=spec if spec.cwd else msgspec.structs.replace(spec, cwd=workspace.cwd),
@@ -121,11 +126,11 @@ def prepare(given: Given, *, prompt: bool = True) -> Job:
     )
 
 
-def _parts(given: Given) -> tuple[Part, ...]:
+def _parts(given: RunOptions) -> tuple[Part, ...]:
     return prompt_parts(given.prompt, files=[*map(Path, given.file)], images=[*map(Path, given.image)])
 
 
-def _command(given: Given) -> Sequence[str]:
+def _command(given: RunOptions) -> Sequence[str]:
     if given.agent is not None:
         raise InputError("-a and --agent-command both name the agent: give one of them")
     try:
@@ -147,7 +152,7 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _read_handle(given: Given, env: dict[str, str], settings: Config) -> SessionHandle:
+def _read_handle(given: RunOptions, env: dict[str, str], settings: Config) -> SessionHandle:
     for option, value in {
         "-a": given.agent,
         "--agent-command": given.agent_command,
@@ -226,3 +231,40 @@ def save_handle(path: Path, handle: SessionHandle) -> None:
         atomic_write(path, f"{handle.to_json()}\n".encode())
     except OSError as problem:
         raise InputError(f"the session cannot be saved: {path} cannot be written: {problem.strerror}") from None
+
+
+class AgentProcess:
+    def __init__(
+        self, job: RunPlan, *, on_diagnostic: Callable[[Diagnostic], None], on_question: OnQuestion | None = None
+    ) -> None:
+        self._link: AgentLink | None = None
+        self.runtime = AgentRuntime(
+            job.spec,
+            limits=limits_of(job.settings),
+            on_diagnostic=on_diagnostic,
+            line_limit=job.settings.line_limit,
+            sources=job.sources,
+            on_question=on_question,
+            launch=self._launch,
+        )
+
+    async def _launch(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
+        self._link = await launch(spec, limits, on_stderr)
+        return self._link
+
+    async def open(
+        self, config: SessionConfig, handle: SessionHandle | None, options: Mapping[str, str] | None = None
+    ) -> Session:
+        """The session of the handle, or a new one; with these options, as they were typed."""
+        if handle is not None:
+            session = await self.runtime.resume_session(handle, config)
+        else:
+            session = await self.runtime.open_session(config)
+        for option_id, text in (options or {}).items():
+            await session.set_option(option_id, option_value(session, option_id, text))
+        return session
+
+    def kill(self) -> None:
+        """Ends the agent at once, where there is one by now; the runtime is still to be closed."""
+        if self._link is not None:
+            self._link.kill()

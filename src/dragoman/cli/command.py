@@ -1,8 +1,9 @@
-"""What the commands on the journal share: how they open it, how they end, and how their tables look."""
+"""Shared by the commands: run a command, open the journal, print JSON, notes and errors."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -30,66 +31,78 @@ P = ParamSpec("P")
 
 NOT_REPORTED: Final = "—"
 
-# Where nobody says how wide the terminal is, nothing is cut: whoever reads a pipe can do that.
-UNCUT: Final = 100_000
+# Columns where stdout is no terminal: nothing is truncated, the reader of a pipe can do that.
+UNLIMITED_WIDTH: Final = 100_000
 
 
-def told(command: Callable[P, Awaitable[int | None]]) -> Callable[P, int]:
-    """Its exit code; errors become messages."""
+def sync_command(func: Callable[P, int | None]) -> Callable[P, int]:
+    """Run `func` and return its exit code; print a DragomanError as a message."""
 
-    async def run(*args: P.args, **kwargs: P.kwargs) -> int:
-        return await command(*args, **kwargs) or exits.DONE
-
-    def tell(*args: P.args, **kwargs: P.kwargs) -> int:
+    @functools.wraps(func)
+    def command(*args: P.args, **kwargs: P.kwargs) -> int:
         try:
-            return asyncio.run(run(*args, **kwargs))
+            return func(*args, **kwargs) or exits.DONE
         except OutputLost as lost:
             if not lost.closed:
                 sys.stderr.write(f"dragoman: the output cannot be written: {lost}\n")
             return exits.PIPE_CLOSED if lost.closed else exits.AGENT_FAILED
         except DragomanError as error:
-            return failed(error)
+            return print_error(error)
 
-    return tell
+    return command
 
 
-def failed(error: DragomanError) -> int:
-    """Says what went wrong; its exit code."""
+def async_command(func: Callable[P, Awaitable[int | None]]) -> Callable[P, int]:
+    """Run `func` in an event loop and return its exit code; print a DragomanError as a message."""
+
+    @sync_command
+    @functools.wraps(func)
+    def command(*args: P.args, **kwargs: P.kwargs) -> int | None:
+        async def run() -> int | None:
+            return await func(*args, **kwargs)
+
+        return asyncio.run(run())
+
+    return command
+
+
+def print_error(error: DragomanError, *, opened: bool = True, verbose: bool = False) -> int:
+    """Print the error on stderr and return its exit code. `opened`: a session had been opened by then."""
     sys.stdout.flush()
-    sys.stderr.write(exits.message_of(error, width=terminal_width()))
-    return exits.code_of_error(error, opened=True)
+    sys.stderr.write(exits.message_of(error, verbose=verbose, width=terminal_width()))
+    return exits.code_of_error(error, opened=opened)
 
 
-def where() -> Path:
-    """The file of the journal, whether or not it is there."""
+def journal_file() -> Path:
+    """The path of the journal, which need not exist."""
     return journal_path(load().home)
 
 
 @asynccontextmanager
-async def reading() -> AsyncIterator[Journal]:
-    """The journal, its rows up to date. Where there is none, none is made: it then reads as an empty one."""
-    if not where().exists():
+async def open_readonly() -> AsyncIterator[Journal]:
+    """Open the journal with its rows up to date. Without a journal, an empty one is read and no file is created."""
+    if not journal_file().exists():
         async with MemoryJournal() as empty:
             yield empty
         return
-    async with existing() as journal:
+    async with open_existing() as journal:
         stale = await journal.stale()
-        with Progress("bringing sessions up to date", len(stale)) as progress:
+        with Progress("updating sessions", len(stale)) as progress:
             for session_id in progress.each(stale):
                 await rebuild(journal, [session_id])
         yield journal
 
 
 @asynccontextmanager
-async def existing() -> AsyncIterator[SqliteJournal]:
-    """The journal as it is. There has to be one."""
-    if not where().exists():
-        raise InputError(f"there is no journal yet: {where()}", guidance='Make one: dragoman run "hello"')
-    async with await open_journal(where().parent) as journal:
+async def open_existing() -> AsyncIterator[SqliteJournal]:
+    """Open the journal as it is; InputError where there is none."""
+    if not journal_file().exists():
+        raise InputError(f"there is no journal yet: {journal_file()}", guidance='Create one: dragoman run "hello"')
+    async with await open_journal(journal_file().parent) as journal:
         yield journal
 
 
-# -- what is shown
+# -- printing
 
 
 def print_json(content: object) -> None:
@@ -108,7 +121,7 @@ def has_colours() -> bool:
 
 def width() -> int:
     """Columns of the terminal that stdout is."""
-    return terminal_width(STDOUT) or UNCUT
+    return terminal_width(STDOUT) or UNLIMITED_WIDTH
 
 
 def when(time: float) -> str:

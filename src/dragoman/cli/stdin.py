@@ -1,7 +1,8 @@
-"""The prompt of a command line: its words, what is piped into it, and the files that go with it."""
+"""Standard input: the prompt of a command line with what is piped into it, and lines typed on a terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import stat
@@ -19,7 +20,6 @@ MOST = 8_000_000
 
 # Seconds after which we say what we wait for: a program that started us may have left its pipe open.
 PATIENCE = 2.0
-
 EXAMPLE = 'For example: dragoman run "Explain this project", or: dragoman run < task.md'
 
 
@@ -80,3 +80,41 @@ def _is_piped(fd: int) -> bool:
         return False
     # Not devices: /dev/null has nothing to say, and other terminals are not ours to read.
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+async def read_line(fd: int) -> str | None:
+    """The next one; None at the end of input."""
+    loop = asyncio.get_running_loop()
+    typed = bytearray()
+    line: asyncio.Future[str | None] = loop.create_future()
+
+    def readable() -> None:
+        try:
+            data = os.read(fd, 4096)
+        except OSError:  # the terminal is gone
+            data = b""
+        typed.extend(data)
+        if not line.done() and (not data or b"\n" in data):
+            line.set_result(bytes(typed).partition(b"\n")[0].decode("utf-8", "replace") if typed else None)
+
+    loop.add_reader(fd, readable)
+    try:
+        return await line
+    finally:
+        loop.remove_reader(fd)
+
+
+def forget_typed(fd: int) -> None:
+    """What was typed before the question was seen must not answer it."""
+    import termios
+
+    try:
+        termios.tcflush(fd, termios.TCIFLUSH)
+    except termios.error:  # no terminal after all
+        pass
+
+
+def chosen(line: str, count: int) -> int | None:
+    """The index that a typed line names; None where it names none."""
+    text = line.strip().rstrip(".)")
+    return int(text) - 1 if text.isascii() and text.isdecimal() and 1 <= int(text) <= count else None

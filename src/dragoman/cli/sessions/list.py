@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Sequence
@@ -12,32 +13,57 @@ import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.figures import cost_part
-from dragoman.cli.output import STDIN
-from dragoman.cli.progress import Progress
-from dragoman.cli.sessions_find import State, is_held, matching, moment, state_of
-from dragoman.cli.stored import (
+from dragoman.cli.command import (
     NOT_REPORTED,
-    UNCUT,
+    UNLIMITED_WIDTH,
+    async_command,
     ending,
     folder,
+    journal_file,
     note,
+    open_readonly,
     padded,
+    print_error,
     print_json,
-    reading,
     styled,
-    told,
     when,
-    where,
     widest,
     width,
 )
+from dragoman.cli.figures import cost_part
+from dragoman.cli.options import agent_filter, json_option, limit_option, since_option, workspace_filter
+from dragoman.cli.output import STDIN
+from dragoman.cli.plan import RunOptions
+from dragoman.cli.progress import Progress
+from dragoman.cli.session_filter import State, is_held, matching, moment, state_of
 from dragoman.cli.text import columns, one_line, plain
-from dragoman.errors import InputError
+from dragoman.errors import DragomanError, InputError
 from dragoman.journal.family import below, heads
 from dragoman.journal.find import find, name_of, prefixes
 from dragoman.journal.rows import Session, SessionSummary
 from dragoman.record.rows import Usage
+
+LIST_EPILOG = """\b
+Examples:
+  dragoman sessions list
+  dragoman sessions list --workspace . --since yesterday
+  dragoman sessions list -n 0 --json | jq -r '.[].id'"""
+
+RESUME_EPILOG = """\b
+Examples:
+  dragoman sessions resume -
+  dragoman sessions resume 3f9a1c "Now add a test for it"
+
+More options have `dragoman run --resume ID` and `dragoman chat --resume ID`."""
+
+DELETE_EPILOG = """\b
+Examples:
+  dragoman sessions delete 3f9a1c
+  dragoman sessions delete --yes 3f9a1c 07be52
+
+It is really gone: frames, rows and what the search knew of it are removed from
+the file and overwritten. What stays is a note that it was deleted, so that it
+is not imported again."""
 
 # Below this the columns leave no room for a title, and each session gets lines of its own.
 _TABLE_WIDTH: Final = 90
@@ -57,12 +83,20 @@ class Listed(msgspec.Struct, frozen=True):
         return self.known.state.usage if self.known.state is not None else Usage()
 
 
-@told
-async def run_list(
+@click.command("list", epilog=LIST_EPILOG)
+@agent_filter
+@workspace_filter
+@since_option
+@limit_option
+@click.option("--sub-agents", is_flag=True, help="Those of sub-agents too.")
+@json_option
+@async_command
+async def list_(
     *, agent: str | None, workspace: str | None, since: str | None, limit: int, sub_agents: bool, as_json: bool
 ) -> None:
+    """List the sessions, the latest first."""
     after = moment(since, "--since", datetime.now().astimezone())
-    async with reading() as journal:
+    async with open_readonly() as journal:
         every = await journal.sessions()
         matched = matching(every, agent=agent, workspace=workspace, since=after)
         own = {one.id for one in heads(every)}
@@ -87,7 +121,7 @@ def _nothing(any_: bool) -> str:
     if any_:
         return "No session matches. `dragoman sessions list` without options lists all."
     return (
-        f'No sessions yet. Try: dragoman run "hello". What is said is kept in {folder(str(where()))}.'
+        f'No sessions yet. Try: dragoman run "hello". What is said is kept in {folder(str(journal_file()))}.'
         " `dragoman import` takes in what you said to Claude Code and Codex before."
     )
 
@@ -125,7 +159,10 @@ def print_sessions(listed: Sequence[Listed], room: int) -> None:
             one_line(one.session.agent or NOT_REPORTED, 16),
             one.state,
             cost_part(one.usage) or NOT_REPORTED,
-            ending(folder(one.session.cwd) or NOT_REPORTED, _WORKSPACE_COLUMNS if room < UNCUT else UNCUT),
+            ending(
+                folder(one.session.cwd) or NOT_REPORTED,
+                _WORKSPACE_COLUMNS if room < UNLIMITED_WIDTH else UNLIMITED_WIDTH,
+            ),
         )
         for one in listed
     ]
@@ -154,9 +191,13 @@ def _coloured(state: State, text: str) -> str:
     return styled(text, fg="green") if state == "running" else text
 
 
-@told
-async def run_delete(*, ids: Sequence[str], yes: bool) -> int:
-    async with reading() as journal:
+@click.command(epilog=DELETE_EPILOG)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@async_command
+async def delete(*, ids: Sequence[str], yes: bool) -> int:
+    """Delete sessions, for good."""
+    async with open_readonly() as journal:
         every = await journal.sessions()
         named = [find(every, wanted) for wanted in ids]
         chosen = list({one.id: one for one in (*named, *below(every, [one.id for one in named]))}.values())
@@ -185,3 +226,29 @@ def _confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
         click.echo(line + one_line(name_of(one), max(20, min(width(), 120) - columns(line) - 1)), err=True)
     which = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
     return click.confirm(f"Delete {which} for good?", err=True)
+
+
+@click.command(epilog=RESUME_EPILOG)
+@click.argument("session", metavar="ID")
+@click.argument("prompt", nargs=-1)
+@click.option("--access", metavar="LEVEL", help="What it may do unasked. [default: as before]")
+@click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the agent's environment.")
+def resume(*, session: str, prompt: Sequence[str], access: str | None, env: Sequence[str]) -> int:
+    """Go on with a session: with a PROMPT as `dragoman run`, without one as `dragoman chat`."""
+    try:
+        session_id = asyncio.run(_id_of(session))
+    except DragomanError as error:
+        return print_error(error)
+    options = RunOptions(resume=session_id, prompt=tuple(prompt), access=access, env=tuple(env))
+    if prompt:
+        from dragoman.cli.run import run_prompt
+
+        return run_prompt(options)
+    from dragoman.cli.chat.chat import start_chat
+
+    return start_chat(options)
+
+
+async def _id_of(wanted: str) -> str:
+    async with open_readonly() as journal:
+        return find(await journal.sessions(), wanted).id

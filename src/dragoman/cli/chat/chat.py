@@ -1,7 +1,7 @@
-"""One `dragoman chat`, from the agent's start to its end: prompts in, runs shown one after the other.
+"""`dragoman chat`: prompts in, runs shown one after the other, in one session.
 
 Whatever happens (a crash of the agent, Ctrl-C, a terminal that goes away), the agent is ended before this returns, and
-the terminal is left as it was found. A crash ends a run, not the chat: the agent can be started again.
+the terminal's settings are restored. A crash ends a run, not the chat: the agent can be started again.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 
+import click
 import msgspec
 
 from dragoman.cli import exits
@@ -24,14 +24,22 @@ from dragoman.cli.chat.agent import ChatAgent
 from dragoman.cli.chat.commands import carry_out, is_command, read_command
 from dragoman.cli.chat.input import input_line, is_dumb, plain_line
 from dragoman.cli.chat.mentions import mentions, prompt_parts
-from dragoman.cli.chat.screen import ChatScreen
-from dragoman.cli.chat.signals import ChatSignals
-from dragoman.cli.chat.status import Doing, status_line
+from dragoman.cli.chat.screen import ChatScreen, Doing, status_line
+from dragoman.cli.command import print_error
 from dragoman.cli.follow import Follower
 from dragoman.cli.form import QuestionAsker, usual_browser
-from dragoman.cli.job import Given, Job, prepare, save_path
-from dragoman.cli.output import STDIN, STDOUT, OutputLost, terminal_width
+from dragoman.cli.options import (
+    agent_options,
+    env_option,
+    no_journal_option,
+    resume_option,
+    save_option,
+    verbose_option,
+)
+from dragoman.cli.output import STDIN, STDOUT, OutputLost
 from dragoman.cli.pieces import Span
+from dragoman.cli.plan import RunOptions, RunPlan, prepare, save_path
+from dragoman.cli.signals import ChatSignals
 from dragoman.cli.status import FRAME_TIME, Waiting
 from dragoman.cli.text import one_line, plain
 from dragoman.errors import DragomanError, InputError
@@ -43,26 +51,60 @@ from dragoman.session.run import Run
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
 
+EPILOG = """\b
+Examples:
+  dragoman chat
+  dragoman chat -a claude --access edit-inside
+  dragoman chat -a codex --save talk.json
+  dragoman chat --resume talk.json
+
+\b
+In the chat:
+  /…           the agent's own commands; Tab completes them
+  :help        ours: :model, :mode, :option, :cancel, :restart, :save, :quit
+  @path        sends a file along
+  Alt-Enter    a new line; so does a backslash before Enter
+  Ctrl-C       cancels the run; a second one ends the agent
+  Ctrl-D       leaves
+
+What you type while the agent works is queued, and sent when it has finished."""
+
+
+@click.command(epilog=EPILOG)
+@agent_options
+@env_option
+@save_option
+@resume_option
+@no_journal_option
+@verbose_option
+@click.option("--thoughts/--no-thoughts", default=True, help="Show its thoughts. [default: yes]")
+def chat(**given: Any) -> int:
+    """Talk with an agent, prompt after prompt, in one session.
+
+    For a single prompt, or from a script, use `dragoman run`.
+    """
+    return start_chat(RunOptions(**given))
+
+
 GONE = "The agent is gone. Your next prompt, or :restart, starts it again and goes on with the session."
 
 
-def run(given: Given) -> int:
-    """Does it, and returns the exit code. Raises nothing that the user could have caused."""
+def start_chat(options: RunOptions) -> int:
+    """Run a chat until it ends and return its exit code."""
     try:
         if not os.isatty(STDIN) or not os.isatty(STDOUT):
             raise InputError(
-                "a chat needs a terminal, for what is typed and for what is shown",
+                "a chat needs a terminal for input and output",
                 guidance='Without one, send a single prompt: dragoman run "…", or dragoman run < task.md',
             )
-        job = prepare(given, prompt=False)
+        plan = prepare(options, prompt=False)
     except DragomanError as error:
-        sys.stderr.write(exits.message_of(error, verbose=given.verbose, width=terminal_width()))
-        return exits.code_of_error(error, opened=False)
-    return asyncio.run(_drive(job))
+        return print_error(error, opened=False, verbose=options.verbose)
 
+    async def command() -> int:
+        return await ChatCommand(plan).run()
 
-async def _drive(job: Job) -> int:
-    return await ChatDrive(job).run()
+    return asyncio.run(command())
 
 
 class Prompt(msgspec.Struct, frozen=True, eq=False):
@@ -73,8 +115,8 @@ class Prompt(msgspec.Struct, frozen=True, eq=False):
     run: Run
 
 
-class ChatDrive:
-    def __init__(self, job: Job) -> None:
+class ChatCommand:
+    def __init__(self, job: RunPlan) -> None:
         self._job = job
         given, cwd, dumb = job.given, job.workspace.cwd, is_dumb()
         self._idle = asyncio.Event()

@@ -7,22 +7,29 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import click
 import msgspec
 
+from dragoman.cli.command import async_command, folder, has_colours, open_readonly, when
 from dragoman.cli.conversation import Conversation, Cut, Prompt, Told, retold
-from dragoman.cli.drive import LOG_WIDTH
 from dragoman.cli.figures import cost_part
-from dragoman.cli.output import STDOUT, Outbox, terminal_width
+from dragoman.cli.output import LOG_WIDTH, STDOUT, Outbox, terminal_width
 from dragoman.cli.pieces import Line, Piece, Span
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen, colours, without_colours
-from dragoman.cli.sessions_find import State, state_of
-from dragoman.cli.stored import folder, has_colours, reading, told, when
+from dragoman.cli.session_filter import State, state_of
 from dragoman.cli.text import inert_json, one_line, plain
 from dragoman.journal.find import LATEST, find, name_of
 from dragoman.journal.rows import Session, SessionSummary
 from dragoman.journal.store import Journal
 from dragoman.record.events import RunStarted, to_json
+
+SHOW_EPILOG = """\b
+Examples:
+  dragoman sessions show
+  dragoman sessions show 3f9a1c --last 1
+  dragoman sessions show 3f9a1c | less
+  dragoman sessions show 3f9a1c --json | jq -r '.text // empty'"""
 
 _STATES: Final[dict[State, str]] = {"running": "still running", "interrupted": "interrupted", "idle": ""}
 
@@ -34,9 +41,15 @@ class _OneStream(Outbox):
         super().put(STDOUT, data)
 
 
-@told
-async def run_show(*, session: str | None, last: int | None, thoughts: bool | None, as_json: bool) -> None:
-    async with reading() as journal:
+@click.command(epilog=SHOW_EPILOG)
+@click.argument("session", metavar="[ID]", required=False)
+@click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N runs.")
+@click.option("--thoughts/--no-thoughts", default=None, help="Show thoughts. [default: on a terminal]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON event a line, as of `dragoman run --json`.")
+@async_command
+async def show(*, session: str | None, last: int | None, thoughts: bool | None, as_json: bool) -> None:
+    """Show a conversation as it was; without an ID, the latest."""
+    async with open_readonly() as journal:
         found = find(await journal.sessions(), session or LATEST)
         if as_json:
             await _show_events(journal, found, last)
