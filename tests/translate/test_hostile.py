@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import sys
 from collections.abc import Sequence
 from hashlib import sha256
@@ -17,6 +18,7 @@ import pytest
 from dragoman.errors import InputError
 from dragoman.journal import upkeep
 from dragoman.journal.memory import MemoryJournal
+from dragoman.translate import scratch
 from dragoman.translate import transcript_file as reading
 from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.discover import given
@@ -451,21 +453,26 @@ async def test_what_fails_while_a_process_apart_answers_mixes_up_no_files(
     assert [[ids[session_id] for session_id in one.new] for one in done] == [[name] for name in names]
 
 
-async def test_where_there_is_no_room_to_put_calls_aside_the_file_waits_and_says_where(
+async def test_without_room_for_temporary_files_a_file_waits_and_says_what_to_do(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(intake, "_ENTRIES", 5)
-    monkeypatch.setattr("dragoman.translate.aside.gettempdir", lambda: "/the/folder")
-    monkeypatch.setattr(
-        "dragoman.translate.aside.TemporaryFile", lambda: os.fdopen(os.open("/dev/full", os.O_RDWR), "r+b", 0)
-    )
+
+    def open_full_database() -> sqlite3.Connection:
+        connection = open_database()
+        connection.execute("PRAGMA max_page_count = 4")
+        return connection
+
+    open_database = scratch._open_database
+    monkeypatch.setattr(scratch, "_open_database", open_full_database)
     told = _talk("Go")
     for number in range(10):
         told.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"call_{number}")
-        told.result("a", None, f"toolu_{number}")
+        told.result("a" * 1000, None, f"toolu_{number}")
     path = _file(tmp_path, told.lines)
     (done,) = await _import(journal, path)
-    assert (done.skipped, done.passing) == ("cannot be read: No space left on device in /the/folder", True)
+    expected = "no room for temporary files (database or disk is full); set TMPDIR to a folder that has some"
+    assert (done.skipped, done.passing) == (f"cannot be read: {expected}", True)
     monkeypatch.undo()
     await _import(journal, path)
     (session,) = await journal.sessions()

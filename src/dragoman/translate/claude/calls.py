@@ -15,7 +15,7 @@ from dragoman.translate.claude import results, tools
 from dragoman.translate.claude.plan import Plan
 from dragoman.translate.claude.records import ABSENT, Block, Record, blocks
 from dragoman.translate.claude.words import Task
-from dragoman.translate.hashed import HashMap, Texts
+from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import Plan as PlanUpdate
 from dragoman.wire.vocabulary import SessionToolCallUpdate, ToolCall, ToolCallStatus
@@ -23,11 +23,6 @@ from dragoman.wire.vocabulary import SessionToolCallUpdate, ToolCall, ToolCallSt
 # Of calls that have their result: one object for all of them.
 _NO_INPUT: Final = tools.Input()
 _NO_META: Final[dict[str, Any]] = {}
-
-_UNTOLD: Final = -1
-
-# Characters of what a call was said to be for, up to which it is kept with many others. Usually it is a few words.
-_SHORT: Final = 500
 
 
 class Call(msgspec.Struct, gc=False):
@@ -52,16 +47,14 @@ class Call(msgspec.Struct, gc=False):
 class Calls:
     """What is to be told goes to `out`."""
 
-    def __init__(self, session_id: str, cwd: str, out: list[Frame]) -> None:
+    def __init__(self, session_id: str, cwd: str, out: list[Frame], scratch: Scratch) -> None:
         self._session_id = session_id
         self._cwd = cwd
         self._out = out
-        # By Claude's id: those without a result, those whose id came again, and those that are described at length.
+        # By Claude's id: calls without a result, and those whose id came again.
         self._calls: dict[str, Call] = {}
-        self._ended = HashMap()  # the others: the number of the tool
-        self._tools: dict[str, int] = {}  # and its name
-        self._described = HashMap()  # those of them that may have news: the number of what they were said to be for
-        self._descriptions = Texts()  # and that
+        self._ended: SpillingMap[str] = SpillingMap(scratch)  # the others: the name of the tool; empty if not reported
+        self._descriptions: SpillingMap[str] = SpillingMap(scratch)  # of those that may have news later
         self._open: dict[str, Call] = {}
         self._held: dict[str, tuple[float, Block, Record]] = {}  # results whose calls have not come
         self._tasks: dict[str, str] = {}  # background tasks and sub-agents, to Claude's id of the call
@@ -101,11 +94,11 @@ class Calls:
         call.forget()
         may_have_news = call.name in tools.AGENT_TOOLS or output.agent_id or output.background_task_id
         description = call.description if may_have_news else None
-        if call.id == block.tool_use_id and len(description or "") <= _SHORT:
+        if call.id == block.tool_use_id:
             del self._calls[call.id]
-            self._ended.put(call.id, self._tools.setdefault(call.name, len(self._tools)) if call.told else _UNTOLD)
+            self._ended.put(call.id, call.name if call.told else "")
             if description:
-                self._described.put(call.id, self._descriptions.add(description))
+                self._descriptions.put(call.id, description)
         return output
 
     def _knows(self, native_id: str) -> bool:
@@ -124,8 +117,7 @@ class Calls:
         call = self._calls.get(native_id)
         if call is not None:
             return call.description or call.input.description
-        number = self._described.get(native_id)
-        return None if number is None else self._descriptions[number]
+        return self._descriptions.get(native_id)
 
     def under_way(self, at: float, native_id: str | None, meta: dict[str, Any]) -> None:
         """There was progress: said once, and only of a call that is told."""
@@ -157,8 +149,8 @@ class Calls:
         call = self._calls.get(native_id)
         if call is not None:
             return (call.id, call.name) if call.told else None
-        number = self._ended.get(native_id)
-        return (native_id, [*self._tools][number]) if number is not None and number != _UNTOLD else None
+        tool = self._ended.get(native_id)
+        return (native_id, tool) if tool else None
 
     def interrupted(self, at: float, meta: dict[str, Any]) -> None:
         """What has no result will hardly have one; where it stands a line or two further down, it counts."""

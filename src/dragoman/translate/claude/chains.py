@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dragoman.translate.claude.records import Record
-from dragoman.translate.hashed import HashMap, Texts
+from dragoman.translate.scratch import Scratch, SpillingMap, SpillingSet
 
 _TALK = ("user", "assistant")
 
@@ -19,31 +19,32 @@ _STEPS: Final = 100
 
 
 class Chains:
-    def __init__(self) -> None:
-        self._side = HashMap()  # uuids of side chains, to the uuid each began with
-        self._between = HashMap()  # what is no talk (hooks, progress, attachments), to the talk that it follows
-        self._uuids = Texts()  # of both
-        self._asked_after = HashMap()  # what a prompt has followed
+    def __init__(self, scratch: Scratch) -> None:
+        self._roots: SpillingMap[str] = SpillingMap(scratch)  # uuids in side chains, to the uuid each began with
+        # Records that are no talk (hooks, progress, attachments), to the talk that each follows.
+        self._talk_before: SpillingMap[str] = SpillingMap(scratch)
+        self._prompted_after = SpillingSet(scratch)  # uuids that a prompt has followed
 
     def side_of(self, record: Record) -> str:
         """The uuid with which this record's side chain began: its own, where it begins one."""
         uuid = record.uuid or ""
-        known = self._side.get(record.parent_uuid or "")
-        root = uuid if known is None else self._uuids[known]
-        self._side.put(uuid, self._uuids.add(root))
+        root = self._roots.get(record.parent_uuid or "")
+        if root is None:
+            root = uuid
+        self._roots.put(uuid, root)
         return root
 
     def passed(self, record: Record) -> None:
         if record.uuid is not None and record.type not in _TALK:
-            self._between.put(record.uuid, self._uuids.add(self._talk_before(record) or ""))
+            self._talk_before.put(record.uuid, self._last_talk(record) or "")
 
-    def _talk_before(self, record: Record) -> str | None:
+    def _last_talk(self, record: Record) -> str | None:
         """What it follows, what is no talk left out. Parents stand before their children, or nearly."""
         uuid = record.parent_uuid
         for _ in range(_STEPS):
-            if not uuid or (known := self._between.get(uuid)) is None:
+            if not uuid or (before := self._talk_before.get(uuid)) is None:
                 break
-            uuid = self._uuids[known]
+            uuid = before
         return uuid or None
 
     def rewound_to(self, record: Record) -> str | None:
@@ -51,5 +52,5 @@ class Chains:
 
         That alone tells: all other forks of the tree come about by the way the file is written.
         """
-        parent = self._talk_before(record)
-        return None if parent is None or self._asked_after.add(parent) else parent
+        parent = self._last_talk(record)
+        return None if parent is None or self._prompted_after.add(parent) else parent

@@ -18,7 +18,7 @@ from dragoman.translate.claude.prompts import commanded, native, prompt_of
 from dragoman.translate.claude.records import Block, Record, Said, blocks, said, text_of
 from dragoman.translate.claude.runs import STOPS, Runs, api_error
 from dragoman.translate.claude.settings import Settings
-from dragoman.translate.hashed import HashMap
+from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
@@ -53,15 +53,16 @@ _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 class Session:
     """What is to be told goes to `out`, in order. Nothing here raises for what a record says."""
 
-    def __init__(self, session_id: str, at: float, record: Record, meta: dict[str, Any], out: list[Frame]) -> None:
+    def __init__(
+        self, session_id: str, at: float, record: Record, meta: dict[str, Any], out: list[Frame], scratch: Scratch
+    ) -> None:
         self.id = session_id
         self._out = out
         cwd = record.cwd or ""
         self.runs = Runs(session_id, out)
-        self.calls = Calls(session_id, cwd, out)
+        self.calls = Calls(session_id, cwd, out, scratch)
         self.settings = Settings(session_id, out)
-        self._agents = HashMap()  # sub-agents that were told of, and the number of their state
-        self._states: dict[str, int] = {}  # and its name
+        self._agents: SpillingMap[str] = SpillingMap(scratch)  # sub-agents by id: the state that was last reported
         self._sides: dict[str, tuple[str, Over]] = {}  # sub-agents within the file that go on, by their calls
         self._command: tuple[float, Record, str] | None = None  # a slash command that nothing has answered
         self._hiding = False  # the output of a slash command that was not told
@@ -264,10 +265,9 @@ class Session:
     def agent(self, at: float, agent_id: str, tool_use_id: str, state: StateUpdate) -> None:
         """A sub-agent is known, or its state changed: said when it is news."""
         kind = str(type(state).__struct_config__.tag)
-        number = self._states.setdefault(kind, len(self._states))
-        if self._agents.get(agent_id) == number:
+        if self._agents.get(agent_id) == kind:
             return
-        self._agents.put(agent_id, number)
+        self._agents.put(agent_id, kind)
         meta = {"claudeCode": {"parentToolUseId": tool_use_id}}
         title = self.calls.description_of(tool_use_id) or msgspec.UNSET
         self.tell(at, SubagentUpdate(session_id=agent_id, title=title, state=state, meta=meta))

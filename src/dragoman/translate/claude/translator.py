@@ -17,13 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.translate import frames, lines
-from dragoman.translate.aside import Aside, Shelf
 from dragoman.translate.claude import records
 from dragoman.translate.claude.chains import Chains
 from dragoman.translate.claude.prompts import native
 from dragoman.translate.claude.records import Record
 from dragoman.translate.claude.session import Session
-from dragoman.translate.hashed import HashMap
+from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import UNREADABLE
 from dragoman.wire.vocabulary import Notice, RunningStateUpdate
@@ -77,9 +76,11 @@ class ClaudeTranslator:
         self._at = 0.0
         self._main: Session | None = None
         self._is_agent = False  # the file is a sub-agent's
-        self._sides: Shelf[Session] = Shelf(Aside(), self._out)  # by the uuids with which their chains began
-        self._chains = Chains()
-        self._seen = HashMap()  # uuids
+        self._scratch = Scratch()
+        # Sub-agents within the file, by the uuids with which their chains began.
+        self._sides: ObjectStore[Session] = ObjectStore(self._scratch, self._out)
+        self._chains = Chains(self._scratch)
+        self._seen = SpillingSet(self._scratch)  # uuids
         self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
         self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
 
@@ -167,7 +168,7 @@ class ClaudeTranslator:
                 "parentToolUseId": self._sidecar.tool_use_id,
                 "agentType": self._sidecar.agent_type,
             }
-        session = Session(self._session_id(record), self._at, record, meta, self._out)
+        session = Session(self._session_id(record), self._at, record, meta, self._out, self._scratch)
         if self._sidecar.description:
             session.settings.title(self._at, "ai", self._sidecar.description)
         return session
@@ -185,7 +186,7 @@ class ClaudeTranslator:
         root = self._chains.side_of(record)
         side = self._sides.get(root)
         if side is None:
-            self._sides.rest()
+            self._sides.evict()
             side = self._side(main, record, root)
             self._sides.add(root, side)
         return side
@@ -196,7 +197,7 @@ class ClaudeTranslator:
         call = main.calls.agent_with(prompt) if record.type == "user" else None
         link = {"parentSessionId": main.id, "parentToolUseId": call[0] if call else None}
         meta = {"native": {"provider": "claude", "at": record.timestamp, "version": record.version}, "claudeCode": link}
-        side = Session(session_id, self._at, record, meta, self._out)
+        side = Session(session_id, self._at, record, meta, self._out, self._scratch)
         if call is not None:
             main.begun_by(self._at, call[0], side.id, partial(_over, self._sides, root))
             if call[1].description:
@@ -259,9 +260,11 @@ class ClaudeTranslator:
         """Many a file begins with summaries of other conversations: the last uuid tells whose it is."""
         if record.summary is None:
             return
+        if record.leaf_uuid is None:
+            return
         if record.leaf_uuid in self._seen:
             session.settings.title(self._at, "summary", record.summary)
-        elif record.leaf_uuid is not None:
+        else:
             self._leaves[record.leaf_uuid] = record.summary
 
     def _title(self, session: Session, record: Record, text: bytes) -> None:
@@ -293,7 +296,7 @@ _HANDLERS: Final[dict[str, Callable[[ClaudeTranslator, Session, Record, bytes], 
 }
 
 
-def _over(sides: Shelf[Session], root: str, at: float) -> None:
+def _over(sides: ObjectStore[Session], root: str, at: float) -> None:
     if (side := sides.get(root)) is not None:
         side.over(at)
 

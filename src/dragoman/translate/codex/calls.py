@@ -16,7 +16,7 @@ from dragoman.translate import frames
 from dragoman.translate.codex import commands, patches, prompts, records, tools
 from dragoman.translate.codex.outputs import Result
 from dragoman.translate.codex.where import Where
-from dragoman.translate.hashed import HashMap
+from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     Content,
@@ -57,11 +57,11 @@ _ENDED_UNSEEN: Final = msgspec.structs.replace(_ENDED, event_only=True)
 class Calls:
     """What is to be told goes to `out`."""
 
-    def __init__(self, session_id: str, out: list[Frame]) -> None:
+    def __init__(self, session_id: str, out: list[Frame], scratch: Scratch) -> None:
         self._session_id = session_id
         self._out = out
         self._calls: dict[str, Call] = {}  # by Codex's id: those that have not ended
-        self._ended = HashMap()  # the others: whether only their end was seen
+        self._ended: SpillingMap[int] = SpillingMap(scratch)  # the others: 1 if only their end was seen, else 0
         self._open: dict[str, Call] = {}
         self._running: dict[str, Call] = {}  # by the number of the process or script
         self._early: dict[str, tuple[Where, Result]] = {}  # outputs whose calls have not come

@@ -19,6 +19,7 @@ from dragoman.translate.codex.runs import Runs
 from dragoman.translate.codex.settings import Settings
 from dragoman.translate.codex.where import Where
 from dragoman.translate.codex.words import Words
+from dragoman.translate.scratch import Scratch
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     CompactionUpdate,
@@ -50,14 +51,21 @@ class Session:
     """What is to be told goes to `out`, in order. Each method tells whether it knows the kind."""
 
     def __init__(
-        self, session_id: str, where: Where, cwd: str, meta: dict[str, Any], name: str | None, out: list[Frame]
+        self,
+        session_id: str,
+        where: Where,
+        cwd: str,
+        meta: dict[str, Any],
+        name: str | None,
+        out: list[Frame],
+        scratch: Scratch,
     ) -> None:
         self.id = session_id
         self._cwd = cwd
         self._out = out
         self.runs = Runs(session_id, out, name)
-        self.words = Words(session_id, self.runs, out)
-        self.calls = Calls(session_id, out)
+        self.words = Words(session_id, self.runs, out, scratch)
+        self.calls = Calls(session_id, out, scratch)
         self.settings = Settings()
         self._agents = Agents(session_id, out)
         self._compaction: set[str] = set()  # the records that told of the last one

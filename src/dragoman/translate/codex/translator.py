@@ -20,7 +20,7 @@ from dragoman.translate.codex import prompts, records
 from dragoman.translate.codex.forks import Fork, parent_of
 from dragoman.translate.codex.session import Session
 from dragoman.translate.codex.where import Where
-from dragoman.translate.hashed import HashMap
+from dragoman.translate.scratch import Scratch, SpillingSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import UNREADABLE
 
@@ -45,7 +45,8 @@ class CodexTranslator:
         self._sidecar = sidecar
         self._out: list[Frame] = []
         self._at = 0.0
-        self._seen = HashMap()  # lines; each has its time in it
+        self._scratch = Scratch()
+        self._seen = SpillingSet(self._scratch)  # lines; each has its time in it
         self._session: Session | None = None
         self._fork: Fork | None = None
         self._meta: tuple[Where, records.Payload] | None = None  # of a flat file whose session is not told yet
@@ -203,7 +204,7 @@ class CodexTranslator:
         if any(link.values()):
             extras["codex"] = {key: value for key, value in link.items() if value is not None}
         name = self._name(session_id)
-        self._session = Session(session_id, where, meta.cwd or "", extras, name, self._out)
+        self._session = Session(session_id, where, meta.cwd or "", extras, name, self._out, self._scratch)
         if len(_UUID.findall(self._path.name)) > 1:  # the thread's id, and one for what came of it after that
             self._session.taken_back(where)
         return self._session

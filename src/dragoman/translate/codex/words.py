@@ -11,7 +11,7 @@ from dragoman.translate.codex import prompts, records
 from dragoman.translate.codex.echoes import Echoes
 from dragoman.translate.codex.runs import Runs
 from dragoman.translate.codex.where import Where
-from dragoman.translate.hashed import HashMap
+from dragoman.translate.scratch import Scratch, SpillingSet
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
     AgentMessageChunk,
@@ -40,7 +40,7 @@ _PLAN: Final = re.compile(
 class Words:
     """What is to be told goes to `out`."""
 
-    def __init__(self, session_id: str, runs: Runs, out: list[Frame]) -> None:
+    def __init__(self, session_id: str, runs: Runs, out: list[Frame], scratch: Scratch) -> None:
         self._session_id = session_id
         self._runs = runs
         self._out = out
@@ -49,7 +49,7 @@ class Words:
         self.reviewing: str | None = None  # the last prompt of a review, where there is one
         self._last_thought = ""  # that an event told
         self.history = False  # what is told now is of a time before this thread
-        self._told = HashMap()  # ids of messages and thoughts
+        self._seen_ids = SpillingSet(scratch)  # of messages and thoughts
         self._tells_prompts = False  # by events, as nearly all files do
         self._unasked: tuple[Where, tuple[ContentBlock, ...]] | None = None  # what may be a prompt
         self._assumed: tuple[ContentBlock, ...] | None = None  # what was taken for one
@@ -117,7 +117,7 @@ class Words:
 
     def _is_new(self, message_id: str | None) -> bool:
         """Newer files tell a message by two records with one id. Some models give none, or an empty one."""
-        return not message_id or self._told.add(message_id)
+        return not message_id or self._seen_ids.add(message_id)
 
     # -- the user's
 

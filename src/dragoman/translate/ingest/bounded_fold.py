@@ -1,7 +1,8 @@
-"""`LeanFold`: a session's fold that lets go of what was taken from it, so that a transcript of any size fits in memory.
+"""`BoundedFold`: the fold of a session whose memory does not grow with the transcript.
 
-Of a message that has ended only its kind stays, of a run that has ended its tokens. A tool call that has ended is put
-aside, in a file without a name: an update may come late, and the row is then written again as a whole.
+`release` drops what the journal has by then: of a message that has ended only its kind stays in memory, of a run that
+has ended its tokens. A tool call that has ended moves to the scratch database, because an update may come late, and its
+row is then written again as a whole.
 """
 
 from __future__ import annotations
@@ -17,36 +18,37 @@ from dragoman.record.fold import SessionFold
 from dragoman.record.runs import Runs
 from dragoman.record.text import GrowingText
 from dragoman.record.tool_calls import ToolCalls
-from dragoman.translate.aside import Aside
-from dragoman.translate.hashed import HashMap
+from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.wire import vocabulary as acp
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(rows.ToolCall).decode
+_decode = msgspec.json.Decoder(tuple[int, rows.ToolCall]).decode
+
+_EARLIER_TURN: Final = -1
 
 
-class LeanFold(SessionFold):
-    """It can be pickled, but for what it has put aside. `aside`: where that is; several folds may share one."""
+class BoundedFold(SessionFold):
+    """Can be stored in an `ObjectStore` of the same scratch space. Several folds may share one."""
 
-    def __init__(self, aside: Aside | None = None) -> None:
+    def __init__(self, scratch: Scratch) -> None:
         super().__init__()
-        self.tool_calls = self._calls = LeanCalls(aside or Aside())
-        self.runs = self._lean_runs = LeanRuns()
-        self._let_go = 0  # messages
+        self.tool_calls = self._bounded_calls = BoundedToolCalls(scratch)
+        self.runs = self._bounded_runs = BoundedRuns()
+        self._released_messages = 0
 
     @property
     def spent(self) -> Tokens:
-        """By all runs."""
-        return self._lean_runs.spent
+        """The tokens of all runs."""
+        return self._bounded_runs.spent
 
-    def let_go(self) -> None:
-        """To be called when what changed was taken: nobody will ask for it again."""
+    def release(self) -> None:
+        """Drop what has ended. Call it only after the changed rows were taken."""
         messages = self.messages
-        while self._let_go < len(messages) and messages[self._let_go].ended:
-            messages[self._let_go] = _GONE[messages[self._let_go].kind]
-            self._let_go += 1
-        self._lean_runs.let_go()
-        self._calls.put_aside()
+        while self._released_messages < len(messages) and messages[self._released_messages].ended:
+            messages[self._released_messages] = _RELEASED[messages[self._released_messages].kind]
+            self._released_messages += 1
+        self._bounded_runs.release()
+        self._bounded_calls.release()
 
 
 class Tokens(msgspec.Struct, frozen=True, gc=False):
@@ -64,95 +66,93 @@ class Tokens(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class LeanRuns(Runs):
-    """Runs that go on and the last one are at hand; of the others their number, and their tokens."""
+class BoundedRuns(Runs):
+    """Running runs and the last one; of the others only their number and their tokens."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._gone = 0
-        self._gone_spent = Tokens()
+        self._released = 0
+        self._released_tokens = Tokens()
 
     def __len__(self) -> int:
-        return super().__len__() + self._gone
+        return super().__len__() + self._released
 
     @property
     def spent(self) -> Tokens:
-        spent = self._gone_spent
+        spent = self._released_tokens
         for run in self.values():
             spent = spent.plus(run.usage)
         return spent
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         for run_id in [*self][:-1]:
             run = self[run_id]
             if run.status != "running":
                 del self[run_id]
-                self._gone += 1
-                self._gone_spent = self._gone_spent.plus(run.usage)
+                self._released += 1
+                self._released_tokens = self._released_tokens.plus(run.usage)
 
 
-class LeanCalls(ToolCalls):
-    """Of a call that has ended and was put aside, its place in the file is all that is at hand, until there is news of
-    it: a few bytes for each that there ever was."""
+class BoundedToolCalls(ToolCalls):
+    """Tool calls that have not ended; the others are in the scratch database until an update names them."""
 
-    def __init__(self, aside: Aside) -> None:
+    def __init__(self, scratch: Scratch) -> None:
         super().__init__()
-        self._aside = aside
-        self._places = HashMap()  # by the agent's id, of the last call with it that is in the file
-        self._turn = 0  # where in the file what is put aside of this turn begins
-        self._away = 0  # calls that are not at hand
+        # By the agent's id: the turn of the last call with this id that was released, and its row, as JSON.
+        self._released: SpillingMap[bytes] = SpillingMap(scratch, max_entries=0)
+        self._turn = 0
+        self._released_count = 0
 
     def __len__(self) -> int:
-        return super().__len__() + self._away
+        return super().__len__() + self._released_count
 
-    def put_aside(self) -> None:
-        for of_now, calls in ((False, self._before), (True, self._now)):
+    def release(self) -> None:
+        for turn, calls in ((_EARLIER_TURN, self._before), (self._turn, self._now)):
             for agent_id, row_id in [*calls.items()]:
                 if self._rows[row_id].finished:
                     del calls[agent_id]
-                    self._before.pop(agent_id, None)  # one of an earlier turn: from now on the id means this one
-                    self._places.put(agent_id, self._aside.put(_encode(self._rows.pop(row_id))) * 2 + of_now)
-                    self._away += 1
+                    self._before.pop(agent_id, None)  # an earlier call of this id: from now on the id means this one
+                    self._released.put(agent_id, _encode((turn, self._rows.pop(row_id))))
+                    self._released_count += 1
 
-    def _bring_back(self, agent_id: str) -> None:
-        if agent_id in self._now or (found := self._places.get(agent_id)) is None:
+    def _restore(self, agent_id: str) -> None:
+        if agent_id in self._now or (stored := self._released.get(agent_id)) is None:
             return
-        place, of_now = divmod(found, 2)
-        calls = self._now if of_now and place >= self._turn else self._before
-        if agent_id in calls:
-            return
-        row = _decode(self._aside.get(place))
-        if row.tool_call_id == agent_id:  # else another one with the same hash
+        turn, row = _decode(stored)
+        calls = self._now if turn == self._turn else self._before
+        if agent_id not in calls:
             self._rows[row.id] = row
             calls[agent_id] = row.id
-            self._away -= 1
+            self._released_count -= 1
 
     def next_turn(self) -> None:
         super().next_turn()
-        self._turn = self._aside.end
+        self._turn += 1
 
     def knows(self, agent_id: str) -> bool:
-        self._bring_back(agent_id)
+        self._restore(agent_id)
         return super().knows(agent_id)
 
     def by_agent_id(self, agent_id: str) -> rows.ToolCall | None:
-        self._bring_back(agent_id)
+        self._restore(agent_id)
         return super().by_agent_id(agent_id)
 
     def started(self, origin: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
-        self._bring_back(call.tool_call_id)
+        self._restore(call.tool_call_id)
         return super().started(origin, call)
 
     def asked_for(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> tuple[rows.ToolCall, Sequence[Fact]]:
-        self._bring_back(call.tool_call_id)
+        self._restore(call.tool_call_id)
         return super().asked_for(origin, call)
 
 
-def _gone(kind: rows.MessageKind) -> rows.Message:
+def _released_message(kind: rows.MessageKind) -> rows.Message:
     return rows.Message(
         id="", kind=kind, run_id=None, message_id=None, time=0.0, replayed=False, body=GrowingText(), ended=True
     )
 
 
-# One object stands for all that nobody asks for: a few bytes each, however many there are.
-_GONE: Final[dict[rows.MessageKind, rows.Message]] = {kind: _gone(kind) for kind in ("user", "assistant", "thought")}
+# One object stands for all released messages of a kind: a few bytes each, however many there are.
+_RELEASED: Final[dict[rows.MessageKind, rows.Message]] = {
+    kind: _released_message(kind) for kind in ("user", "assistant", "thought")
+}

@@ -13,11 +13,10 @@ from dragoman.journal.entry import Cursor, Entry, message_of
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Journal
-from dragoman.translate.aside import Aside
-from dragoman.translate.hashed import HashMap
-from dragoman.translate.ingest.bounded_fold import LeanFold
+from dragoman.translate.ingest.bounded_fold import BoundedFold
 from dragoman.translate.ingest.import_policy import CONNECTION
 from dragoman.translate.ingest.report import amounts
+from dragoman.translate.scratch import Scratch, SpillingMap, digest
 from dragoman.wire.messages import Message, Request
 
 # Entries that are read back at once: they may be large.
@@ -43,13 +42,15 @@ _UNANSWERED: Final = 60.0
 class Known:
     """Made by `read_known`; `record` goes on with what is new."""
 
-    def __init__(self, session_id: str, aside: Aside, *, is_live: bool) -> None:
-        self.fold = LeanFold(aside)
+    def __init__(self, session_id: str, scratch: Scratch, *, is_live: bool) -> None:
+        self.fold = BoundedFold(scratch)
         self.record = SessionRecord(session_id, self.fold)
         self.cursor: Cursor | None = None  # after the last frame of it that is known here
         self.changed = False
         self._is_live = is_live
-        self._told: HashMap | None = None  # frames, and how often each; None while there are none
+        self._scratch = scratch
+        # By digest: how often the journal has the frame; None while it has none.
+        self._frame_counts: SpillingMap[int] | None = None
         self._last_word = 0.0 if is_live else None  # when it was said here; None where Dragoman did not run it
         self._unanswered = 0  # prompts
         self._news = not is_live  # what is told now was said elsewhere
@@ -82,9 +83,13 @@ class Known:
         """Whether the journal has this frame of the transcript; asked once for each."""
         if not self._news:
             return True
-        if self._told is None or not (count := self._told.get((kind, line))):
+        if self._frame_counts is None:
             return False
-        self._told.put((kind, line), count - 1)
+        key = digest(kind.encode(), line)
+        count = self._frame_counts.get(key)
+        if not count:
+            return False
+        self._frame_counts.put(key, count - 1)
         return True
 
     def hear(self, entry: Entry) -> None:
@@ -92,9 +97,10 @@ class Known:
         message = message_of(entry)
         self.record.add(entry, message)
         if entry.origin in ("import", "host"):
-            if self._told is None:
-                self._told = HashMap()
-            self._told.put((entry.kind, entry.frame), (self._told.get((entry.kind, entry.frame)) or 0) + 1)
+            if self._frame_counts is None:
+                self._frame_counts = SpillingMap(self._scratch)
+            key = digest(entry.kind.encode(), entry.frame)
+            self._frame_counts.put(key, (self._frame_counts.get(key) or 0) + 1)
         if entry.kind in _SAID and self._was_heard(entry):
             self._heard(entry, message)
 
@@ -111,19 +117,19 @@ class Known:
             self._unanswered += 1 if isinstance(message, Request) else -1
 
 
-async def read_known(journal: Journal, session_id: str, aside: Aside, *, is_live: bool) -> Known:
-    """`aside`: where to put what is not needed. `is_live`: Dragoman ran it from its beginning. Raises where a process
+async def read_known(journal: Journal, session_id: str, scratch: Scratch, *, is_live: bool) -> Known:
+    """`is_live`: Dragoman ran it from its beginning. Raises where a process
     has it open: nobody else may add to it."""
     owner = await journal.owner(session_id)
     if owner is not None and owner.process is not None:
         raise NotTheOwner(f"session {session_id} is open", owner=owner.process.id)
-    known = Known(session_id, aside, is_live=is_live)
+    known = Known(session_id, scratch, is_live=is_live)
     while (page := await journal.read(session_id, after=known.cursor, limit=_PAGE)).entries:
         for entry in page.entries:
             known.hear(entry)
         known.cursor = page.cursor
         known.record.take()  # the journal has these rows
         if len(page.entries) == _PAGE:
-            known.fold.let_go()
+            known.fold.release()
     known.settle()
     return known

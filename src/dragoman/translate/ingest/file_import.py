@@ -22,13 +22,12 @@ from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, message_of
 from dragoman.journal.store import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
-from dragoman.translate.aside import Aside, Shelf
-from dragoman.translate.hashed import HashMap
 from dragoman.translate.ingest.commit import Adds, Commit
 from dragoman.translate.ingest.dedup import Known, read_known
 from dragoman.translate.ingest.import_policy import LIVE, Admission, of_parent
 from dragoman.translate.ingest.report import REST, Amounts, ImportedFile, amounts
 from dragoman.translate.lines import in_calendar
+from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
 from dragoman.translate.transcript_file import Bookmark, is_packed, opened, whole_lines
 from dragoman.translate.translator import Frame, Translator, provider
 
@@ -109,10 +108,10 @@ class Intake(Generic[C]):
         self._admission = admission
         self._others = others
         self._end = end
-        self._aside = Aside()
+        self._scratch = Scratch()
         # By the agent's id; None for those that stay out.
-        self._sessions: Shelf[Known | None] = Shelf(self._aside, self._aside)
-        self._session_ids = HashMap()  # ours, of the same
+        self._sessions: ObjectStore[Known | None] = ObjectStore(self._scratch)
+        self._session_ids = SpillingSet(self._scratch)  # ours, of the same
         self._unsaid: list[Frame] | None = []  # what came before the first word; None from then on
         self._early: dict[str, list[Frame]] = {}  # of sessions that are not told of yet
         self._n = self._began = position.frames
@@ -141,7 +140,7 @@ class Intake(Generic[C]):
         if (
             translator is None
             or (end.inode, self._sidecar) != (self._end.inode, _sidecar(sidecar))
-            or not self._sessions.is_at_hand
+            or not self._sessions.is_all_loaded
             or any(self._is_another(admission, name, one) for name, one in self._at_hand())
             or not self._bookmark.goes_on(path)
             or await self._overtaken()
@@ -171,7 +170,7 @@ class Intake(Generic[C]):
         return False
 
     def _at_hand(self) -> list[tuple[str, Known]]:
-        return [(name, one) for name, one in self._sessions.at_hand.items() if one is not None]
+        return [(name, one) for name, one in self._sessions.loaded.items() if one is not None]
 
     async def _read(self, path: Path, told: Callable[[int], None], translator: Translator) -> None:
         offset = paused = self._bookmark.offset
@@ -269,7 +268,7 @@ class Intake(Generic[C]):
     async def _known(self, session_id: str, *, is_live: bool) -> Known:
         if self._others is not None:
             await self._others(session_id)
-        return await read_known(self._journal, session_id, self._aside, is_live=is_live)
+        return await read_known(self._journal, session_id, self._scratch, is_live=is_live)
 
     def _note(self, frame: Frame, asked: _Params) -> Frame:
         name, native_id, parent_id = self.position.provider, frame.session_id, asked.parent_id
@@ -327,7 +326,7 @@ class Intake(Generic[C]):
         changes = [one.record.take() for one in sessions]
         if end is None:  # there is more to come
             for one in sessions:
-                one.fold.let_go()
+                one.fold.release()
         connection: Connection | None = None
         if self._entries and not self.position.frames:
             connection = Connection(id=position.connection_id, agent=position.provider, at=self._entries[0].at)
@@ -339,7 +338,7 @@ class Intake(Generic[C]):
         await self.commits.add(Commit(self._entries, changes, position, connection), then)
         self.position = position
         self._entries, self._size = [], 0
-        self._sessions.rest(touched)
+        self._sessions.evict(busy=touched)
 
     def report(self) -> ImportedFile:
         new: list[str] = []

@@ -11,7 +11,7 @@ import msgspec
 from dragoman.journal.rows import Session
 
 if TYPE_CHECKING:
-    from dragoman.translate.ingest.bounded_fold import LeanFold
+    from dragoman.translate.ingest.bounded_fold import BoundedFold
 
 # Seconds without a word after which a transcript is taken to be over. A tool may well run for minutes, and seldom for
 # an hour.
@@ -41,7 +41,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
         return Amounts(**{name: getattr(self, name) - getattr(other, name) for name in self.__struct_fields__})
 
 
-def amounts(fold: LeanFold) -> Amounts:
+def amounts(fold: BoundedFold) -> Amounts:
     """Of a session as it is now."""
     spent = fold.spent
     return Amounts(

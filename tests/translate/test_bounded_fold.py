@@ -19,15 +19,15 @@ from dragoman.journal.row_store import RowStore
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Journal, Owner, Position
 from dragoman.record import notes
-from dragoman.translate import aside, frames, hashed
-from dragoman.translate.aside import Aside, Shelf
+from dragoman.translate import frames, scratch
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.ingest import file_import as intake
-from dragoman.translate.ingest.bounded_fold import LeanFold, Tokens
+from dragoman.translate.ingest.bounded_fold import BoundedFold, Tokens
 from dragoman.translate.ingest.commit import Commit
 from dragoman.translate.ingest.import_policy import Admission
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.report import REST
+from dragoman.translate.scratch import ObjectStore, Scratch
 from dragoman.translate.translator import Frame
 from dragoman.wire.messages import RpcError
 from dragoman.wire.vocabulary import (
@@ -72,29 +72,29 @@ def _entries() -> list[Entry]:
     return [Entry("c", "s", n, one.at, "import", one.kind, one.line) for n, one in enumerate(told, start=1)]
 
 
-def _rows(record: SessionRecord, lean: LeanFold | None) -> RowStore:
+def _rows(record: SessionRecord, bounded: BoundedFold | None) -> RowStore:
     """As a store has them that was told after every frame."""
     store = RowStore()
     for entry in _entries():
         record.add(entry, message_of(entry))
         store.apply(record.take())
-        if lean is not None:
-            lean.let_go()
+        if bounded is not None:
+            bounded.release()
     return store
 
 
 def test_the_rows_are_the_same_however_late_an_update_comes() -> None:
-    lean = LeanFold()
-    told = _rows(SessionRecord("s", lean), lean).read()
+    bounded = BoundedFold(Scratch())
+    told = _rows(SessionRecord("s", bounded), bounded).read()
     assert told == _rows(SessionRecord("s"), None).read()
     assert [(row.title, row.raw_output) for row in told.tool_calls] == [("One, again", {"said": LONG}), ("Two", None)]
 
 
 def test_what_was_taken_is_not_kept_in_memory() -> None:
-    lean = LeanFold()
-    _rows(SessionRecord("s", lean), lean)
-    assert [message.text for message in lean.messages] == ["", "Between."]  # the second one may go on
-    assert not any(call.content or call.raw_input or call.raw_output for call in lean.tool_calls)
+    bounded = BoundedFold(Scratch())
+    _rows(SessionRecord("s", bounded), bounded)
+    assert [message.text for message in bounded.messages] == ["", "Between."]  # the second one may go on
+    assert not any(call.content or call.raw_input or call.raw_output for call in bounded.tool_calls)
 
 
 _ids = st.sampled_from(["", "a", "b"])
@@ -146,35 +146,35 @@ def _entry(n: int, told: Any) -> Entry:
 
 
 @settings(max_examples=400)  # with fewer, few have several runs that ended
-@given(st.lists(st.tuples(_told, st.sampled_from(["stays", "lets go", "is put aside"])), max_size=40))
+@given(st.lists(st.tuples(_told, st.sampled_from(["stays", "is released", "is evicted"])), max_size=40))
 def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(told: list[tuple[Any, str]]) -> None:
-    """Whenever it lets go, or is put aside as a whole: within a turn, after it, or never."""
-    whole, file = SessionRecord("s"), Aside()
-    shelf: Shelf[SessionRecord] = Shelf(file, file)
-    shelf.add("s", SessionRecord("s", LeanFold(file)))
+    """Whenever the fold is released, or evicted as a whole: within a turn, after it, or never."""
+    whole, space = SessionRecord("s"), Scratch()
+    store_of_records: ObjectStore[SessionRecord] = ObjectStore(space)
+    store_of_records.add("s", SessionRecord("s", BoundedFold(space)))
     stores = [RowStore(), RowStore()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aside, "_FEW", 0)
+        patch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 0)
         for n, (one, then) in enumerate(told, start=1):
             entry = _entry(n, one)
-            lean = shelf.get("s")
-            assert lean is not None
-            for record, store in zip((lean, whole), stores, strict=True):
+            bounded = store_of_records.get("s")
+            assert bounded is not None
+            for record, store in zip((bounded, whole), stores, strict=True):
                 record.add(entry, message_of(entry))
                 store.apply(record.take())
             if then != "stays":
-                cast(LeanFold, lean.fold).let_go()
-            if then == "is put aside":
-                shelf.rest()
-                assert not shelf.at_hand
+                cast(BoundedFold, bounded.fold).release()
+            if then == "is evicted":
+                store_of_records.evict()
+                assert not store_of_records.loaded
     assert stores[0].read() == stores[1].read()
-    (lean,) = shelf.values()
+    (bounded,) = store_of_records.values()
     spent = Tokens()
     for run in whole.fold.runs.values():
         spent = spent.plus(run.usage)
-    assert cast(LeanFold, lean.fold).spent == spent
-    assert len(lean.fold.runs) == len(whole.fold.runs)
-    assert len(lean.fold.tool_calls) == len(whole.fold.tool_calls)
+    assert cast(BoundedFold, bounded.fold).spent == spent
+    assert len(bounded.fold.runs) == len(whole.fold.runs)
+    assert len(bounded.fold.tool_calls) == len(whole.fold.tool_calls)
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -262,8 +262,9 @@ async def _read(data: bytes, path: Path, told: Callable[[int], None], sink: _Sin
 async def test_of_what_was_read_a_few_bytes_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, talk: Callable[[int], Transcript], count: int, bytes_each: int
 ) -> None:
-    monkeypatch.setattr(hashed, "_FEW", 100)  # of a file there are more, of one sub-agent there are less
-    monkeypatch.setattr(aside, "_FEW", 16)
+    # Of a file there are more entries, of a sub-agent there are fewer.
+    monkeypatch.setattr(scratch, "MAX_ENTRIES_IN_MEMORY", 100)
+    monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 16)
     monkeypatch.setattr(intake, "_ENTRIES", 100)
     data = b"\n".join(talk(3 * count).lines)
     held: list[int] = []

@@ -1,7 +1,8 @@
-"""What is put aside comes back as it was: bytes, objects, and the sub-agents of a transcript."""
+"""Scratch space: keys are exact, objects come back as they were, and so do the sub-agents of a transcript."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import io
 import os
@@ -18,9 +19,8 @@ from hypothesis import strategies as st
 from dragoman.journal import upkeep
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.store import Position
-from dragoman.translate import aside
+from dragoman.translate import scratch
 from dragoman.translate import transcript_file as reading
-from dragoman.translate.aside import Aside, Shelf
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.ingest import apart_process
 from dragoman.translate.ingest import file_import as intake
@@ -29,6 +29,7 @@ from dragoman.translate.ingest.commit import Commit
 from dragoman.translate.ingest.import_policy import Admission
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.report import REST
+from dragoman.translate.scratch import ObjectStore, Scratch, SpillingMap, SpillingSet, digest
 from dragoman.translate.transcript_file import has_long_line
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
@@ -40,31 +41,31 @@ class Thing:
         self.shared = shared
 
 
-def test_objects_that_were_put_aside_come_back_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "_FEW", 4)
+def test_objects_that_were_evicted_come_back_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 4)
     shared: list[str] = []
-    shelf: Shelf[Thing] = Shelf(Aside(), shared)
+    store: ObjectStore[Thing] = ObjectStore(Scratch(), shared)
     for number in range(10):
-        shelf.add(f"n{number}", Thing(f"first {number}", shared))
-        shelf.rest(busy=["n0"])
-    assert "n0" in shelf.at_hand
-    assert len(shelf.at_hand) <= 4
-    assert len(shelf) == 10
-    assert [one.name for one in shelf.values()] == [f"first {number}" for number in range(10)]
-    found = shelf.get("n3")
+        store.add(f"n{number}", Thing(f"first {number}", shared))
+        store.evict(busy=["n0"])
+    assert "n0" in store.loaded
+    assert len(store.loaded) <= 4
+    assert len(store) == 10
+    assert [one.name for one in store.values()] == [f"first {number}" for number in range(10)]
+    found = store.get("n3")
     assert found is not None
-    assert found is shelf.get("n3")
+    assert found is store.get("n3")
     assert found.shared is shared
     found.name = "second"
     for number in range(10, 20):
-        shelf.add(f"n{number}", Thing("", shared))
-        shelf.rest()
-    assert "n3" not in shelf.at_hand
-    again = shelf.get("n3")
+        store.add(f"n{number}", Thing("", shared))
+        store.evict()
+    assert "n3" not in store.loaded
+    again = store.get("n3")
     assert again is not None
     assert again.name == "second"
-    assert "n3" in shelf
-    assert shelf.get("n20") is None
+    assert "n3" in store
+    assert store.get("n20") is None
 
 
 _steps = st.one_of(
@@ -78,63 +79,166 @@ _steps = st.one_of(
 def test_objects_are_as_they_were_left_whoever_asks_in_whatever_order(
     before: list[tuple[str, int]], meanwhile: list[tuple[str, int]]
 ) -> None:
-    shelf: Shelf[list[int]] = Shelf(Aside(), None)
+    store: ObjectStore[list[int]] = ObjectStore(Scratch())
     told: list[list[int]] = []
 
     def step(what: str, number: int) -> None:
         name = str(number)
         match what:
             case "add":
-                shelf.add(str(len(told)), [])
+                store.add(str(len(told)), [])
                 told.append([])
             case "rest":
-                busy = name in shelf.at_hand
-                shelf.rest(busy=[name])
-                assert (name in shelf.at_hand) == busy
+                busy = name in store.loaded
+                store.evict(busy=[name])
+                assert (name in store.loaded) == busy
             case _ if number < len(told):
-                found = shelf.get(name)
+                found = store.get(name)
                 assert found == told[number]
                 told[number].append(len(told[number]))
                 found.append(len(found))
             case _:
-                assert shelf.get(name) is None
-                assert name not in shelf
+                assert store.get(name) is None
+                assert name not in store
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(aside, "_FEW", 2)
+        patch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
         for one in before:
             step(*one)
-        assert [*shelf.values()] == told
-        assert len(shelf) == len(told)
-        values, seen = shelf.values(), len(told)
+        assert [*store.values()] == told
+        assert len(store) == len(told)
+        values, seen = store.values(), len(told)
         first = next(values, None)
         for one in meanwhile:
             step(*one)
         assert len([first, *values]) == max(seen, 1)
-        assert [*shelf.values()] == told
+        assert [*store.values()] == told
         for number in range(len(told)):
-            shelf.get(str(number))
-        assert shelf.is_at_hand
+            store.get(str(number))
+        assert store.is_all_loaded
 
 
-def test_where_there_is_no_room_it_is_told_at_once_and_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "gettempdir", lambda: "/the/folder")
-    monkeypatch.setattr(aside, "TemporaryFile", lambda: open("/dev/full", "r+b"))  # noqa: SIM115
-    with pytest.raises(OSError, match="No space left on device in /the/folder"):
-        Aside().put(b"x")
+def test_a_full_disk_is_reported_with_what_to_do() -> None:
+    full = Scratch()
+    full.execute("PRAGMA max_page_count = 10")
+    objects: SpillingMap[bytes] = SpillingMap(full, max_entries=0)
+    with pytest.raises(OSError, match=r"no room for temporary files .*TMPDIR") as caught:
+        objects.put("large", b"x" * 1_000_000)
+    assert caught.value.errno == errno.ENOSPC
 
 
-def test_what_is_nested_too_deeply_to_be_put_aside_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "_FEW", 2)
-    shelf: Shelf[object] = Shelf(Aside(), None)
+def test_what_is_nested_too_deeply_to_be_evicted_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
+    store: ObjectStore[object] = ObjectStore(Scratch())
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
     for number, one in enumerate([deep, "a", "b", "c"]):
-        shelf.add(str(number), one)
-        shelf.rest()
-    assert shelf.get("0") is deep
-    assert [*shelf.values()][1:] == ["a", "b", "c"]
+        store.add(str(number), one)
+        store.evict()
+    assert store.get("0") is deep
+    assert [*store.values()][1:] == ["a", "b", "c"]
+
+
+# -- maps and sets
+
+
+spilling_or_not = pytest.mark.parametrize("max_entries", [10_000, 5, 0])
+
+
+@spilling_or_not
+@given(texts=st.lists(st.text(max_size=3), max_size=300))
+def test_a_set_has_the_keys_that_were_added_and_no_others(max_entries: int, texts: list[str]) -> None:
+    keys, spilling = set[str](), SpillingSet(Scratch(), max_entries=max_entries)
+    for text in texts:
+        assert spilling.add(text) == (text not in keys)
+        keys.add(text)
+    assert all(text in spilling for text in keys)
+    assert not any(f"{text}, and more" in spilling for text in keys)
+
+
+@spilling_or_not
+@given(pairs=st.lists(st.tuples(st.text(max_size=3), st.integers(-(2**63), 2**63 - 1)), max_size=300))
+def test_a_map_has_the_last_value_of_each_key(max_entries: int, pairs: list[tuple[str, int]]) -> None:
+    expected, spilling = dict[str, int](), SpillingMap[int](Scratch(), max_entries=max_entries)
+    for text, number in pairs:
+        assert spilling.get(text) == expected.get(text)
+        expected[text] = number
+        spilling.put(text, number)
+    assert {text: spilling.get(text) for text in expected} == expected
+
+
+def test_a_map_that_outgrows_memory_still_has_all_entries() -> None:
+    spilling: SpillingMap[int] = SpillingMap(Scratch())
+    for number in range(20_000):
+        spilling.put(f"text {number}", number)
+    assert [spilling.get(f"text {number}") for number in range(20_000)] == [*range(20_000)]
+    assert spilling.get("text 20000") is None
+
+
+@spilling_or_not
+def test_texts_and_bytes_come_back_as_they_were(max_entries: int) -> None:
+    values = ["a", "", "b", "\u00e4\n\0", "\ud800", "sab", "x" * 5000]
+    texts: SpillingMap[str] = SpillingMap(space := Scratch(), max_entries=max_entries)
+    data: SpillingMap[bytes] = SpillingMap(space, max_entries=max_entries)
+    for value in values:
+        texts.put(value, value)
+        data.put(value, value.encode("utf-8", "surrogatepass"))
+    assert [texts.get(value) for value in values] == values
+    assert [data.get(value) for value in values] == [value.encode("utf-8", "surrogatepass") for value in values]
+
+
+def test_long_values_leave_memory_however_few_they_are() -> None:
+    texts: SpillingMap[str] = SpillingMap(Scratch())
+    for number in range(3):
+        texts.put(str(number), "x" * 600_000)
+    assert not texts._in_memory
+    assert [len(texts.get(str(number)) or "") for number in range(3)] == [600_000] * 3
+
+
+class SameHash(str):
+    """Texts that all have one hash: a table of hashes takes them for one record."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@spilling_or_not
+def test_keys_whose_hashes_collide_are_all_kept(max_entries: int) -> None:
+    keys = [SameHash(f"record {number}") for number in range(20)]
+    assert len({hash(key) for key in keys}) == 1
+    spilling = SpillingSet(Scratch(), max_entries=max_entries)
+    assert all(spilling.add(key) for key in keys)
+    assert not any(spilling.add(key) for key in keys)
+
+
+def test_long_keys_that_differ_at_their_end_are_told_apart() -> None:
+    spilling = SpillingSet(Scratch())
+    lines = [b"x" * 100_000 + bytes([last]) for last in range(10)]
+    assert all(spilling.add(line) for line in lines)
+    assert not any(spilling.add(line) for line in lines)
+    assert digest(b"ab", b"c") != digest(b"a", b"bc")
+
+
+def test_two_records_whose_uuids_have_one_hash_are_both_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No two texts can be named that Python hashes alike in every process, so the keys are replaced by such."""
+    add = SpillingSet.add
+
+    def add_with_same_hash(self: SpillingSet, key: str | bytes) -> bool:
+        assert isinstance(key, str)
+        return add(self, SameHash(key))
+
+    transcript = Transcript()
+    for number in range(5):
+        transcript.user(f"Prompt {number}")
+    monkeypatch.setattr(SpillingSet, "add", add_with_same_hash)
+    frames = transcript.frames()
+    assert sum(frame.kind == "session/prompt" and frame.direction == "out" for frame in frames) == 5
+
+
+# -- sub-agents
 
 
 def _sides(count: int) -> Transcript:
@@ -168,17 +272,17 @@ def _codex_talk() -> codex_talk.Transcript:
     return told
 
 
-def test_sub_agents_that_were_put_aside_go_on_as_if_they_had_not_been(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sub_agents_that_were_evicted_go_on_as_if_they_had_not_been(monkeypatch: pytest.MonkeyPatch) -> None:
     told = _sides(40)
     frames = told.frames()
-    monkeypatch.setattr(aside, "_FEW", 2)
+    monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
     assert told.frames() == frames
 
 
-async def test_the_rows_of_sub_agents_that_were_put_aside_are_those_that_their_frames_say(
+async def test_the_rows_of_sub_agents_that_were_evicted_are_those_that_their_frames_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "_FEW", 2)
+    monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
     monkeypatch.setattr(intake, "_ENTRIES", 7)
     path = _written(tmp_path, _sides(40))
     async with MemoryJournal() as journal:
@@ -190,10 +294,10 @@ async def test_the_rows_of_sub_agents_that_were_put_aside_are_those_that_their_f
         assert not (await Importer(journal).take(_found(path))).frames
 
 
-async def test_a_file_that_grows_is_read_anew_where_some_of_its_sub_agents_were_put_aside(
+async def test_a_file_that_grows_is_read_anew_where_some_of_its_sub_agents_were_evicted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "_FEW", 2)
+    monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
     monkeypatch.setattr(intake, "_ENTRIES", 7)
     whole = _sides(40)
     lines, whole.lines = whole.lines, whole.lines[:60]
