@@ -49,24 +49,24 @@ class Recorded:
         self.frames += sum(len(entry.frame) for entry, _, _ in committed)
         self.texts += [fact.text for _, _, told in committed for fact in told if type(fact) is facts.TextAdded]
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
         add, name = self.recorder.add, self.name
         for message in messages:
             if type(message) is not Update:
                 self.conversation.session_of("in", message)
             add("agent", message, at, name)
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         self.conversation.session_of("out", message)
         self.recorder.add("client", message, at, self.name)
 
     async def serve(self, request: Request) -> object:
         raise NotImplementedError
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         pass  # nothing is read before what was read is kept
 
-    async def ended(self) -> DragomanError:
+    async def on_ended(self) -> DragomanError:
         return SessionClosed("the agent has ended")
 
 
@@ -75,7 +75,7 @@ async def opened(journal: SqliteJournal, given: Arguments, name: str) -> tuple[R
     handler = Recorded(journal, name)
     handler.recorder.add("host", notes.write(notes.SessionOpened(agent="raw", cwd=given.cwd)), time.time(), name)
     link = await launch(AgentSpec(command=given.agent), Limits(), lambda _: None)
-    connection = Connection(link, handler, kept=handler.recorder.flush)  # as `AgentRuntime` has it
+    connection = Connection(link, handler, flush=handler.recorder.flush)  # as `AgentRuntime` has it
     await connection.request("initialize", {"protocolVersion": 1})
     answer = await connection.request("session/new", {"cwd": given.cwd, "mcpServers": []})
     return handler, connection, msgspec.json.decode(answer)["sessionId"]

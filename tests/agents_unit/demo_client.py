@@ -24,8 +24,8 @@ from dragoman.agents.demo.session import World
 from dragoman.agents.demo.store import SessionStore
 from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND, DragomanError
 from dragoman.wire.connection import Call, Connection, RpcRefusal
-from dragoman.wire.memory import memory_pair
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Reply, Request, Update
+from dragoman.wire.transport import memory_pair
 from dragoman.wire.vocabulary import (
     METHODS,
     AgentMessageChunk,
@@ -111,7 +111,7 @@ class Client:
 
     # -- the handler
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
         for message in messages:
             self._hear(message)
         self._changed.set()
@@ -144,13 +144,13 @@ class Client:
         if problem is not None:
             self.problems.append(f"{problem}: {line.decode()}")
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         pass
 
-    async def ended(self) -> DragomanError:
+    async def on_ended(self) -> DragomanError:
         self._changed.set()
         return DragomanError("the agent is gone")
 

@@ -131,8 +131,8 @@ class SameId(ScriptedAgent):
         super().__init__(self._ask_twice)
         self.answered = asyncio.Event()
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
-        super().received(messages, at)
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
+        super().on_received(messages, at)
         if any(isinstance(message, Noise) for message in messages):  # an answer that its own peer knows nothing of
             self.answered.set()
 

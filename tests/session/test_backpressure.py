@@ -11,7 +11,7 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
-from dragoman.wire import memory
+from dragoman.wire import transport
 
 TOTAL = 4 * HIGH_WATER
 
@@ -58,7 +58,7 @@ async def test_the_agent_is_not_read_while_the_program_is_slow_and_nothing_is_lo
         run = session.run("pour")
         poured = await stalled(fountain)
         # A batch of bytes beyond the mark, and a pipe full of them unread: far from all.
-        batch = memory.HIGH_WATER // 100
+        batch = transport.HIGH_WATER_BYTES // 100
         assert HIGH_WATER < poured < HIGH_WATER + 4 * batch
         said = [event.text async for event in run if isinstance(event, events.AssistantDelta)]
         assert "".join(said) == ALL

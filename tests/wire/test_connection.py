@@ -16,9 +16,9 @@ from dragoman.errors import (
     RequestFailed,
     RequestTimeout,
 )
-from dragoman.wire.connection import MAX_SERVED, Connection, RpcRefusal
-from dragoman.wire.memory import MemoryTransport, memory_pair
+from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, Connection, RpcRefusal
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Reply, Request, Update
+from dragoman.wire.transport import MemoryTransport, memory_pair
 
 
 class Heard:
@@ -35,21 +35,21 @@ class Heard:
     async def _refuse(self, request: Request) -> object:
         raise RpcRefusal(-32601, f"no {request.method}")
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
         self.messages += messages
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         self.sent.append(message)
 
     async def serve(self, request: Request) -> object:
         return await self.answer(request)
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         if not self.go.is_set():
             self.held.set()
             await self.go.wait()
 
-    async def ended(self) -> DragomanError:
+    async def on_ended(self) -> DragomanError:
         return AgentCrashed("it is gone")
 
 
@@ -168,7 +168,7 @@ async def test_requests_are_served_at_the_same_time_and_answered_by_id(
     assert await other.hear() == {"jsonrpc": "2.0", "id": 2, "result": {"to": 2}}
     gate.set()
     assert await other.hear() == {"jsonrpc": "2.0", "id": "slow", "result": {"to": "slow"}}
-    assert connection.waiting_methods == []
+    assert connection.pending_methods == []
 
 
 async def test_refusals_and_defects_of_a_handler_are_answered_with_an_error(
@@ -245,25 +245,25 @@ async def test_more_requests_than_are_served_at_once_wait_their_turn(
         nonlocal serving, most
         serving += 1
         most = max(most, serving)
-        if serving == MAX_SERVED:
+        if serving == MAX_CONCURRENT_REQUESTS:
             full.set()
         await gate.wait()
         serving -= 1
         return {}
 
     heard.answer = answer
-    for number in range(MAX_SERVED):
+    for number in range(MAX_CONCURRENT_REQUESTS):
         other.say(id=number, method="m", params={})
     async with asyncio.timeout(10):
         await full.wait()
-    for number in range(MAX_SERVED, MAX_SERVED + 10):
+    for number in range(MAX_CONCURRENT_REQUESTS, MAX_CONCURRENT_REQUESTS + 10):
         other.say(id=number, method="m", params={})
     for _ in range(20):
         await asyncio.sleep(0)
-    assert most == MAX_SERVED
+    assert most == MAX_CONCURRENT_REQUESTS
     gate.set()
-    answered = {(await other.hear())["id"] for _ in range(MAX_SERVED + 10)}
-    assert answered == set(range(MAX_SERVED + 10))
+    answered = {(await other.hear())["id"] for _ in range(MAX_CONCURRENT_REQUESTS + 10)}
+    assert answered == set(range(MAX_CONCURRENT_REQUESTS + 10))
 
 
 async def test_who_waits_when_the_stream_ends_is_told_why(ends: tuple[Connection, OtherSide], heard: Heard) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.wire.envelope import Envelope, peek
+from dragoman.wire.messages import Envelope, peek
 
 
 @pytest.mark.parametrize(

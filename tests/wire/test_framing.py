@@ -4,7 +4,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.wire.framing import OVERSIZED_HEAD, OVERSIZED_TAIL, LineFramer
+from dragoman.wire.framing import OVERSIZED_HEAD_BYTES, OVERSIZED_TAIL_BYTES, LineFramer
 from dragoman.wire.messages import Oversized
 
 
@@ -37,20 +37,22 @@ def test_the_lines_are_the_bytes_between_newlines(data: bytes, cuts: list[int]) 
 def test_a_line_over_the_limit_is_told_by_length_digest_and_beginning(length: int, cuts: list[int]) -> None:
     line = bytes(i % 9 + 48 for i in range(length))
     first, second = feed_in_pieces(line + b"\nafter\n", cuts, limit=10)
-    assert first == Oversized(length, hashlib.sha256(line).hexdigest(), line[:OVERSIZED_HEAD], line[-OVERSIZED_TAIL:])
+    assert first == Oversized(
+        length, hashlib.sha256(line).hexdigest(), line[:OVERSIZED_HEAD_BYTES], line[-OVERSIZED_TAIL_BYTES:]
+    )
     assert second == b"after"
 
 
 def test_only_the_beginning_of_a_long_line_is_kept() -> None:
-    framer = LineFramer(limit=1_000_000)
+    framer = LineFramer(limit_bytes=1_000_000)
     piece = b"x" * 100_000
     for _ in range(20):
         assert framer.feed(piece) == []
     (told,) = framer.feed(b"\n")
     assert isinstance(told, Oversized)
     assert told.length == 2_000_000
-    assert len(told.head) == OVERSIZED_HEAD
+    assert len(told.head) == OVERSIZED_HEAD_BYTES
 
 
 def test_a_line_of_exactly_the_limit_is_a_line() -> None:
-    assert LineFramer(limit=5).feed(b"12345\n123456\n")[0] == b"12345"
+    assert LineFramer(limit_bytes=5).feed(b"12345\n123456\n")[0] == b"12345"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dragoman.errors import AgentCrashed, DragomanError
-from dragoman.wire.connection import MAX_SERVED, Connection
-from dragoman.wire.memory import MemoryTransport, memory_pair
+from dragoman.wire.connection import MAX_CONCURRENT_REQUESTS, Connection
+from dragoman.wire.framing import OversizedIdentity, identify_oversized
 from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage, Oversized, Reply, Request, Update
-from dragoman.wire.outline import Outline, outline
-from dragoman.wire.peer import MOST_ON_A_LINE, Peer
+from dragoman.wire.peer import MAX_MESSAGES_PER_LINE, Peer
+from dragoman.wire.transport import MemoryTransport, memory_pair
 from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -55,8 +55,8 @@ def test_not_a_number_beside_the_words_does_not_cost_them() -> None:
 
 
 def test_so_many_objects_are_read_from_one_line_and_the_rest_is_noise() -> None:
-    messages = Peer().feed(b'{"method":"a"}' * (MOST_ON_A_LINE + 5) + b"\n")
-    assert [type(message) for message in messages] == [Notification] * MOST_ON_A_LINE + [Noise]
+    messages = Peer().feed(b'{"method":"a"}' * (MAX_MESSAGES_PER_LINE + 5) + b"\n")
+    assert [type(message) for message in messages] == [Notification] * MAX_MESSAGES_PER_LINE + [Noise]
     rest = messages[-1]
     assert isinstance(rest, Noise)
     assert rest.line == b'{"method":"a"}' * 5
@@ -65,13 +65,13 @@ def test_so_many_objects_are_read_from_one_line_and_the_rest_is_noise() -> None:
 @pytest.mark.parametrize(
     ("head", "tail", "expected"),
     [
-        (b'{"jsonrpc":"2.0","id":7,"result":{"a":"', b'"}}', Outline(7, None)),
-        (b'{"id": 7, "jsonrpc": "2.0", "error": {"a":"', b'"}}', Outline(7, None)),
-        (b'{"jsonrpc":"2.0","result":{"a":"', b'"},"id":7}', Outline(7, None)),
-        (b'{"result":{"a":"', b'"}, "id": "seven" }', Outline("seven", None)),
-        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"', b'"}}', Outline(7, "m")),
-        (b'{"jsonrpc":"2.0","method":"m","id":"x","params":["', b'"]}', Outline("x", "m")),
-        (b'{"method":"m","params":{"a":"', b'"},"id":-1}', Outline(-1, "m")),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"a":"', b'"}}', OversizedIdentity(7, None)),
+        (b'{"id": 7, "jsonrpc": "2.0", "error": {"a":"', b'"}}', OversizedIdentity(7, None)),
+        (b'{"jsonrpc":"2.0","result":{"a":"', b'"},"id":7}', OversizedIdentity(7, None)),
+        (b'{"result":{"a":"', b'"}, "id": "seven" }', OversizedIdentity("seven", None)),
+        (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"', b'"}}', OversizedIdentity(7, "m")),
+        (b'{"jsonrpc":"2.0","method":"m","id":"x","params":["', b'"]}', OversizedIdentity("x", "m")),
+        (b'{"method":"m","params":{"a":"', b'"},"id":-1}', OversizedIdentity(-1, "m")),
         (b'{"jsonrpc":"2.0","method":"m","params":{"a":"', b'"}}', None),
         (b'{"jsonrpc":"2.0","method":"m","params":{"a":"', b'","b":{"id":7}}}', None),
         (b'{"jsonrpc":"2.0","result":{"a":"', b'","id":7}}', None),
@@ -80,8 +80,10 @@ def test_so_many_objects_are_read_from_one_line_and_the_rest_is_noise() -> None:
         (b"", b"", None),
     ],
 )
-def test_a_line_too_long_to_keep_is_still_known_by_its_ends(head: bytes, tail: bytes, expected: Outline | None) -> None:
-    assert outline(Oversized(10**8, "", head, tail)) == expected
+def test_a_line_too_long_to_keep_is_still_known_by_its_ends(
+    head: bytes, tail: bytes, expected: OversizedIdentity | None
+) -> None:
+    assert identify_oversized(Oversized(10**8, "", head, tail)) == expected
 
 
 class Silent:
@@ -91,20 +93,20 @@ class Silent:
         self.messages: list[Message] = []
         self.go = asyncio.Event()
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
         self.messages += messages
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
     async def serve(self, request: Request) -> object:
         await self.go.wait()
         return {"padding": "x" * 1000}
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         pass
 
-    async def ended(self) -> DragomanError:
+    async def on_ended(self) -> DragomanError:
         return AgentCrashed("it is gone")
 
 
@@ -123,14 +125,14 @@ async def test_who_does_not_read_the_answers_is_not_read() -> None:
     handler = Silent()
     handler.go.set()
     connection = Connection(ours, handler)
-    for start in range(0, 10 * MAX_SERVED, MAX_SERVED):
-        ask(theirs, range(start, start + MAX_SERVED))
+    for start in range(0, 10 * MAX_CONCURRENT_REQUESTS, MAX_CONCURRENT_REQUESTS):
+        ask(theirs, range(start, start + MAX_CONCURRENT_REQUESTS))
         await turns()
     # The answers to the first fill the pipe; those who wait for it keep their places.
-    assert len(handler.messages) < 4 * MAX_SERVED
+    assert len(handler.messages) < 4 * MAX_CONCURRENT_REQUESTS
     async with asyncio.timeout(LIMIT):
         answers = b""
-        while answers.count(b"\n") < 10 * MAX_SERVED:
+        while answers.count(b"\n") < 10 * MAX_CONCURRENT_REQUESTS:
             answers += await theirs.read()
         await connection.close()
 
@@ -140,12 +142,12 @@ async def test_an_answer_on_its_way_cannot_be_taken_back_to_make_room() -> None:
     handler = Silent()
     handler.go.set()
     connection = Connection(ours, handler)
-    for number in range(20 * MAX_SERVED):
+    for number in range(20 * MAX_CONCURRENT_REQUESTS):
         ask(theirs, range(number, number + 1))
         await asyncio.sleep(0)
         theirs.write(json.dumps({"method": "$/cancel_request", "params": {"requestId": number}}).encode() + b"\n")
     await turns()
-    assert len([each for each in handler.messages if isinstance(each, Request)]) < 4 * MAX_SERVED
+    assert len([each for each in handler.messages if isinstance(each, Request)]) < 4 * MAX_CONCURRENT_REQUESTS
     async with asyncio.timeout(LIMIT):
         theirs.close()
         reading = asyncio.create_task(_read_all(theirs))
@@ -163,20 +165,20 @@ async def test_the_end_of_the_other_side_is_heard_of_with_no_room_left() -> None
     ours, theirs = memory_pair()
     gone = asyncio.Event()
     handler = Silent()
-    connection = Connection(ours, handler, gone=gone.wait)
+    connection = Connection(ours, handler, wait_peer_ended=gone.wait)
     call = connection.call("session/prompt", {})
-    ask(theirs, range(1000, 1000 + MAX_SERVED))
+    ask(theirs, range(1000, 1000 + MAX_CONCURRENT_REQUESTS))
     await turns()
     ask(theirs, range(2000, 2010))
     theirs.close()
     await turns()
-    assert len(handler.messages) == MAX_SERVED
+    assert len(handler.messages) == MAX_CONCURRENT_REQUESTS
     gone.set()
     async with asyncio.timeout(LIMIT):
         with pytest.raises(AgentCrashed, match="it is gone"):
             await connection.result(call)
         await connection.close()
-    assert len(handler.messages) == MAX_SERVED + 10
+    assert len(handler.messages) == MAX_CONCURRENT_REQUESTS + 10
 
 
 async def test_a_request_too_long_to_read_is_refused() -> None:
@@ -212,4 +214,4 @@ def test_an_answer_with_its_id_last_still_finds_its_question() -> None:
     assert isinstance(whole, Reply)
     (long,) = peer.feed(b'{"result":{"a":"' + b"x" * 2000 + b'"},"id":1}\n')
     assert isinstance(long, Oversized)
-    assert outline(long) == Outline(1, None)
+    assert identify_oversized(long) == OversizedIdentity(1, None)

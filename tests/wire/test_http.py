@@ -47,7 +47,7 @@ class Client:
 async def client_of(agent: ScriptedAgent) -> AsyncIterator[Client]:
     complaints: list[str] = []
     async with asyncio.timeout(LIMIT), HttpServer(agent.main).running() as server:
-        transport = await connect_http(server.url, complain=complaints.append)
+        transport = await connect_http(server.url, on_diagnostic=complaints.append)
         client = Client(server, transport)
         try:
             client.say(0, "initialize", protocolVersion=1)

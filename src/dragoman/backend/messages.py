@@ -34,8 +34,18 @@ from dragoman.errors import AgentCrashed, DragomanError, InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.envelope import session_in
-from dragoman.wire.messages import UNREADABLE, Message, Noise, Notification, Oversized, Reply, Request, Unknown, Update
+from dragoman.wire.messages import (
+    DECODE_ERRORS,
+    Message,
+    Noise,
+    Notification,
+    Oversized,
+    Reply,
+    Request,
+    Unknown,
+    Update,
+    session_id_in,
+)
 
 MessageType: TypeAlias = Literal[
     "session_init",
@@ -73,7 +83,7 @@ def read_message(data: bytes | str) -> UnifiedMessage:
     """A message as JSON, from a front end in another process."""
     try:
         return msgspec.json.decode(data, type=UnifiedMessage)
-    except UNREADABLE as problem:
+    except DECODE_ERRORS as problem:
         raise InputError(f"this is no message: {problem}", guidance="A message is one JSON object.") from None
 
 
@@ -105,7 +115,7 @@ class MessageView:
         """A frame of ours. It is no message, but answers are read in its light."""
         if isinstance(message, Request) and message.method in _OPENING:
             self._session_id = None  # until the answer tells it: an agent may go on under another
-            self._asked_for = session_in(message.params)
+            self._asked_for = session_id_in(message.params)
 
     def heard(self, message: Message, time: float) -> tuple[UnifiedMessage, ...]:
         """A frame of the agent's: one message, seldom two, never none."""
@@ -114,7 +124,7 @@ class MessageView:
                 return self._update(message, time)
             case Reply():
                 return (self._reply(message, time),)
-            case Request(method="session/request_permission") if self._is_ours(session_in(message.params)):
+            case Request(method="session/request_permission") if self._is_ours(session_id_in(message.params)):
                 return (self._permission(message, time),)
             case Request() | Notification():
                 return (self.tell("unknown", time, _frame(message)),)
@@ -215,7 +225,7 @@ class MessageView:
         if reply.error is None and reply.method == "initialize":
             return self.tell("session_init", time, _fields(result, "result"))
         if reply.error is None and reply.method in _OPENING:
-            self._session_id = session_in(reply.result) or self._asked_for
+            self._session_id = session_id_in(reply.result) or self._asked_for
             opened = _fields(result, "result") if result is not None else {}
             return self.tell("session_init", time, {**opened, "sessionId": self._session_id})
         return self.tell("unknown", time, {**frame, "method": reply.method})
@@ -255,7 +265,7 @@ def _said(message: Update) -> tuple[Fields, Fields]:
         beside = _update_line(message.line).params
         said = beside.pop("update")
         beside.pop("sessionId", None)
-    except (*UNREADABLE, KeyError):
+    except (*DECODE_ERRORS, KeyError):
         # A line that had to be mended, or two on one: what was made of it is the best there is.
         update = message.update
         said, beside = _plain(update.raw) if isinstance(update, Unknown) else msgspec.to_builtins(update), {}
@@ -266,7 +276,7 @@ def _frame(message: Request | Notification | Reply) -> Fields:
     """The JSON-RPC message as it was said."""
     try:
         frame = lenient.decode(message.line, dict[str, Any])
-    except UNREADABLE:
+    except DECODE_ERRORS:
         frame = _put_together(message)
     frame.pop("jsonrpc", None)
     return frame
@@ -287,7 +297,7 @@ def _put_together(message: Request | Notification | Reply) -> Fields:
 def _plain(raw: msgspec.Raw) -> object:
     try:
         return lenient.decode(raw, Any)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return _text(bytes(raw))
 
 

@@ -37,7 +37,7 @@ from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 from dragoman.wire import messages as wire
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.connection import fresh
+from dragoman.wire.connection import copy_error
 
 # Messages of a front end that wait for their turn, and prompts without a result. A person has one or two.
 MOST_WAITING = 64
@@ -146,7 +146,7 @@ class BackendSession:
         if self._closed:
             raise SessionClosed("this session is closed")
         if self._failure is not None:
-            raise fresh(self._failure)
+            raise copy_error(self._failure)
         try:
             actions = actions_of(message)
             for action in actions:

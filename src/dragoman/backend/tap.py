@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
-from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
-from dragoman.wire.connection import first_of
-from dragoman.wire.framing import DEFAULT_LINE_LIMIT
+from dragoman.wire.connection import wait_for_first
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 from dragoman.wire.messages import Message, Reply, Request
 from dragoman.wire.peer import Peer
 
@@ -40,7 +40,7 @@ class Tap:
         on_frame: OnFrame,
         gate: Gate,
         *,
-        line_limit: int = DEFAULT_LINE_LIMIT,
+        line_limit: int = DEFAULT_LINE_LIMIT_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._link = link
@@ -72,13 +72,13 @@ class Tap:
         """Of a link over the network: why it ended."""
         return getattr(self._link, "end_reason", None)
 
-    async def end(self, grace: float = END_GRACE) -> int:
+    async def end(self, grace: float = END_GRACE_S) -> int:
         return await self._link.end(grace)
 
     async def read(self) -> bytes:
         if not self._gate.has_room:
             # Also over when the agent has ended: what it still wrote is little, and its end must be heard of.
-            await first_of(self._gate.room(), self._link.wait())
+            await wait_for_first(self._gate.room(), self._link.wait())
         data = await self._link.read()
         for message in self._in.feed(data) if data else self._in.finish():
             self._show("in", message)
@@ -94,5 +94,5 @@ class Tap:
         if isinstance(message, Request):
             other.expect(message.id, message.method)  # so that its answer is known for what it is
         elif isinstance(message, Reply):
-            other.settled(message.id)
+            other.mark_answered(message.id)
         self._on_frame(direction, message, self._clock())

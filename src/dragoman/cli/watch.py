@@ -29,7 +29,7 @@ from dragoman.translate.ingest.watched_folders import places_at, places_of
 from dragoman.translate.ingest.watcher import Watcher, WatchStatus
 from dragoman.translate.translator import PROVIDERS
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.messages import UNREADABLE, Message, Reply, Request, Update
+from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, Update
 
 EPILOG = """\b
 Examples:
@@ -108,7 +108,7 @@ class WatchLines:
 def _prompt(request: Request) -> str:
     try:
         blocks = msgspec.json.decode(request.params, type=acp.PromptRequest).prompt
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return "(a prompt that cannot be read)"
     words = " ".join(block.text for block in blocks if isinstance(block, acp.TextContent))
     return words or "(nobody's words)"
@@ -119,7 +119,7 @@ def _end(reply: Reply) -> str:
         return _BAD + reply.error.message
     try:
         response = msgspec.json.decode(reply.result, type=acp.PromptResponse)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return f"{_END}done"
     if response.stop_reason != "end_turn":
         return f"{_BAD}{response.stop_reason.replace('_', ' ')}"

@@ -15,15 +15,15 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.record.fold import Direction
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
-from dragoman.wire.envelope import peek
 from dragoman.wire.messages import (
-    UNREADABLE,
+    DECODE_ERRORS,
     Message,
     Noise,
     Oversized,
     Reply,
     Unknown,
     Update,
+    peek,
 )
 from dragoman.wire.peer import Peer
 
@@ -133,7 +133,7 @@ def message_of(entry: Entry) -> Message:
     try:
         params = _read_update(frame).params
         return Update(params.session_id, params.update, frame)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         pass
     if entry.kind == NOISE:
         return Noise("kept as noise", frame)
@@ -151,7 +151,7 @@ def _oversized(frame: bytes) -> Message:
     try:
         cut = msgspec.json.decode(frame, type=_Cut)
         return Oversized(cut.length, cut.sha256, base64.b64decode(cut.head), base64.b64decode(cut.tail))
-    except (*UNREADABLE, ValueError):
+    except (*DECODE_ERRORS, ValueError):
         return Noise("kept as noise", frame)
 
 

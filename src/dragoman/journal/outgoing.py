@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.wire.messages import UNREADABLE, Message, Reply, Request
+from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request
 
 # Bytes of an answer that are kept. Longer ones are files that are on the disk anyway and output that is polled again
 # and again, each time with all of it.
@@ -47,7 +47,7 @@ def _without_server_secrets(line: bytes) -> bytes:
         return line
     try:
         frame = msgspec.json.decode(line)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return line
     params = frame.get("params") if isinstance(frame, dict) else None
     servers = params.get("mcpServers") if isinstance(params, dict) else None

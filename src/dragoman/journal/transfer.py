@@ -38,7 +38,7 @@ from dragoman.journal.entry import (
 from dragoman.journal.store import OWN_CONNECTION, PAGE, Connection, Journal
 from dragoman.record.conversation import Conversation
 from dragoman.record.decisions import decoded
-from dragoman.wire.messages import UNREADABLE, Message, Reply, Request, RequestId
+from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, RequestId
 
 FORMAT = 1
 
@@ -142,7 +142,7 @@ def _is_one_line(frame: bytes) -> bool:
     try:
         frame.decode()
         msgspec.json.decode(frame)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return False
     return frame.startswith(b"{") and b"\r" not in frame and b"\n" not in frame
 
@@ -163,7 +163,7 @@ async def import_lines(
         try:
             read = msgspec.json.decode(line, type=_Line)
             frame = base64.b64decode(read.bytes, validate=True) if read.bytes is not None else None
-        except (*UNREADABLE, binascii.Error) as problem:
+        except (*DECODE_ERRORS, binascii.Error) as problem:
             await importing.flush()
             raise InputError(f"line {number} cannot be imported: {problem}; the lines before it are") from problem
         importing.add(read, frame)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from dragoman.proc._reaper_main import group_alive, marked, signal_group, signal_marked
 from dragoman.proc.exits import Ended, reap, reap_later, watch_exit
-from dragoman.proc.link import END_GRACE
+from dragoman.proc.link import END_GRACE_S
 from dragoman.proc.pipes import DrainedEnd, PulledEnd, PushedEnd
 from dragoman.proc.reaper import reaper
 from dragoman.proc.stderr import StderrTail
@@ -118,7 +118,7 @@ class ProcessLink:
         if not self._reaped:
             signal_group(self.pid, signal.SIGKILL)
 
-    async def end(self, grace: float = END_GRACE) -> int:
+    async def end(self, grace: float = END_GRACE_S) -> int:
         if self._ending is None:
             # A task of its own: a caller that is cancelled must not leave the agent half ended.
             self._ending = self._loop.create_task(self._end(grace), name=f"end {self.name}")

@@ -13,8 +13,7 @@ import msgspec
 
 from dragoman.record.decisions import decoded
 from dragoman.record.fold import SessionFold
-from dragoman.wire.envelope import session_in
-from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Update
+from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Update, session_id_in
 from dragoman.wire.peer import Peer
 
 # Whose answers tell the id of a session that is new.
@@ -49,9 +48,9 @@ class Conversation:
             case Update():
                 return message.session_id
             case Notification(params=params):
-                return session_in(params) or self._visited(message)
+                return session_id_in(params) or self._visited(message)
             case Request(id=request_id, params=params, method=method):
-                session_id = session_in(params)
+                session_id = session_id_in(params)
                 if method == "elicitation/create":
                     session_id = self._question_of(params, session_id)
                 self._sessions[direction, request_id] = session_id
@@ -59,11 +58,11 @@ class Conversation:
                 return session_id
             case Reply(id=request_id, result=result, method=method):
                 asked: Literal["in", "out"] = "out" if direction == "in" else "in"
-                self._readers[asked].settled(request_id)
+                self._readers[asked].mark_answered(request_id)
                 self._readers[direction].forget(request_id)  # where the line itself was read by another
                 known = self._sessions.pop((asked, request_id), None)
                 # A fork is asked of one session, and its answer tells the id of another.
-                return session_in(result) or known if method in _NAMING else known or session_in(result)
+                return session_id_in(result) or known if method in _NAMING else known or session_id_in(result)
             case _:
                 return None
 

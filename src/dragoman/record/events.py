@@ -38,7 +38,7 @@ import msgspec
 from dragoman.record import facts, rows
 from dragoman.record.notes import Difference
 from dragoman.wire import lenient
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import (
     ContentBlock,
     Diff,
@@ -348,7 +348,7 @@ def raw_of(line: bytes | None) -> msgspec.Raw | None:
         if isinstance(frame.params, msgspec.Raw):
             update = _params.decode(frame.params).update
             return update if isinstance(update, msgspec.Raw) else frame.params
-    except UNREADABLE:
+    except DECODE_ERRORS:
         # A line that had to be repaired: the text of it is the best there is.
         return msgspec.Raw(msgspec.json.encode(line.decode("utf-8", errors="replace")))
     for part in (frame.result, frame.error):

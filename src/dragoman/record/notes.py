@@ -141,7 +141,7 @@ def written(method: str, note: msgspec.Struct) -> Notification:
     try:
         params = msgspec.Raw(msgspec.json.encode(note))
     except UnicodeEncodeError:  # the name of a file or folder that is no UTF-8
-        params = msgspec.Raw(lenient.restated(msgspec.to_builtins(note)))
+        params = msgspec.Raw(lenient.encode_repaired(msgspec.to_builtins(note)))
     return Notification(method, params, msgspec.json.encode(_Line(method, params)))
 
 

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.bridge.messages import PROTOCOL, ErrorBody, Hello
 from dragoman.errors import DragomanError, InputError, ServerRefused, ServerUnreachable
 from dragoman.remote.refused import error_of
-from dragoman.wire.address import Address, check_headers, read_address
+from dragoman.wire.network import Address, check_headers, parse_address
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -46,8 +46,8 @@ def read_url(url: str) -> Address:
     scheme, separator, rest = str(url).partition("://")
     if not separator or scheme not in _SCHEMES:
         raise InputError(f"the server's address is {url!r}; it begins with http:// or https://", guidance=_EXAMPLE)
-    read_address(url, tuple(_SCHEMES))  # without a user, a password, a fragment
-    return read_address(f"{_SCHEMES[scheme]}://{rest.partition('?')[0].rstrip('/')}{PATH}", ("ws", "wss"))
+    parse_address(url, tuple(_SCHEMES))  # without a user, a password, a fragment
+    return parse_address(f"{_SCHEMES[scheme]}://{rest.partition('?')[0].rstrip('/')}{PATH}", ("ws", "wss"))
 
 
 class Connecting:
@@ -81,8 +81,8 @@ class Connecting:
                     ssl=self._tls,
                     max_size=None,
                     # What is said is worth less than the time to pack it, where there is no network in between.
-                    compression=None if self.address.loopback else "deflate",
-                    proxy=None if self.address.loopback else True,
+                    compression=None if self.address.is_loopback else "deflate",
+                    proxy=None if self.address.is_loopback else True,
                     open_timeout=None,
                     ping_interval=SILENCE,
                     ping_timeout=SILENCE,

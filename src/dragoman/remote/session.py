@@ -48,7 +48,7 @@ from dragoman.session.prompt import Input
 from dragoman.session.run import Run
 from dragoman.session.session import new_id
 from dragoman.session.spec import OnEvent
-from dragoman.wire.connection import fresh
+from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Request, Update
 
 logger = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class RemoteSession:
         self._socket.follow(self.id, self)
         await self._ready.wait()
         if self._failure is not None:
-            raise fresh(self._failure)
+            raise copy_error(self._failure)
 
     # -- for programs
 
@@ -271,7 +271,7 @@ class RemoteSession:
     def _trouble(self) -> DragomanError | None:
         """Why nothing can be asked of the agent now."""
         if self._failure is not None:
-            return fresh(self._failure)
+            return copy_error(self._failure)
         if self._live.connection in ("connected", "starting", "elsewhere"):
             return None
         if self._live.problem is not None:

@@ -22,7 +22,7 @@ from dragoman.remote.connecting import Connecting
 from dragoman.remote.refused import error_of
 from dragoman.session.once import Once
 from dragoman.session.session import new_id
-from dragoman.wire.connection import fresh
+from dragoman.wire.connection import copy_error
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -92,7 +92,7 @@ class Socket:
             raise SessionClosed("this client is closed", guidance="Make a new Client.")
         await self._begin()
         if self._problem is not None:
-            raise fresh(self._problem)
+            raise copy_error(self._problem)
 
     async def call(self, control: asked.Control, answer: type[T]) -> T:
         """Has it done, and returns what it is answered with. With a `command_id` it is done once, whatever happens."""
@@ -108,7 +108,7 @@ class Socket:
     def follow(self, session_id: str, follower: Follower) -> None:
         """From now on it is told of the session's frames, until `leave`."""
         if self._problem is not None:
-            asyncio.get_running_loop().call_soon(follower.lost, fresh(self._problem))
+            asyncio.get_running_loop().call_soon(follower.lost, copy_error(self._problem))
             return
         self._followers[session_id] = follower
         self._subscribe(session_id, follower)
@@ -190,10 +190,10 @@ class Socket:
         self._problem = self._problem or problem
         for waiting in list(self._calls.values()):
             if not waiting.answered.done():
-                waiting.answered.set_exception(fresh(problem))
+                waiting.answered.set_exception(copy_error(problem))
         followers, self._followers = self._followers, {}
         for follower in followers.values():
-            follower.lost(fresh(problem))
+            follower.lost(copy_error(problem))
 
     # -- what is said
 

@@ -17,7 +17,7 @@ from dragoman.errors import DragomanError, InputError
 from dragoman.remote.said import Said
 from dragoman.remote.socket import Socket, new_call
 from dragoman.session.run import Run
-from dragoman.wire.connection import fresh
+from dragoman.wire.connection import copy_error
 
 Do: TypeAlias = Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
 
@@ -81,7 +81,7 @@ class Turns:
         self._going_on.clear()
         self.active = None
         for run in runs:
-            run.lost(fresh(problem), time.time())
+            run.lost(copy_error(problem), time.time())
 
     # -- prompts
 

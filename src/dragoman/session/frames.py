@@ -20,7 +20,7 @@ from dragoman.record.fold import Direction
 from dragoman.record.retold import Retold
 from dragoman.session.callback import call
 from dragoman.session.run import Run
-from dragoman.wire.connection import fresh
+from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Message, Notification, Reply, Request, Update
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Frames:
         if self._kept is None:
             kept.set_result(None)
         elif self._kept.problem is not None:
-            kept.set_exception(fresh(self._kept.problem))
+            kept.set_exception(copy_error(self._kept.problem))
         else:
             self._awaited[self.count] = kept
         return kept
@@ -170,4 +170,4 @@ class Frames:
         if self.problem is not None:
             for kept in self._awaited.values():
                 if not kept.done():
-                    kept.set_exception(fresh(self.problem))
+                    kept.set_exception(copy_error(self.problem))

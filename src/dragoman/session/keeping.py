@@ -21,7 +21,7 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.store import Connection, Journal, Process
 from dragoman.journal.upkeep import load
 from dragoman.record.facts import Fact
-from dragoman.wire.messages import UNREADABLE, Message
+from dragoman.wire.messages import DECODE_ERRORS, Message
 
 if TYPE_CHECKING:
     from dragoman.journal.entry import Entry
@@ -84,7 +84,7 @@ class Kept:
         """What the agent said of itself."""
         try:
             told = msgspec.json.decode(answer, type=_Handshake)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             return
         await self._keeper.journal.connect(
             msgspec.structs.replace(

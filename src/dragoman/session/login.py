@@ -28,7 +28,7 @@ from dragoman.session.login_method import TERMINAL_AUTH, LoginMethod, choose, me
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.envelope import session_in
+from dragoman.wire.messages import session_id_in
 
 LOGIN_LIMIT: Final = 15 * 60.0
 """Seconds for a method that the agent carries out: the person may have to find their password first."""
@@ -140,7 +140,7 @@ class Login:
 async def _open_and_close(runtime: AgentRuntime, folder: str) -> None:
     """By the bare requests: nothing is offered to a session that only shows whether there can be one."""
     raw = await runtime.request("session/new", acp.NewSessionRequest(cwd=folder, mcp_servers=()))
-    session_id = session_in(raw)
+    session_id = session_id_in(raw)
     if session_id is None:
         raise InvalidFrame(f"the agent's answer to session/new has no sessionId: {bytes(raw)[:200]!r}")
     if runtime.capabilities().close:

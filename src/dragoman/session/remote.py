@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
 from dragoman.session.once import Once
 from dragoman.session.runtime import Launch
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire import http, websocket
-from dragoman.wire.address import check_headers, read_address
-from dragoman.wire.framing import DEFAULT_LINE_LIMIT
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
+from dragoman.wire.network import check_headers, parse_address
 from dragoman.wire.transport import Transport
 
 # In place of exit codes, which a connection has none of: we ended it, or it was lost.
@@ -44,7 +44,7 @@ class RemoteLink:
         self.name = name
         self.stderr = tail
         self._transport = transport
-        self._grace = END_GRACE
+        self._grace = END_GRACE_S
         self._exit_code: int | None = None
         self._code_at_end = LOST
         self._end_once = Once(self._end, f"end {name}")
@@ -67,7 +67,7 @@ class RemoteLink:
         await self._transport.wait_ended()
         return self._settle()
 
-    async def end(self, grace: float = END_GRACE) -> int:
+    async def end(self, grace: float = END_GRACE_S) -> int:
         self._grace = grace
         if self._transport.end_reason is None:
             self._code_at_end = ENDED_BY_US
@@ -92,13 +92,15 @@ class RemoteLink:
         return self._exit_code
 
 
-def connect(url: str, *, headers: Mapping[str, str] | None = None, message_limit: int = DEFAULT_LINE_LIMIT) -> Launch:
+def connect(
+    url: str, *, headers: Mapping[str, str] | None = None, message_limit: int = DEFAULT_LINE_LIMIT_BYTES
+) -> Launch:
     """The `launch` of an `AgentRuntime` whose agent listens at `ws://`, `wss://`, `http://` or `https://`.
 
     `headers` are for what the server wants to know of us, such as a token; an address must not hold one. A message of
     more than `message_limit` bytes ends the connection.
     """
-    address = read_address(url, (*websocket.SCHEMES, *http.SCHEMES))
+    address = parse_address(url, (*websocket.SCHEMES, *http.SCHEMES))
     checked = check_headers(headers)
 
     async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
@@ -108,7 +110,10 @@ def connect(url: str, *, headers: Mapping[str, str] | None = None, message_limit
             transport = await websocket.connect_websocket(url, headers=checked, message_limit=message_limit)
         else:
             transport = await http.connect_http(
-                url, headers=checked, message_limit=message_limit, complain=lambda line: tail.feed(f"{line}\n".encode())
+                url,
+                headers=checked,
+                message_limit=message_limit,
+                on_diagnostic=lambda line: tail.feed(f"{line}\n".encode()),
             )
         return RemoteLink(transport, address.shown, tail)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.errors import AgentCrashed, DragomanError, SilentFailure, StoppedEarly
 from dragoman.record import rows
-from dragoman.wire.connection import error_of_reply
+from dragoman.wire.connection import error_from_reply
 
 RunOutcome = Literal["success", "cancelled", "error"]
 
@@ -38,7 +38,7 @@ def failure_of(run: rows.Run, agent: str, stderr: str) -> DragomanError | None:
     if run.status in ("success", "cancelled", "running"):
         return None
     if run.error is not None:
-        return error_of_reply("session/prompt", run.error)
+        return error_from_reply("session/prompt", run.error)
     if run.status == "interrupted":
         return AgentCrashed(run.reason or f"{agent} ended during the run", stderr=stderr)
     if run.reason == "silent":

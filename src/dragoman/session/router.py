@@ -18,8 +18,7 @@ from dragoman.host.refusals import not_offered
 from dragoman.proc.link import AgentLink
 from dragoman.record.conversation import Conversation
 from dragoman.session.diagnostics import Diagnostics
-from dragoman.wire.connection import Connection, RpcRefusal, first_of
-from dragoman.wire.envelope import session_in
+from dragoman.wire.connection import Connection, RpcRefusal, wait_for_first
 from dragoman.wire.messages import (
     Message,
     Noise,
@@ -30,6 +29,7 @@ from dragoman.wire.messages import (
     Request,
     RequestId,
     Update,
+    session_id_in,
 )
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Router:
 
     # -- frames (wire.connection.Handler)
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
         if len(messages) < FEW_MESSAGES:
             self._weight += sum(len(getattr(message, "line", b"")) for message in messages)
         sessions = self.sessions
@@ -142,7 +142,7 @@ class Router:
         agent_session_id = self._conversation.session_of("in", message)
         if isinstance(message, Reply) and message.error is None:
             opening = self._opening.pop(message.id, None)
-            if opening is not None and (named := session_in(message.result)):
+            if opening is not None and (named := session_id_in(message.result)):
                 if self.sessions.get(named, opening) is not opening:
                     return  # another's name: who opens it says so, and that other one is left alone
                 self.bind(opening, named)
@@ -157,7 +157,7 @@ class Router:
         elif isinstance(message, Notification):
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         agent_session_id = self._conversation.session_of("out", message)
         session = self.sessions.get(agent_session_id or "") or self._asked_for
         if session is not None:
@@ -171,7 +171,7 @@ class Router:
             self.kept.add(origin, message, at, None)
 
     async def serve(self, request: Request) -> object:
-        agent_session_id = session_in(request.params) or self._conversation.session_of_request("in", request.id)
+        agent_session_id = session_id_in(request.params) or self._conversation.session_of_request("in", request.id)
         if agent_session_id is None and request.method == "elicitation/create" and self._questions is not None:
             return await self._questions.create(request)
         if agent_session_id is None:
@@ -181,7 +181,7 @@ class Router:
             raise RpcRefusal(NOT_FOUND, f"no session {agent_session_id!r} is open here")
         return await session.serve(request)
 
-    async def ended(self) -> DragomanError:
+    async def on_ended(self) -> DragomanError:
         failure = await self._on_end()
         if self.kept is not None and self.kept.problem is not None:
             failure = self.kept.problem
@@ -211,12 +211,12 @@ class Router:
 
     # -- backpressure
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         while self._too_much_waits() and not self._awaited():
             self.held = True
             self._woken.clear()
             # An agent that has ended can add nothing to what is in the pipe, and its end must be heard of.
-            await first_of(self._woken.wait(), self._link_ended())
+            await wait_for_first(self._woken.wait(), self._link_ended())
         self.held = False
 
     async def _link_ended(self) -> None:
@@ -242,6 +242,6 @@ class Router:
     def _awaited(self) -> bool:
         """Someone waits for an answer, or for what another run brings: it may lie behind what is unread."""
         assert self.connection is not None
-        if any(method != "session/prompt" for method in self.connection.waiting_methods):
+        if any(method != "session/prompt" for method in self.connection.pending_methods):
             return True
         return any(run.hungry for run in self._active_runs())

@@ -54,9 +54,9 @@ from dragoman.session.session import Session, new_id
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.connection import Call, Connection, fresh
+from dragoman.wire.connection import Call, Connection, copy_error
 from dragoman.wire.dialect import LATEST_VERSION, dialect_for
-from dragoman.wire.framing import DEFAULT_LINE_LIMIT
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 
 if TYPE_CHECKING:
     from dragoman.session.keeping import Keeper, Kept  # with a journal: loaded by who has one
@@ -84,7 +84,7 @@ class AgentRuntime:
         *,
         limits: Limits | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
-        line_limit: int = DEFAULT_LINE_LIMIT,
+        line_limit: int = DEFAULT_LINE_LIMIT_BYTES,
         sources: RuleSources | None = None,
         on_question: OnQuestion | None = None,
         keeper: Keeper | None = None,
@@ -133,8 +133,8 @@ class AgentRuntime:
                     self._link,
                     self._router,
                     line_limit=self._line_limit,
-                    gone=self._link.wait,
-                    kept=self.kept.flush if self.kept is not None else None,
+                    wait_peer_ended=self._link.wait,
+                    flush=self.kept.flush if self.kept is not None else None,
                 )
                 self._router.connection, self._router.link = self._connection, self._link
                 await self._shake_hands(self._connection)
@@ -154,7 +154,7 @@ class AgentRuntime:
             client_info=acp.Implementation(name="dragoman", title="Dragoman", version=__version__),
         )
         call = connection.call("initialize", asked)
-        lenient.prepare(acp.InitializeResponse, acp.LoadSessionResponse)  # while the agent starts
+        lenient.build_decoders(acp.InitializeResponse, acp.LoadSessionResponse)  # while the agent starts
         try:
             raw = await connection.result(call)
         except RequestFailed as problem:
@@ -368,7 +368,7 @@ class AgentRuntime:
 
     def _living(self) -> Connection:
         if self._failure is not None:
-            raise fresh(self._failure)
+            raise copy_error(self._failure)
         if self._connection is None or self._closed:
             raise SessionClosed(f"{self.spec.name} is not running")
         return self._connection

@@ -36,7 +36,7 @@ from dragoman.session.run import Run
 from dragoman.session.snapshot import handle_of
 from dragoman.session.spec import AgentSpec, SessionConfig, rules_of
 from dragoman.session.turns import Turns
-from dragoman.wire.connection import fresh
+from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Request
 
 if TYPE_CHECKING:
@@ -318,7 +318,7 @@ class Session:
         if self._closed:
             raise SessionClosed(f"session {self.id} is closed")
         if self._failure is not None:
-            raise fresh(self._failure)
+            raise copy_error(self._failure)
 
     def system_prompt_told(self) -> None:
         """The agent has it already, by a request of its own or from an earlier run."""
@@ -396,7 +396,7 @@ class Session:
         if isinstance(failure, AuthenticationRequired):
             return self._runtime.authentication_required(failure)
         if isinstance(failure, AgentCrashed) and isinstance(self._failure, AgentCrashed):
-            return fresh(self._failure)
+            return copy_error(self._failure)
         return failure
 
 

@@ -19,7 +19,7 @@ from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import OnQuestion
 from dragoman.record.events import Event
 from dragoman.session.servers import exact
-from dragoman.wire.address import check_headers, read_address
+from dragoman.wire.network import check_headers, parse_address
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
 
@@ -83,7 +83,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     def _check_url(self, url: str) -> None:
         if self.command:
             raise InputError("AgentSpec takes a command or a url, not both")
-        address = read_address(url, REMOTE_SCHEMES)
+        address = parse_address(url, REMOTE_SCHEMES)
         check_headers(self.headers)
         if not self.name:
             msgspec.structs.force_setattr(self, "name", address.shown)

@@ -17,7 +17,7 @@ from dragoman.session.frames import Frames
 from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.wire import vocabulary as acp
-from dragoman.wire.connection import fresh
+from dragoman.wire.connection import copy_error
 
 if TYPE_CHECKING:
     from dragoman.session.runtime import AgentRuntime
@@ -137,9 +137,9 @@ class Turns:
         run = self._frames.active
         if run is not None and self._frames.problem is not None:
             self._frames.active = None
-            run.lost(fresh(failure), now)  # what happened to it cannot be kept, and whoever waits must learn of it
+            run.lost(copy_error(failure), now)  # what happened to it cannot be kept, and whoever waits must learn of it
         elif run is not None:
             status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
             self._session.note(notes.RunCut(run.id, status, str(failure)))
         for queued, _ in self._queue.clear():
-            queued.lost(fresh(failure), now)
+            queued.lost(copy_error(failure), now)

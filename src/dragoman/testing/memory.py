@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
 from dragoman.session.runtime import AgentRuntime, Launch
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.side import AgentExit, AgentMain, AgentSide
-from dragoman.wire.memory import memory_pair
+from dragoman.wire.transport import memory_pair
 
 # Seconds after the last cancellation until we stop waiting for a coroutine that swallows them all.
 KILL_LIMIT = 5.0
@@ -70,7 +70,7 @@ class MemoryLink:
     async def wait(self) -> int:
         return await asyncio.shield(self._exited)
 
-    async def end(self, grace: float = END_GRACE) -> int:
+    async def end(self, grace: float = END_GRACE_S) -> int:
         self.close()
         if not await self._ended_within(grace):
             self._send(signal.SIGTERM)

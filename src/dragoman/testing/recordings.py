@@ -24,7 +24,7 @@ from dragoman.agents.replay.agent import serve
 from dragoman.agents.replay.player import Player
 from dragoman.agents.replay.reading import read_recording
 from dragoman.errors import InputError
-from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.session.launch import launch as launch_process
 from dragoman.session.runtime import Launch
 from dragoman.session.spec import AgentSpec, Limits
@@ -122,7 +122,7 @@ class _KeptLink(RecordedLink):
         super().__init__(link, tee)
         self._ended = ended
 
-    async def end(self, grace: float = END_GRACE) -> int:
+    async def end(self, grace: float = END_GRACE_S) -> int:
         code = await super().end(grace)
         self._ended()
         return code

@@ -199,7 +199,7 @@ class ScriptedAgent:
 
     # -- what the connection tells (wire.connection.Handler)
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
         for message in messages:
             if isinstance(message, Request):
                 self._hear(self._asked(message))
@@ -223,13 +223,13 @@ class ScriptedAgent:
                 if turn.session_id == asked.session_id:
                     turn.cancelled.set()
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         pass
 
-    async def ended(self) -> DragomanError:
+    async def on_ended(self) -> DragomanError:
         return DragomanError("the client has closed the connection")
 
     async def serve(self, request: Request) -> object:

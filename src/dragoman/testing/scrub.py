@@ -20,7 +20,7 @@ import msgspec
 from dragoman.agents.replay.compare import SECRET
 from dragoman.agents.replay.names import exchanged, folder, inside
 from dragoman.agents.replay.script import OPENINGS
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 
 WORKSPACE: Final = "/workspace"
 HOME: Final = "/home/user"
@@ -106,7 +106,7 @@ def _opening(line: bytes) -> _Params | None:
     try:
         frame = msgspec.json.decode(line, type=_Line).frame
         return msgspec.json.decode(frame.params, type=_Params) if frame.method in OPENINGS else None
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
 
 
@@ -114,7 +114,7 @@ def _given(params: _Params) -> Iterable[str]:
     for server in params.mcpServers:
         try:
             read = msgspec.json.decode(server, type=_Server)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             continue
         yield from (each.value for each in (*read.env, *read.headers))
 

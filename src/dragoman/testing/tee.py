@@ -32,7 +32,7 @@ from typing import IO, Any, Literal
 
 import msgspec
 
-from dragoman.proc.link import END_GRACE, AgentLink
+from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
 from dragoman.session.launch import launch as launch_process
 from dragoman.session.runtime import Launch
@@ -133,7 +133,7 @@ class RecordedLink:
     async def wait(self) -> int:
         return await self.link.wait()
 
-    async def end(self, grace: float = END_GRACE) -> int:
+    async def end(self, grace: float = END_GRACE_S) -> int:
         return await self.link.end(grace)
 
     def interrupt(self) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from dragoman.errors import INTERNAL_ERROR
 from dragoman.translate.translator import Frame
 from dragoman.wire import lenient
-from dragoman.wire.messages import UNREADABLE, RpcError
+from dragoman.wire.messages import DECODE_ERRORS, RpcError
 from dragoman.wire.vocabulary import NewSessionRequest, PromptRequest, SessionUpdate
 
 # What a run ends with whose end the transcript does not tell: the agent was killed, or someone took the file away.
@@ -101,7 +101,7 @@ def is_json(text: bytes | msgspec.Raw) -> bool:
     try:
         bytes(text).decode("utf-8")
         msgspec.json.decode(text)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return False
     return True
 
@@ -110,4 +110,4 @@ def _line(said: msgspec.Struct) -> bytes:
     try:
         return _encode(said)
     except UnicodeEncodeError:  # half a character, as a program cut it
-        return lenient.restated(msgspec.to_builtins(said))
+        return lenient.encode_repaired(msgspec.to_builtins(said))

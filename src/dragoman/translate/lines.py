@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dragoman.wire import lenient
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -36,7 +36,7 @@ def records(
     """
     try:
         yield decode(line), line
-    except UNREADABLE:
+    except DECODE_ERRORS:
         yield from _carefully(line, decode, build)
 
 
@@ -67,8 +67,8 @@ def _built(
     """An object that has others beside it is read as if it stood alone: it may have been, before they came."""
     try:
         return decode(raw), raw
-    except UNREADABLE:
-        clean = lenient.restated(value)
+    except DECODE_ERRORS:
+        clean = lenient.encode_repaired(value)
         return build(clean), clean
 
 
@@ -92,11 +92,11 @@ def mended(raw: bytes | msgspec.Raw, type_: type[S], blank: S) -> S:
     """A value of a struct's type of which some fields may be of another: these are as in `blank`."""
     try:
         return msgspec.json.decode(raw, type=type_)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         pass
     try:
         value = msgspec.json.decode(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return blank
     if not isinstance(value, dict):
         return blank
@@ -109,7 +109,7 @@ def _fitting(value: dict[str, Any], type_: type[Any]) -> Iterator[tuple[str, Any
             continue
         try:
             yield field.name, msgspec.json.decode(msgspec.json.encode(value[field.encode_name]), type=field.type)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             continue
 
 

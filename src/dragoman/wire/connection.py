@@ -1,8 +1,8 @@
-"""A peer on a transport: the one reader of a link, and everything that is written to it.
+"""`Connection`: a peer on a transport. It is the only reader of a link, and writes everything that is sent over it.
 
-Promised: messages are handed to the handler one by one in the order of the wire, an answer only after
-everything that came before it. While the handler is not `ready` nothing more is read, so a slow
-consumer slows the other side instead of filling our memory.
+Promised: the handler gets messages in the order of the wire, and a caller gets its answer only after everything that
+came before it. Nothing is read while the handler is not ready, so that a slow consumer slows the other side instead of
+filling this process's memory.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dragoman.errors import (
     RequestFailed,
     RequestTimeout,
 )
-from dragoman.wire.framing import DEFAULT_LINE_LIMIT
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES, identify_oversized
 from dragoman.wire.messages import (
-    UNREADABLE,
+    DECODE_ERRORS,
     Message,
     Notification,
     OutgoingMessage,
@@ -39,15 +39,15 @@ from dragoman.wire.messages import (
     RpcError,
     Update,
 )
-from dragoman.wire.outline import outline
 from dragoman.wire.peer import Peer
 from dragoman.wire.transport import Transport
 
-# Requests of the other side that we serve at the same time. An agent that asks more is not read until
-# some are answered; none has been seen to ask more than a handful.
-MAX_SERVED = 256
+# Requests of the other side that are served at the same time. An agent that sends more is not read until some are
+# answered; none has been seen to send more than a handful.
+MAX_CONCURRENT_REQUESTS = 256
 
-# Stands for an answer that we could not read; outside of what JSON-RPC reserves, so that no agent means it.
+# The error code of an answer that was too long to read; outside of the range that JSON-RPC reserves, so that no agent
+# uses it.
 UNREADABLE_ANSWER = 1
 
 _NULL = msgspec.Raw(b"null")
@@ -63,26 +63,26 @@ class RpcRefusal(Exception):
 
 
 class Handler(Protocol):
-    """Whom a connection tells what it hears. All but `serve`, `ready` and `ended` must not block."""
+    """Receives the messages of a connection. `on_received` and `on_sending` must not block."""
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
-        """Messages that came in together, in wire order; each message of a connection exactly once."""
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
+        """Handle messages that came in together, in wire order; each message of a connection exactly once."""
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         """Take note of a message that is about to be written. Its `line` has no newline."""
 
     async def serve(self, request: Request) -> object:
-        """Answers a request; an `RpcRefusal` answers it with an error. May be cancelled by the other side."""
+        """Return the result of a request, or raise `RpcRefusal`. The other side may cancel it."""
 
-    async def ready(self) -> None:
-        """Returns when more may be read."""
+    async def wait_until_ready(self) -> None:
+        """Return when more may be read."""
 
-    async def ended(self) -> DragomanError:
-        """The stream is over: the error that all who still wait for an answer shall get."""
+    async def on_ended(self) -> DragomanError:
+        """Handle the end of the stream; return the error for the calls that still wait for an answer."""
 
 
 class Call:
-    """A request under way. `id` is known at once; the answer comes by `result`."""
+    """A request under way. `id` is known at once; `Connection.result` waits for the answer."""
 
     def __init__(self, request_id: RequestId, method: str, answer: asyncio.Future[Reply]) -> None:
         self.id = request_id
@@ -90,13 +90,13 @@ class Call:
         self.answer = answer
 
 
-class _Serving:
-    """A request of the other side's without an answer yet."""
+class _IncomingRequest:
+    """A request of the other side that has no answer yet."""
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
-        self.begun = False
-        self.withdrawn = False
+        self.has_begun = False
+        self.is_withdrawn = False
 
 
 class Connection:
@@ -105,45 +105,46 @@ class Connection:
         transport: Transport,
         handler: Handler,
         *,
-        line_limit: int = DEFAULT_LINE_LIMIT,
+        line_limit: int = DEFAULT_LINE_LIMIT_BYTES,
         clock: Callable[[], float] = time.time,
-        gone: Callable[[], Coroutine[Any, Any, object]] | None = None,
-        kept: Callable[[], Awaitable[object]] | None = None,
+        wait_peer_ended: Callable[[], Coroutine[Any, Any, object]] | None = None,
+        flush: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`gone()` returns when the other side has ended, for transports that know before all of it was read.
+        """Start reading.
 
-        `kept()` returns when all that the handler has heard and said so far is kept for good. With it nothing is
-        written before it is kept, and no answer or request is passed on before.
+        `wait_peer_ended` returns when the other side has ended, for transports that know before all of it was read.
+        `flush` returns when the journal has committed all messages that the handler got so far. With it, no message is
+        written, and no answer or request is passed on, before it is committed.
         """
         self._transport = transport
         self._handler = handler
         self._clock = clock
         self._peer = Peer(line_limit=line_limit)
         self._calls: dict[RequestId, Call] = {}
-        self._gone = gone
-        self._kept = kept
-        self._unwritten: list[bytes] = []  # said, and not kept yet
-        self._writing: asyncio.Task[None] | None = None
-        self._unanswered: dict[RequestId, _Serving] = {}  # their requests: these they may still take back
-        self._served: set[asyncio.Task[None]] = set()  # the same, until their answers have left
-        self._room = asyncio.Event()  # set while fewer than MAX_SERVED requests are being served
-        self._room.set()
+        self._wait_peer_ended = wait_peer_ended
+        self._flush = flush
+        self._uncommitted: list[bytes] = []  # lines to write once they are committed
+        self._writer: asyncio.Task[None] | None = None
+        self._incoming: dict[RequestId, _IncomingRequest] = {}  # without an answer: the other side may cancel these
+        self._serving: set[asyncio.Task[None]] = set()  # the same, until their answers have been written
+        self._has_room = asyncio.Event()  # set while fewer than MAX_CONCURRENT_REQUESTS are being served
+        self._has_room.set()
         self._finishing = False
         self._end: DragomanError | None = None
-        self._broken: DragomanError | None = None  # what was said or heard could not be kept
+        self._journal_error: DragomanError | None = None  # a message could not be committed
         self._reader = asyncio.get_running_loop().create_task(self._read(), name="dragoman reader")
 
-    # -- asking
+    # -- calls
 
     @property
-    def waiting_methods(self) -> list[str]:
-        """The methods of our requests that have no answer yet."""
+    def pending_methods(self) -> list[str]:
+        """The methods of the requests sent from here that have no answer yet."""
         return [call.method for call in self._calls.values()]
 
     def call(self, method: str, params: object) -> Call:
-        """Sends a request at once; the answer is awaited with `result`."""
+        """Send a request at once; `result` waits for its answer."""
         if self._end is not None:
-            raise fresh(self._end)
+            raise copy_error(self._end)
         request = self._peer.request(method, params)
         call = Call(request.id, method, asyncio.get_running_loop().create_future())
         self._calls[request.id] = call
@@ -151,7 +152,7 @@ class Connection:
         return call
 
     async def result(self, call: Call, *, timeout: float | None = None) -> msgspec.Raw:
-        """The call's result. A caller that gives up, by time or by cancellation, cancels the request."""
+        """Return the call's result. A caller that gives up, by time or by cancellation, cancels the request."""
         try:
             async with asyncio.timeout(timeout):
                 await self.drain()
@@ -165,7 +166,7 @@ class Connection:
             self._abandon(call)
             raise
         if reply.error is not None:
-            raise error_of_reply(call.method, reply.error)
+            raise error_from_reply(call.method, reply.error)
         return reply.result
 
     async def request(self, method: str, params: object, *, timeout: float | None = None) -> msgspec.Raw:
@@ -176,8 +177,8 @@ class Connection:
             self._send(self._peer.notify(method, params))
 
     async def drain(self) -> None:
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
         await self._transport.drain()
 
     def _abandon(self, call: Call) -> None:
@@ -188,63 +189,67 @@ class Connection:
             call.answer.cancel()
 
     def _send(self, message: OutgoingMessage) -> None:
-        self._handler.sending(message, self._clock())
+        self._handler.on_sending(message, self._clock())
         line = message.line + b"\n"
-        if self._kept is None:
+        if self._flush is None:
             self._transport.write(line)
             return
-        self._unwritten.append(line)
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write_kept(), name="dragoman writer")
+        self._uncommitted.append(line)
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write_committed(), name="dragoman writer")
 
-    async def _write_kept(self) -> None:
-        assert self._kept is not None
+    async def _write_committed(self) -> None:
+        assert self._flush is not None
         try:
-            while self._unwritten:
-                lines, self._unwritten = self._unwritten, []
-                await self._kept()
+            while self._uncommitted:
+                lines, self._uncommitted = self._uncommitted, []
+                await self._flush()
                 for line in lines:
                     self._transport.write(line)
-        except DragomanError as problem:
-            # What could not be kept is not said. Whoever waits for an answer learns why.
-            self._unwritten.clear()
-            self._broken = problem
+        except DragomanError as error:
+            # A message that cannot be committed is not sent, and all pending calls fail with the reason.
+            self._uncommitted.clear()
+            self._journal_error = error
             self._reader.cancel()
         finally:
-            self._writing = None
+            self._writer = None
 
-    # -- hearing
+    # -- reading
 
     async def _read(self) -> None:
         try:
             while data := await self._transport.read():
-                await self._hear(self._peer.feed(data))
-                await self._handler.ready()
-                if not self._room.is_set():
+                await self._receive(self._peer.feed(data))
+                await self._handler.wait_until_ready()
+                if not self._has_room.is_set():
                     await self._wait_for_room()
-            await self._hear(self._peer.finish())
-        except DragomanError as problem:
-            self._broken = problem  # it could not be kept: nobody is told of what was read, and no more is read
+            await self._receive(self._peer.finish())
+        except DragomanError as error:
+            self._journal_error = error  # these messages are not passed on, and no more are read
         except asyncio.CancelledError:
-            if self._broken is None:
+            if self._journal_error is None:
                 raise
         finally:
             await self._finish()
 
-    async def _hear(self, messages: list[Message]) -> None:
+    async def _receive(self, messages: list[Message]) -> None:
         if not messages:
             return
-        self._handler.received(messages, self._clock())
-        if self._kept is not None:
-            await self._kept()
-        self._pass_on(messages)
+        self._handler.on_received(messages, self._clock())
+        if self._flush is not None:
+            await self._flush()
+        self._dispatch(messages)
 
     async def _wait_for_room(self) -> None:
-        """Also over when the other side has ended: what it still wrote is little, and its end must be heard of."""
-        await first_of(self._room.wait(), *([self._gone()] if self._gone is not None else []))
+        """Wait for a free slot, or for the end of the other side: little is left to read then, and its end counts."""
+        ended = [self._wait_peer_ended()] if self._wait_peer_ended is not None else []
+        await wait_for_first(self._has_room.wait(), *ended)
 
-    def _pass_on(self, messages: Sequence[Message]) -> None:
-        """Answers and requests only wake tasks, which run after this: the handler has then heard all of it."""
+    def _dispatch(self, messages: Sequence[Message]) -> None:
+        """Wake the tasks that wait for answers and start those that serve requests.
+
+        They run after this, when the handler has got all of the messages.
+        """
         for message in messages:
             if type(message) is Update:
                 continue
@@ -256,108 +261,112 @@ class Connection:
                 case Request():
                     self._serve(message)
                 case Notification(method="$/cancel_request"):
-                    self._cancel_served(message.params)
+                    self._cancel_request(message.params)
                 case Oversized():
-                    self._unread(message)
+                    self._answer_oversized(message)
                 case _:
                     pass
 
-    def _unread(self, oversized: Oversized) -> None:
-        """Nobody must wait for ever for what was too long to read: an error stands in for an answer, or answers."""
-        told = outline(oversized)
-        if told is None:
+    def _answer_oversized(self, oversized: Oversized) -> None:
+        """Answer a request, or fail a call, whose line was too long to read, so that neither side waits for ever."""
+        identity = identify_oversized(oversized)
+        if identity is None:
             return
-        if told.method is not None:
-            reason = f"{told.method}: the request has {oversized.length} bytes, over the line limit of this side"
-            self._send(self._peer.refuse_unread(told.id, told.method, RpcError(INVALID_REQUEST, reason)))
-        elif (call := self._calls.get(told.id)) is not None:
+        if identity.method is not None:
+            reason = f"{identity.method}: the request has {oversized.length} bytes, over the line limit of this side"
+            error = RpcError(INVALID_REQUEST, reason)
+            self._send(self._peer.refuse_unread(identity.id, identity.method, error))
+        elif (call := self._calls.get(identity.id)) is not None:
             self._peer.forget(call.id)
             reason = f"the answer has {oversized.length} bytes, over the line limit"
-            stand_in = [Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")]
-            self._handler.received(stand_in, self._clock())
-            self._pass_on(stand_in)
+            replies = [Reply(call.id, call.method, _NULL, RpcError(UNREADABLE_ANSWER, reason), b"")]
+            self._handler.on_received(replies, self._clock())
+            self._dispatch(replies)
 
     def _serve(self, request: Request) -> None:
-        serving = _Serving()
-        self._unanswered[request.id] = serving
-        task = asyncio.get_running_loop().create_task(self._answer(request, serving), name=f"dragoman {request.method}")
-        serving.task = task
-        self._served.add(task)
-        task.add_done_callback(self._served_one)
-        if len(self._served) >= MAX_SERVED:
-            self._room.clear()
+        incoming = _IncomingRequest()
+        self._incoming[request.id] = incoming
+        name = f"dragoman {request.method}"
+        task = asyncio.get_running_loop().create_task(self._answer(request, incoming), name=name)
+        incoming.task = task
+        self._serving.add(task)
+        task.add_done_callback(self._on_served)
+        if len(self._serving) >= MAX_CONCURRENT_REQUESTS:
+            self._has_room.clear()
 
-    def _served_one(self, task: asyncio.Task[None]) -> None:
-        self._served.discard(task)
-        if len(self._served) < MAX_SERVED:
-            self._room.set()
+    def _on_served(self, task: asyncio.Task[None]) -> None:
+        self._serving.discard(task)
+        if len(self._serving) < MAX_CONCURRENT_REQUESTS:
+            self._has_room.set()
 
-    async def _answer(self, request: Request, serving: _Serving) -> None:
-        serving.begun = True
-        answer = self._peer.refuse(request.id, _CANCELLED) if serving.withdrawn else await self._answer_of(request)
-        self._unanswered.pop(request.id, None)  # gone, where the other side used an id twice
+    async def _answer(self, request: Request, incoming: _IncomingRequest) -> None:
+        incoming.has_begun = True
+        if incoming.is_withdrawn:
+            answer = self._peer.refuse(request.id, _CANCELLED)
+        else:
+            answer = await self._compute_answer(request)
+        self._incoming.pop(request.id, None)  # already removed where the other side used an id twice
         if answer is not None and self._end is None:
             self._send(answer)
-            # It keeps its place until the answer has left: who asks and does not read the answers is not read either.
+            # The slot is free once the answer is written: an agent that asks and does not read answers is not read.
             await self.drain()
 
-    async def _answer_of(self, request: Request) -> Reply | None:
+    async def _compute_answer(self, request: Request) -> Reply | None:
         try:
             return self._peer.answer(request.id, await self._handler.serve(request))
         except asyncio.CancelledError:
-            # Also when we end: nobody reads the answer then, and it does no harm.
+            # Also when the connection ends; the answer goes nowhere then, and does no harm.
             return self._peer.refuse(request.id, _CANCELLED)
         except RpcRefusal as refusal:
             return self._peer.refuse(request.id, refusal.error)
-        except Exception as problem:
-            # A defect in a handler must not end the connection; the agent learns that it was ours.
-            error = RpcError(INTERNAL_ERROR, f"{type(problem).__name__}: {problem}")
-            return self._peer.refuse(request.id, error)
+        except Exception as error:
+            # A defect in a handler must not end the connection; the agent learns that it was not its fault.
+            return self._peer.refuse(request.id, RpcError(INTERNAL_ERROR, f"{type(error).__name__}: {error}"))
 
-    def _cancel_served(self, params: msgspec.Raw) -> None:
+    def _cancel_request(self, params: msgspec.Raw) -> None:
         try:
             request_id = msgspec.json.decode(params, type=_CancelParams).requestId
-        except UNREADABLE:
+        except DECODE_ERRORS:
             return
-        serving = self._unanswered.get(request_id)
-        if serving is not None:
+        incoming = self._incoming.get(request_id)
+        if incoming is not None:
             # A task that is cancelled before its first step never takes one, and this one owes an answer.
-            serving.withdrawn = True
-            if serving.begun and serving.task is not None:
-                serving.task.cancel()
+            incoming.is_withdrawn = True
+            if incoming.has_begun and incoming.task is not None:
+                incoming.task.cancel()
 
-    # -- ending
+    # -- the end
 
     async def _finish(self) -> None:
         self._finishing = True
-        failure = await self._handler.ended()
-        self._end = self._broken or failure
-        for task in list(self._served):
+        failure = await self._handler.on_ended()
+        self._end = self._journal_error or failure
+        for task in list(self._serving):
             task.cancel()
         calls, self._calls = list(self._calls.values()), {}
         for call in calls:
             if not call.answer.done():
-                call.answer.set_exception(fresh(self._end))
-                call.answer.exception()  # retrieved: a call that nobody awaits is no complaint at exit
+                call.answer.set_exception(copy_error(self._end))
+                call.answer.exception()  # retrieved, so that asyncio does not warn of a call that nobody awaits
 
     async def wait_ended(self) -> None:
-        """Returns when the stream is over and all who waited have been told."""
+        """Return when the stream is over and all pending calls have failed."""
         await asyncio.wait([self._reader])
 
     async def close(self) -> None:
-        """Stops reading, for good. The transport's other end is the caller's to deal with."""
-        if self._writing is not None:
-            await asyncio.wait([self._writing])
+        """Stop reading and writing. The process at the other end of the transport is the caller's to end."""
+        if self._writer is not None:
+            await asyncio.wait([self._writer])
         self._transport.close()
-        if not self._finishing:  # else it is telling those who wait, and must come to its end
+        if not self._finishing:  # else it is failing the pending calls, and must come to its end
             self._reader.cancel()
         await asyncio.wait([self._reader])
-        if self._served:
-            await asyncio.wait(self._served)
+        if self._serving:
+            await asyncio.wait(self._serving)
 
 
-async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Returns when one of them does; the others are given up."""
+async def wait_for_first(*waits: Coroutine[Any, Any, object]) -> None:
+    """Return when one of the coroutines does; cancel the others."""
     tasks = [asyncio.get_running_loop().create_task(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -373,15 +382,15 @@ class _CancelParams(msgspec.Struct, frozen=True):
 _Error = TypeVar("_Error", bound=DragomanError)
 
 
-def fresh(error: _Error) -> _Error:
-    """The same error once more: each who is told of it gets one that nobody else adds a result or a traceback to."""
-    twin = type(error).__new__(type(error), *error.args)
-    twin.__dict__.update(error.__dict__)
-    return twin
+def copy_error(error: _Error) -> _Error:
+    """Return a copy of an error that is raised in several places, each with its own traceback and result."""
+    copy = type(error).__new__(type(error), *error.args)
+    copy.__dict__.update(error.__dict__)
+    return copy
 
 
-def error_of_reply(method: str, error: RpcError) -> DragomanError:
-    """The one place where JSON-RPC errors become exceptions."""
+def error_from_reply(method: str, error: RpcError) -> DragomanError:
+    """Return the exception for a JSON-RPC error. This is the one place where one becomes the other."""
     message = f"{method}: {error.message or 'error'} (code {error.code}){_detail(error.data)}"
     if error.code == UNREADABLE_ANSWER:
         return InvalidFrame(f"{method}: {error.message}")
@@ -393,7 +402,7 @@ def error_of_reply(method: str, error: RpcError) -> DragomanError:
 
 
 def _detail(data: object) -> str:
-    """What agents put into `data` is often the only part that says what went wrong."""
+    """Return the text in `data`, which is often the only part of an error that says what failed."""
     match data:
         case None:
             return ""

@@ -1,8 +1,8 @@
-"""The one place that knows protocol versions.
+"""Protocol versions: the one module that knows them.
 
-A dialect says how a version's frames read and which message ends a run. Version 1 is the only one
-spoken today; version 2 (a draft) ends a run by a state update instead of the prompt's answer, and
-would be a second class here.
+A dialect defines how the frames of a version are read and which message ends a run. Version 1 is the only one spoken
+today; version 2 (a draft) ends a run by a state update instead of the answer to the prompt, and would be a second class
+here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dragoman.wire.vocabulary import PromptResponse, SessionNotification, Sessio
 
 
 class RunEnd(msgspec.Struct, frozen=True):
-    """How the agent ended a run: a stop reason, or an error in its place."""
+    """The end of a run as the agent reported it: a stop reason, or an error in its place."""
 
     stop_reason: str | None
     usage: Usage | None = None
@@ -27,11 +27,11 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 class UpdateFrame(msgspec.Struct, frozen=True, gc=False):
-    """`session/update` as it stands on the wire."""
+    """`session/update` on the wire."""
 
     params: SessionNotification
     method: Literal["session/update"]
-    # A notification has no id; a frame that has one is a request and takes the careful path.
+    # A notification has no id; a frame that has one is a request and is not read here.
     id: None = None
 
 
@@ -40,16 +40,16 @@ class Dialect(Protocol):
 
     @property
     def read_update(self) -> Callable[[bytes], UpdateFrame]:
-        """Reads a line as `session/update`; raises `msgspec.MsgspecError` when it is not one, to the letter.
+        """Read a line as a well-formed `session/update`; raise `msgspec.MsgspecError` for anything else.
 
-        A decoder's own function, not a method around it: it is called a hundred thousand times.
+        A property that returns the decoder's own function, because it is called a hundred thousand times.
         """
 
     def decode_update(self, raw: bytes | msgspec.Raw) -> SessionUpdate | Unknown:
-        """An update that was not to the letter: repaired where possible, never an error."""
+        """Read a malformed update: repair it where possible, never raise."""
 
     def run_end(self, message: Message) -> RunEnd | None:
-        """Whether this message ends the session's run."""
+        """Return the end of the session's run, if this message is one."""
 
 
 class _LenientPromptResponse(msgspec.Struct, frozen=True):
@@ -73,19 +73,17 @@ class Version1:
         try:
             response = lenient.decode(message.result, PromptResponse)
         except msgspec.MsgspecError:
-            # A stop reason we do not know still ends the run; one that is missing is the agent's error.
+            # An unknown stop reason still ends the run; a missing one is the agent's error.
             try:
                 stop_reason = lenient.decode(message.result, _LenientPromptResponse).stopReason
-            except msgspec.MsgspecError as problem:
-                return RunEnd(
-                    stop_reason=None, error=RpcError(code=INTERNAL_ERROR, message=f"no stop reason: {problem}")
-                )
+            except msgspec.MsgspecError as error:
+                return RunEnd(stop_reason=None, error=RpcError(code=INTERNAL_ERROR, message=f"no stop reason: {error}"))
             return RunEnd(stop_reason=stop_reason)
         return RunEnd(stop_reason=response.stop_reason, usage=response.usage)
 
 
 def _usage_of(error: RpcError) -> Usage | None:
-    """What a run that failed had used by then, where the error tells."""
+    """Return the usage of a failed run, where the error's data has it."""
     data = error.data
     if not isinstance(data, dict) or not isinstance(data.get("usage"), dict):
         return None
@@ -101,12 +99,12 @@ LATEST_VERSION = 1
 
 
 def dialect_for(version: int) -> Dialect:
-    """The dialect of a negotiated protocol version."""
+    """Return the dialect of a negotiated protocol version."""
     if version != LATEST_VERSION:
         raise UnsupportedVersion(
             f"the agent speaks protocol version {version}; this Dragoman speaks version {LATEST_VERSION}"
         )
-    # Built on first use: the decoder of the whole vocabulary costs milliseconds that `--version` need not pay.
+    # Built on first use: the decoder of the whole vocabulary costs milliseconds, which `--version` should not pay.
     if version not in _DIALECTS:
         _DIALECTS[version] = Version1()
     return _DIALECTS[version]

@@ -1,23 +1,27 @@
-"""Bytes to lines: the framing of ACP over a pipe, one JSON message a line.
+"""Framing of ACP over a pipe: bytes to lines, one JSON message a line.
 
-Pure: bytes in, lines out. However the bytes are split, the lines are the same. A line over the limit
-is not kept in memory: its length, digest, beginning and end are handed out in its place when it ends.
+Pure: bytes in, lines out. However the bytes are split, the lines are the same. A line over the limit is not held in
+memory: an `Oversized` with its length, digest, beginning and end takes its place. `identify_oversized` finds out from
+these whether it was a request or an answer, so that no caller waits for ever for a line that was too long to read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Protocol
 
-from dragoman.wire.messages import Oversized
+import msgspec
+
+from dragoman.wire.messages import Oversized, RequestId
 
 # Agents send whole files and screenshots as one line; tens of megabytes have been seen.
-DEFAULT_LINE_LIMIT = 64 * 1024 * 1024
+DEFAULT_LINE_LIMIT_BYTES = 64 * 1024 * 1024
 
-# What is kept of a line over the limit: enough to see which message it was.
-OVERSIZED_HEAD = 64 * 1024
-# And of its end: enough for an id, where that was written last.
-OVERSIZED_TAIL = 256
+# The stored beginning of a line over the limit: enough to see which message it was.
+OVERSIZED_HEAD_BYTES = 64 * 1024
+# The stored end: enough for an id that was written last.
+OVERSIZED_TAIL_BYTES = 256
 
 
 class _Digest(Protocol):
@@ -26,57 +30,101 @@ class _Digest(Protocol):
 
 
 class LineFramer:
-    """Feed it bytes as they come; it returns the lines that are now complete, without their newline."""
+    """Splits bytes into lines. `feed` returns the lines that are now complete, without their newline."""
 
-    def __init__(self, limit: int = DEFAULT_LINE_LIMIT) -> None:
-        self._limit = limit
+    def __init__(self, limit_bytes: int = DEFAULT_LINE_LIMIT_BYTES) -> None:
+        self._limit = limit_bytes
         self._parts: list[bytes] = []  # of the unfinished line; joined once, so long lines cost O(n)
         self._length = 0
         self._digest: _Digest | None = None  # set while the unfinished line is over the limit
-        self._tail = b""  # of that line
+        self._tail = b""  # the end of that line so far
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
-        pieces: list[bytes | Oversized] = data.split(b"\n")  # type: ignore[assignment]  # list is invariant
-        rest = pieces.pop()
-        assert isinstance(rest, bytes)
-        if pieces and (self._parts or self._digest is not None):
-            first = pieces[0]
+        lines: list[bytes | Oversized] = data.split(b"\n")  # type: ignore[assignment]  # list is invariant
+        unfinished = lines.pop()
+        assert isinstance(unfinished, bytes)
+        if lines and (self._parts or self._digest is not None):
+            first = lines[0]
             assert isinstance(first, bytes)
-            self._hold(first)
-            pieces[0] = self._take()
+            self._append(first)
+            lines[0] = self._take_line()
         if len(data) > self._limit:
-            pieces = [self._measured(piece) if isinstance(piece, bytes) else piece for piece in pieces]
-        if rest:
-            self._hold(rest)
-        return pieces
+            lines = [self._check_length(line) if isinstance(line, bytes) else line for line in lines]
+        if unfinished:
+            self._append(unfinished)
+        return lines
 
     def finish(self) -> list[bytes | Oversized]:
-        """The stream has ended: what was said without a newline is a line too."""
-        return [self._take()] if self._parts or self._digest is not None else []
+        """Return the last line, if the stream ended without a newline."""
+        return [self._take_line()] if self._parts or self._digest is not None else []
 
-    def _hold(self, piece: bytes) -> None:
-        self._length += len(piece)
+    def _append(self, part: bytes) -> None:
+        self._length += len(part)
         if self._digest is None:
-            self._parts.append(piece)
+            self._parts.append(part)
             if self._length > self._limit:
-                whole = b"".join(self._parts)
-                self._digest = hashlib.sha256(whole)
-                self._parts = [whole[:OVERSIZED_HEAD]]
-                self._tail = whole[-OVERSIZED_TAIL:]
+                line = b"".join(self._parts)
+                self._digest = hashlib.sha256(line)
+                self._parts = [line[:OVERSIZED_HEAD_BYTES]]
+                self._tail = line[-OVERSIZED_TAIL_BYTES:]
         else:
-            self._digest.update(piece)
-            self._parts[0] += piece[: OVERSIZED_HEAD - len(self._parts[0])]
-            self._tail = (self._tail + piece[-OVERSIZED_TAIL:])[-OVERSIZED_TAIL:]
+            self._digest.update(part)
+            self._parts[0] += part[: OVERSIZED_HEAD_BYTES - len(self._parts[0])]
+            self._tail = (self._tail + part[-OVERSIZED_TAIL_BYTES:])[-OVERSIZED_TAIL_BYTES:]
 
-    def _take(self) -> bytes | Oversized:
+    def _take_line(self) -> bytes | Oversized:
         parts, length, digest = self._parts, self._length, self._digest
         self._parts, self._length, self._digest = [], 0, None
         if digest is not None:
             return Oversized(length=length, sha256=digest.hexdigest(), head=parts[0], tail=self._tail)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _measured(self, line: bytes) -> bytes | Oversized:
+    def _check_length(self, line: bytes) -> bytes | Oversized:
         if len(line) <= self._limit:
             return line
         digest = hashlib.sha256(line).hexdigest()
-        return Oversized(len(line), digest, line[:OVERSIZED_HEAD], line[-OVERSIZED_TAIL:])
+        return Oversized(len(line), digest, line[:OVERSIZED_HEAD_BYTES], line[-OVERSIZED_TAIL_BYTES:])
+
+
+# -- lines over the limit
+
+# A member of the outermost object whose value is short: these stand before the long one, in any order.
+_SHORT_MEMBER = re.compile(rb'\s*"(jsonrpc|id|method)"\s*:\s*("[^"\\]{0,200}"|-?\d{1,18})\s*,')
+_OBJECT_START = re.compile(rb"\s*\{")
+_LONG_MEMBER = re.compile(rb'\s*"(params|result|error)"\s*:')
+# An id that was written last. One closing brace, so it is the outermost object's.
+_LAST_ID = re.compile(rb',\s*"id"\s*:\s*("[^"\\]{0,200}"|-?\d{1,18})\s*\}\s*$')
+
+
+class OversizedIdentity(msgspec.Struct, frozen=True):
+    """The id of a request or an answer. `method` is None for an answer."""
+
+    id: RequestId
+    method: str | None
+
+
+def identify_oversized(line: Oversized) -> OversizedIdentity | None:
+    """Return the identity of a request or an answer; None for anything else, and where it cannot be found out."""
+    match = _OBJECT_START.match(line.head)
+    if match is None:
+        return None
+    members: dict[bytes, bytes] = {}
+    position = match.end()
+    while match := _SHORT_MEMBER.match(line.head, position):
+        members[match[1]] = match[2]
+        position = match.end()
+    long_member = _LONG_MEMBER.match(line.head, position)
+    if b"id" not in members and (last_id := _LAST_ID.search(line.tail)):
+        members[b"id"] = last_id[1]
+    if long_member is None or b"id" not in members:
+        return None
+    request_id = _scalar(members[b"id"])
+    if long_member[1] != b"params":
+        return OversizedIdentity(request_id, None) if b"method" not in members else None
+    method = _scalar(members.get(b"method", b'""'))
+    return OversizedIdentity(request_id, method) if isinstance(method, str) and method else None
+
+
+def _scalar(text: bytes) -> int | str:
+    """Decode a number, or a string without escapes, as the patterns above match them."""
+    return text[1:-1].decode("utf-8", "replace") if text.startswith(b'"') else int(text)

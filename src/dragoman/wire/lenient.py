@@ -1,15 +1,15 @@
-"""Reading what peers say, so that one bad field never costs the frame.
+"""Lenient decoding, so that one bad field never costs the whole frame.
 
-Good input is decoded strictly, in one pass. Only where that fails is the value mended field by field, the
-way the schema's own marks say (`vocabulary.REPAIRS`), innermost first:
+Good input is decoded strictly, in one pass. Only where that fails is the value repaired field by field, as the schema's
+own marks say (`vocabulary.REPAIRS`), innermost first:
 
-* a bad value takes its default, or, where its absence is allowed, is taken as absent;
+* a bad value takes its default, or, where it may be absent, counts as absent;
 * bad items are left out of an array;
 * a null that stands for "nothing" takes the default;
 * an unknown kind in an open union becomes that union's `Other…`, with its kind and its bytes.
 
-What is neither good nor mendable raises `msgspec.ValidationError`, whose text names the field. An update
-never raises: `decode_update` answers with `Unknown`, in which nothing is lost.
+A value that cannot be repaired raises `msgspec.ValidationError`, whose text names the field. An update never raises:
+`decode_update` returns `Unknown`, in which nothing is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origi
 
 import msgspec
 
-from dragoman.wire.messages import UNREADABLE, Unknown
+from dragoman.wire.messages import DECODE_ERRORS, Unknown
 from dragoman.wire.vocabulary import REPAIRS, SessionUpdate, Verbatim, WireStruct
 
 if TYPE_CHECKING:
@@ -30,33 +30,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Halves of surrogate pairs. The standard library reads them as they stand; no strict reader does.
-_HALVES = re.compile("[\ud800-\udfff]")
+# Half surrogate pairs. The standard library reads them; no strict reader does.
+_HALF_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def decode(raw: bytes | msgspec.Raw, type_: TypeForm[T]) -> T:
-    """The JSON as `type_`, mended where it has to be.
+    """Decode JSON as `type_`, repaired where necessary.
 
-    `null` is read as the empty object where all fields are optional, which is how some agents answer
-    `session/load`.
+    `null` is read as the empty object where all fields are optional: some agents answer `session/load` with it.
     """
-    wanted: Any = type_
+    target: Any = type_
     try:
-        return cast(T, _decoder(wanted).decode(raw))
-    except UNREADABLE:
+        return cast(T, _decoder(target).decode(raw))
+    except DECODE_ERRORS:
         pass
-    shape = _shape(wanted)
+    shape = _shape(target)
     value = _loads(raw)
     if value is None and not shape.nullable and len(shape.structs) == 1:
         value = {}
-    return cast(T, _convert(_mend(value, shape), shape))
+    return cast(T, _convert(_repair(value, shape), shape))
 
 
 def decode_update(raw: bytes | msgspec.Raw) -> SessionUpdate | Unknown:
-    """The `update` of a `session/update`. Never raises: what cannot be read is `Unknown`, with its bytes."""
+    """Decode the `update` of a `session/update`. Never raises: an unreadable one is `Unknown`, with its bytes."""
     try:
         return _update_decoder().decode(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         pass
     kind = ""
     try:
@@ -64,8 +63,8 @@ def decode_update(raw: bytes | msgspec.Raw) -> SessionUpdate | Unknown:
         if isinstance(value, dict) and isinstance(value.get("sessionUpdate"), str):
             kind = value["sessionUpdate"]
         shape = _shape(SessionUpdate)
-        return cast(SessionUpdate, _convert(_mend(value, shape), shape))
-    except UNREADABLE:
+        return cast(SessionUpdate, _convert(_repair(value, shape), shape))
+    except DECODE_ERRORS:
         return Unknown(kind, raw if isinstance(raw, msgspec.Raw) else msgspec.Raw(raw))
 
 
@@ -73,31 +72,31 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(value: Any) -> bytes:
-    """One value as JSON, on one line. What was not said is left out."""
+    """Encode a value as JSON on one line. Unset fields are left out."""
     return _encoder.encode(value)
 
 
-def prepare(*types: Any) -> None:
-    """Builds what it takes to decode these now, at a moment when nobody waits for it."""
+def build_decoders(*types: Any) -> None:
+    """Build the decoders of these types now, while nobody waits for them."""
     for type_ in types:
         _decoder(type_)
 
 
-def restated(value: Any) -> bytes:
-    """Plain values as JSON that every reader takes, with U+FFFD in place of halves of surrogate pairs.
+def encode_repaired(value: Any) -> bytes:
+    """Encode plain values as valid JSON, with U+FFFD in place of half surrogate pairs.
 
-    Agents cut streams in the middle of a character, and then no strict reader takes the whole frame.
+    Agents split streams in the middle of a character, and then no strict reader accepts the frame.
     """
     import json  # few frames need it
 
-    return _HALVES.sub("\ufffd", json.dumps(value, ensure_ascii=False)).encode()
+    return _HALF_SURROGATES.sub("\ufffd", json.dumps(value, ensure_ascii=False)).encode()
 
 
-# How a type is mended -------------------------------------------------------------------------------------------
+# -- repair
 
 
 class _Shape(msgspec.Struct, frozen=True):
-    """What mending has to know of a type."""
+    """The structure of a type, as far as repair needs it."""
 
     type: Any
     nullable: bool
@@ -148,7 +147,7 @@ def _shape(type_: Any) -> _Shape:
 
 @cache
 def _fields(struct: type[msgspec.Struct]) -> Mapping[str, _Field]:
-    """The fields that may need mending, by their name on the wire."""
+    """Return the fields that may need repair, by their name on the wire."""
     marks = {"_meta": "e"}
     for base in reversed(struct.__mro__):
         if base.__module__ == WireStruct.__module__:
@@ -166,43 +165,43 @@ def _struct_for(value: dict[str, Any], shape: _Shape) -> type[msgspec.Struct] | 
     return shape.structs.get(tag) if isinstance(tag, str) else None
 
 
-def _mend(value: Any, shape: _Shape) -> Any:
+def _repair(value: Any, shape: _Shape) -> Any:
     if isinstance(value, list) and shape.items is not None:
-        return [_mend(item, shape.items) for item in value]
+        return [_repair(item, shape.items) for item in value]
     if not isinstance(value, dict):
         return value
     if (struct := _struct_for(value, shape)) is not None:
-        return _mend_struct(value, struct)
+        return _repair_struct(value, struct)
     if shape.other is not None and isinstance(tag := value.get(str(shape.tag_field)), str):
         return {shape.tag_field: "", "kind": tag, "raw": Verbatim(encode(value))}
     if shape.values is not None:
-        return {key: _mend(item, shape.values) for key, item in value.items()}
+        return {key: _repair(item, shape.values) for key, item in value.items()}
     return value
 
 
-def _mend_struct(value: dict[str, Any], struct: type[msgspec.Struct]) -> dict[str, Any]:
+def _repair_struct(value: dict[str, Any], struct: type[msgspec.Struct]) -> dict[str, Any]:
     if _is_a(value, struct):
         return value
-    mended = dict(value)
+    repaired = dict(value)
     for name, field in _fields(struct).items():
         if name not in value:
             continue
-        part = _mend(value[name], field.shape)
+        part = _repair(value[name], field.shape)
         if "s" in field.marks and isinstance(part, list) and field.shape.items is not None:
             part = [item for item in part if _fits(item, field.shape.items)]
         bad = ("n" in field.marks and part is None) or ("e" in field.marks and not _fits(part, field.shape))
         if not bad:
-            mended[name] = part
+            repaired[name] = part
         elif field.required:
-            mended[name] = []  # every field that is both marked and required is an array
+            repaired[name] = []  # every field that is both marked and required is an array
         else:
-            del mended[name]
-    return mended
+            del repaired[name]
+    return repaired
 
 
 def _fits(value: Any, shape: _Shape) -> bool:
-    # Going down by hand where it can be done, because msgspec has to work out a type anew each time it is
-    # asked to convert to anything but a struct.
+    # Descends by hand where it can, because msgspec analyses a type on each call that converts to anything but a
+    # struct.
     if isinstance(value, list) and shape.items is not None:
         return all(_fits(item, shape.items) for item in value)
     if isinstance(value, dict):
@@ -216,7 +215,7 @@ def _fits(value: Any, shape: _Shape) -> bool:
 def _is_a(value: Any, type_: Any) -> bool:
     try:
         msgspec.convert(value, type_)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return False
     return True
 
@@ -230,14 +229,14 @@ def _convert(value: Any, shape: _Shape) -> Any:
 
 
 def _loads(raw: bytes | msgspec.Raw) -> Any:
-    """The JSON as plain values; also where its text is slightly broken."""
+    """Decode JSON to plain values, also where its text is slightly broken."""
     try:
         return msgspec.json.decode(raw)
-    except UNREADABLE:
-        import json  # slower, but takes numbers out of range and NaN
+    except DECODE_ERRORS:
+        import json  # slower, but reads numbers out of range and NaN
 
         try:
             value = json.loads(bytes(raw).decode("utf-8", "replace"), parse_constant=lambda _: None)
-            return json.loads(restated(value)) if b"\\ud" in bytes(raw).lower() else value
-        except (ValueError, RecursionError) as problem:
-            raise msgspec.ValidationError(f"cannot be read as JSON: {problem}") from None
+            return json.loads(encode_repaired(value)) if b"\\ud" in bytes(raw).lower() else value
+        except (ValueError, RecursionError) as error:
+            raise msgspec.ValidationError(f"cannot be read as JSON: {error}") from None

@@ -1,7 +1,7 @@
-"""What a line from a peer can be, decoded: the values that the peer hands out.
+"""JSON-RPC messages as the peer reads and writes them, and a quick look at a line that is only passed on.
 
-Each keeps `line`, the bytes as they came: typed values are for reading, what is stored or
-forwarded is always the line.
+Each message keeps `line`, the bytes as they came: typed values are for reading, what is stored or forwarded is always
+the line.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from dragoman.wire.vocabulary import SessionUpdate
 
 RequestId: TypeAlias = int | str
 
-# What msgspec raises for bytes that are not the value asked for: wrong shape or no JSON; not UTF-8; nested too deeply.
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# The errors that msgspec raises for bytes that are not the wanted value: wrong shape or no JSON; not UTF-8; nested too
+# deeply.
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class RpcError(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -25,7 +26,7 @@ class RpcError(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Unknown(msgspec.Struct, frozen=True, gc=False):
-    """A value of a kind we do not know, or one too broken to repair. Nothing of it is lost."""
+    """An update of an unknown kind, or one too broken to repair. Nothing of it is lost."""
 
     kind: str
     raw: msgspec.Raw
@@ -53,7 +54,7 @@ class Notification(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reply(msgspec.Struct, frozen=True, gc=False):
-    """The answer to a request: `error` is None when it went well, and `result` may then be JSON null."""
+    """The answer to a request. `error` is None on success, and `result` may then be JSON null."""
 
     id: RequestId
     method: str
@@ -63,14 +64,14 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Noise(msgspec.Struct, frozen=True, gc=False):
-    """A line that is no message, or one that fits nothing: kept and reported, never fatal."""
+    """A line that is no message, or a message that fits nothing: recorded and reported, never fatal."""
 
     reason: str
     line: bytes
 
 
 class Oversized(msgspec.Struct, frozen=True, gc=False):
-    """A line over the limit: its length, its digest, its beginning and a little of its end are what we keep."""
+    """A line over the limit, of which only the length, the digest, the beginning and a little of the end are stored."""
 
     length: int
     sha256: str
@@ -80,3 +81,54 @@ class Oversized(msgspec.Struct, frozen=True, gc=False):
 
 Message: TypeAlias = Update | Request | Notification | Reply | Noise | Oversized
 OutgoingMessage: TypeAlias = Request | Notification | Reply
+
+
+# -- a quick look
+
+
+class _SessionParams(msgspec.Struct, frozen=True):
+    sessionId: str | None = None  # noqa: N815 (the wire's name)
+
+
+class _Line(msgspec.Struct, frozen=True):
+    id: int | str | msgspec.UnsetType | None = msgspec.UNSET
+    method: str | msgspec.UnsetType = msgspec.UNSET
+    params: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Envelope(msgspec.Struct, frozen=True):
+    """As much of a message as it takes to route it: the id, the method and the session."""
+
+    id: RequestId | None = None
+    method: str | None = None
+    session: str | None = None  # the session id in the params
+    new_session: str | None = None  # the session id in a result
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not None and self.id is not None
+
+    @property
+    def is_answer(self) -> bool:
+        return self.method is None
+
+
+def peek(line: bytes) -> Envelope:
+    """Return the envelope of a line; an empty one where the line is no message."""
+    try:
+        message = msgspec.json.decode(line, type=_Line)
+    except DECODE_ERRORS:
+        return Envelope()
+    request_id = None if message.id is msgspec.UNSET else message.id
+    if message.method is msgspec.UNSET:
+        return Envelope(request_id, new_session=session_id_in(message.result))
+    return Envelope(request_id, message.method, session_id_in(message.params))
+
+
+def session_id_in(raw: msgspec.Raw) -> str | None:
+    """Return the `sessionId` of params or of a result."""
+    try:
+        return msgspec.json.decode(raw, type=_SessionParams).sessionId
+    except DECODE_ERRORS:
+        return None

@@ -1,8 +1,8 @@
 """A JSON-RPC 2.0 peer without I/O: bytes in, messages out; calls in, lines out.
 
-It owns the ids: which of our requests still wait for an answer, and which of theirs we still owe one.
-It never raises for anything the other side sends. What is no message, or fits nothing (an answer to
-no question, a second answer, an id in use), comes out as `Noise`, with the line it came in.
+It owns the ids: which requests sent from here still wait for an answer, and which requests of the other side are still
+to be answered. It never raises for anything that the other side sends. A line that is no message, or a message that
+fits nothing (an answer without a request, a second answer, an id in use), becomes `Noise` with that line.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 from dragoman.errors import INTERNAL_ERROR
 from dragoman.wire import lenient
 from dragoman.wire.dialect import LATEST_VERSION, Dialect, dialect_for
-from dragoman.wire.framing import DEFAULT_LINE_LIMIT, LineFramer
+from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES, LineFramer
 from dragoman.wire.messages import (
-    UNREADABLE,
+    DECODE_ERRORS,
     Message,
     Noise,
     Notification,
@@ -31,15 +31,15 @@ from dragoman.wire.messages import (
 
 _NULL = msgspec.Raw(b"null")
 
-# Messages that are taken from one line. Two were seen, of agents whose threads write at the same time; a line of
+# Messages that are read from one line. Two were seen, from agents whose threads write at the same time; a line of
 # nothing but `{}` would be twenty million.
-MOST_ON_A_LINE = 1000
+MAX_MESSAGES_PER_LINE = 1000
 
-_NOT_AN_UPDATE = (*UNREADABLE, TypeError)
+_NOT_AN_UPDATE = (*DECODE_ERRORS, TypeError)
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """Any JSON-RPC message, its contents unread. `jsonrpc` is not asked for: some agents leave it out."""
+    """Any JSON-RPC message, its contents undecoded. `jsonrpc` is not required: some agents leave it out."""
 
     id: int | str | msgspec.UnsetType | None = msgspec.UNSET
     method: str | msgspec.UnsetType = msgspec.UNSET
@@ -81,27 +81,27 @@ class _ErrorLine(msgspec.Struct, frozen=True):
 _envelope = msgspec.json.Decoder(_Envelope)
 _update_params = msgspec.json.Decoder(_UpdateParams)
 _encode = msgspec.json.Encoder().encode
-_plain = json.JSONDecoder(parse_constant=lambda _: None)  # takes NaN, as null, and halves of surrogate pairs
+_lenient_json = json.JSONDecoder(parse_constant=lambda _: None)  # reads NaN as null, and half surrogate pairs
 
 
 class Peer:
     """One side of one connection. Not safe for use from several threads."""
 
-    def __init__(self, *, line_limit: int = DEFAULT_LINE_LIMIT, dialect: Dialect | None = None) -> None:
+    def __init__(self, *, line_limit: int = DEFAULT_LINE_LIMIT_BYTES, dialect: Dialect | None = None) -> None:
         self._framer = LineFramer(line_limit)
         self._dialect = dialect or dialect_for(LATEST_VERSION)
         self._next_id = 0
-        self._asked: dict[RequestId, str] = {}  # our requests without an answer yet, by id: the method
-        self._owed: dict[RequestId, str] = {}  # theirs that we have not answered
+        self._sent: dict[RequestId, str] = {}  # requests sent from here without an answer yet: their methods
+        self._owed: dict[RequestId, str] = {}  # requests of the other side that are not answered yet: their methods
 
-    # -- what comes in
+    # -- reading
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that these bytes complete, in the order of the wire."""
+        """Return the messages that these bytes complete, in the order of the wire."""
         return self._read(self._framer.feed(data))
 
     def finish(self) -> list[Message]:
-        """The stream has ended; a last line without newline still counts."""
+        """Return the messages of a last line without a newline, at the end of the stream."""
         return self._read(self._framer.finish())
 
     def _read(self, lines: Iterable[bytes | Oversized]) -> list[Message]:
@@ -116,16 +116,16 @@ class Peer:
         return messages
 
     def _read_carefully(self, line: bytes | Oversized) -> list[Message]:
-        """Everything but a well-formed update: a microsecond more matters to none of it."""
+        """Read any other line than a well-formed update; a microsecond more does not matter here."""
         if isinstance(line, Oversized):
             return [line]
         try:
             return [self._message(_envelope.decode(line), line)]
-        except UNREADABLE:
+        except DECODE_ERRORS:
             return self._repaired(line)
 
     def _repaired(self, line: bytes) -> list[Message]:
-        """A line with a byte-order mark, half a character, NaN, or several objects on it still carries messages."""
+        """Read a line with a byte-order mark, half a character, NaN, or several objects on it."""
         text = line.decode("utf-8", "replace").lstrip("\ufeff").strip()
         if not text:
             return [Noise("blank line", line)]
@@ -134,10 +134,10 @@ class Peer:
         reason = ""
         try:
             while position < len(text):
-                if len(messages) == MOST_ON_A_LINE:
-                    reason = f"after {MOST_ON_A_LINE} objects on one line"
+                if len(messages) == MAX_MESSAGES_PER_LINE:
+                    reason = f"after {MAX_MESSAGES_PER_LINE} objects on one line"
                     break
-                value, end = _plain.raw_decode(text, position)
+                value, end = _lenient_json.raw_decode(text, position)
                 if not isinstance(value, dict):
                     reason = "JSON, but not an object"
                     break
@@ -148,10 +148,10 @@ class Peer:
                     position += 1
         except json.JSONDecodeError:
             reason = "not JSON"
-        except (*UNREADABLE, ValueError) as problem:  # ValueError: a number of more digits than Python reads
-            reason = f"no message: {problem}"
+        except (*DECODE_ERRORS, ValueError) as error:  # ValueError: a number of more digits than Python reads
+            reason = f"no message: {error}"
         if reason:
-            # What was read before the broken part still counts.
+            # The messages before the broken part still count.
             messages.append(Noise(reason, text[position:].encode() if messages else line))
         return messages
 
@@ -167,7 +167,7 @@ class Peer:
             return Noise("an object that is no message", line)
         if envelope.id is msgspec.UNSET or envelope.id is None:
             return Noise("an answer without an id", line)
-        method = self._asked.pop(envelope.id, None)
+        method = self._sent.pop(envelope.id, None)
         if method is None:
             return Noise(f"an answer to no question of ours (id {envelope.id!r})", line)
         error = _read_error(envelope.error) if isinstance(envelope.error, msgspec.Raw) else None
@@ -179,17 +179,17 @@ class Peer:
             return Notification(method, params, line)
         try:
             decoded = _update_params.decode(params)
-        except UNREADABLE as problem:
-            return Noise(f"a session/update that cannot be read: {problem}", line)
+        except DECODE_ERRORS as error:
+            return Noise(f"a session/update that cannot be read: {error}", line)
         return Update(decoded.session_id, self._dialect.decode_update(decoded.update), line)
 
-    # -- what goes out
+    # -- writing
 
     def request(self, method: str, params: object) -> Request:
         """Return a request to send, with the next free id. Its answer is expected from now on."""
         request_id = self._next_id
         self._next_id += 1
-        self._asked[request_id] = method
+        self._sent[request_id] = method
         raw = _raw(params)
         return Request(request_id, method, raw, _encode(_RequestLine(request_id, method, raw)))
 
@@ -215,24 +215,26 @@ class Peer:
         """Return the error to send for a request that was too long to be read, and so is not known as owed."""
         return Reply(request_id, method, _NULL, error, _encode(_ErrorLine(request_id, error)))
 
-    def expect(self, request_id: RequestId, method: str) -> None:
-        """A request that went out by another way: its answer will come in here. For listeners."""
-        self._asked[request_id] = method
+    # -- for readers that only listen to a connection
 
-    def settled(self, request_id: RequestId) -> None:
-        """A request of theirs that was answered by another way. For listeners."""
+    def expect(self, request_id: RequestId, method: str) -> None:
+        """Expect the answer to a request that another peer sent."""
+        self._sent[request_id] = method
+
+    def mark_answered(self, request_id: RequestId) -> None:
+        """Take note that another peer answered a request of the other side."""
         self._owed.pop(request_id, None)
 
     def forget(self, request_id: RequestId) -> None:
-        """Nobody waits for this answer any more; should it come, it is noise."""
-        self._asked.pop(request_id, None)
+        """Stop expecting an answer; should it come, it is noise."""
+        self._sent.pop(request_id, None)
 
 
 def _envelope_of(text: str, value: object) -> _Envelope:
     try:
         return _envelope.decode(text)
-    except UNREADABLE:
-        return _envelope.decode(lenient.restated(value))
+    except DECODE_ERRORS:
+        return _envelope.decode(lenient.encode_repaired(value))
 
 
 def _raw(value: object) -> msgspec.Raw:
@@ -240,7 +242,7 @@ def _raw(value: object) -> msgspec.Raw:
 
 
 def _read_error(raw: msgspec.Raw) -> RpcError | None:
-    """An error object of any shape: what is wrong with it must not hide what it says. Null is none."""
+    """Read an error object of any shape: a malformed one must not hide its message. Return None for null."""
     if bytes(raw) == b"null":
         return None
     try:

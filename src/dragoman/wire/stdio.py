@@ -1,6 +1,6 @@
-"""The stdio shell, seen from the agent's side: this process's own stdin and stdout as a transport.
+"""The stdio transport, agent side: this process's own stdin and stdout.
 
-(The client's side of a pipe is the link in `proc`, which also holds the process.)
+(The client's side of a pipe is `proc.process.ProcessLink`, which also owns the process.)
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import asyncio
 import os
 import sys
 
-# What may be queued unsent before `drain` waits: a client that stops reading must stop us.
-HIGH_WATER = 256 * 1024
+# Bytes that may be queued unsent before `drain` waits: a client that stops reading must stop the agent.
+HIGH_WATER_BYTES = 256 * 1024
 
 
 class _Incoming(asyncio.Protocol):
-    """Collects what arrives; pauses the pipe while nobody reads."""
+    """Collects the bytes that arrive; pauses the pipe while nobody reads."""
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
@@ -83,7 +83,7 @@ class StdioTransport:
 
 
 async def stdio_transport() -> StdioTransport:
-    """This process's stdin and stdout. From here on `print` goes to stderr, so that a stray one does no harm."""
+    """Return this process's stdin and stdout as a transport. From now on `print` writes to stderr."""
     loop = asyncio.get_running_loop()
     stdin = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
     stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
@@ -91,5 +91,5 @@ async def stdio_transport() -> StdioTransport:
     incoming, outgoing = _Incoming(), _Outgoing()
     await loop.connect_read_pipe(lambda: incoming, stdin)
     pipe, _ = await loop.connect_write_pipe(lambda: outgoing, stdout)
-    pipe.set_write_buffer_limits(high=HIGH_WATER)
+    pipe.set_write_buffer_limits(high=HIGH_WATER_BYTES)
     return StdioTransport(incoming, outgoing, pipe)

@@ -167,7 +167,7 @@ class DemoAgent:
 
     # -- what the connection tells
 
-    def received(self, messages: Sequence[Message], at: float) -> None:
+    def on_received(self, messages: Sequence[Message], at: float) -> None:
         for message in messages:
             match message:
                 case Request(method="session/prompt"):
@@ -177,10 +177,10 @@ class DemoAgent:
                 case _:
                     pass
 
-    def sending(self, message: OutgoingMessage, at: float) -> None:
+    def on_sending(self, message: OutgoingMessage, at: float) -> None:
         pass
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         pass
 
     async def serve(self, request: Request) -> object:
@@ -194,7 +194,7 @@ class DemoAgent:
         finally:
             self._serving_tasks.discard(task)
 
-    async def ended(self) -> DragomanError:
+    async def on_ended(self) -> DragomanError:
         """The client is gone: runs stop, what was asked before is still answered."""
         for session in self._sessions.values():
             if session.run is not None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 
 # What stands in a scrubbed recording for something secret; any text may stand there now.
 SECRET = "[secret]"  # noqa: S105 (the very opposite of one)
@@ -114,6 +114,6 @@ def _without(value: _Json, *names: str) -> _Json:
 def _part(frame: bytes, name: str) -> _Json:
     try:
         read = msgspec.json.decode(frame)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
     return read.get(name) if isinstance(read, dict) else None

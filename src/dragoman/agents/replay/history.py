@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from dragoman.agents.replay.script import OPENINGS, PROMPT, Step, Track
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 
 
 class _Prompt(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ def settings(track: Track) -> Mapping[str, msgspec.Raw]:
                 if step.kind == "answer" and step.id == stretch.lead.id and step.by == "agent":
                     try:
                         result = msgspec.json.decode(step.frame, type=_Answer).result
-                    except UNREADABLE:
+                    except DECODE_ERRORS:
                         continue  # it was refused then
                     return {name: value for name, value in result.items() if name != "sessionId"}
     return {}
@@ -54,7 +54,7 @@ def settings(track: Track) -> Mapping[str, msgspec.Raw]:
 def _words(session_id: str, step: Step) -> Iterator[bytes]:
     try:
         blocks = msgspec.json.decode(step.frame, type=_Asked).params.prompt
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return
     for block in blocks:
         update = {"sessionUpdate": "user_message_chunk", "content": block}

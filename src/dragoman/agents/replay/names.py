@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from dragoman.wire.messages import UNREADABLE, RequestId
+from dragoman.wire.messages import DECODE_ERRORS, RequestId
 
 # What may stand beside a folder's name in a text without being part of a longer name; the letter of a written newline
 # or tab is none of a name either.
@@ -64,7 +64,7 @@ class Names:
     def _renamed(self, part: msgspec.Raw) -> msgspec.Raw:
         try:
             members = msgspec.json.decode(part, type=dict[str, msgspec.Raw])
-        except UNREADABLE:
+        except DECODE_ERRORS:
             return part
         if "sessionId" not in members or self._session is None:
             return part
@@ -100,5 +100,5 @@ class _Answer(msgspec.Struct, frozen=True):
 def _terminal_of(frame: bytes) -> bytes | None:
     try:
         return msgspec.json.encode(msgspec.json.decode(frame, type=_Answer).result.terminalId)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None

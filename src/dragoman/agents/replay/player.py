@@ -17,8 +17,7 @@ from dragoman.agents.replay.names import Names
 from dragoman.agents.replay.playing import Playing
 from dragoman.agents.replay.script import NAMING, NEW, OPENINGS, PROMPT, Recording, Track
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, InputError
-from dragoman.wire.envelope import Envelope, peek
-from dragoman.wire.messages import UNREADABLE, RequestId
+from dragoman.wire.messages import DECODE_ERRORS, Envelope, RequestId, peek
 
 LIST: Final = "session/list"
 
@@ -208,5 +207,5 @@ def _read(frame: bytes) -> _Params:
     """What matters here of a message; nothing of it where it cannot be read."""
     try:
         return msgspec.json.decode(frame, type=_Message).params
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return _Params()

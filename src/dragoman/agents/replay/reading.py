@@ -13,8 +13,7 @@ import msgspec
 
 from dragoman.agents.replay.script import NAMING, OPENINGS, Party, Recording, Step, Track, cut
 from dragoman.errors import InputError
-from dragoman.wire.envelope import Envelope, peek
-from dragoman.wire.messages import UNREADABLE, RequestId
+from dragoman.wire.messages import DECODE_ERRORS, Envelope, RequestId, peek
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
@@ -71,7 +70,7 @@ def read_recording(lines: Iterable[bytes], *, name: str = "the recording") -> Re
             continue
         try:
             read = msgspec.json.decode(line, type=_Line)
-        except UNREADABLE as problem:
+        except DECODE_ERRORS as problem:
             raise InputError(
                 f"{name}, line {number}: {problem}",
                 guidance='A recording has a JSON object a line: {"dir": "in" or "out", "ts": …, "frame": {…}}.',
@@ -236,5 +235,5 @@ def _decoded(frame: bytes, kind: type[_T]) -> _T:
     """The frame's params; the defaults where they cannot be read."""
     try:
         return msgspec.json.decode(msgspec.json.decode(frame, type=_WithParams).params, type=kind)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return kind()

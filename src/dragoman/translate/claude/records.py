@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.translate.lines import mended, strict
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 
 ABSENT: Final = msgspec.Raw(b"null")
 
@@ -150,7 +150,7 @@ def build(line: bytes) -> Record | None:
 def said(raw: msgspec.Raw) -> Said:
     try:
         return _decode_said(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return mended(raw, Said, _BLANK_SAID)
 
 
@@ -158,11 +158,11 @@ def blocks(raw: msgspec.Raw) -> Sequence[Block]:
     """The content of a message or a tool's result: blocks, or a string as a block of text."""
     try:
         return _decode_blocks(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         pass
     try:
         content = msgspec.json.decode(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return ()
     if isinstance(content, str):
         return (Block(type="text", text=content),)
@@ -183,5 +183,5 @@ def text_of(raw: msgspec.Raw) -> str:
     """A string; empty for anything else."""
     try:
         return msgspec.json.decode(raw, type=str)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return ""

@@ -15,7 +15,7 @@ import msgspec
 from dragoman.translate.claude.records import ABSENT, Block, blocks, text_of
 from dragoman.translate.claude.tools import AGENT_TOOLS, PLAN_TOOLS, text
 from dragoman.translate.lines import mended
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import (
     Content,
     ContentBlock,
@@ -100,7 +100,7 @@ def read_output(name: str, raw: msgspec.Raw) -> Output:
         return _BLANK
     try:
         return _decode(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return mended(raw, Output, _BLANK)
 
 
@@ -143,7 +143,7 @@ def diffs_of(output: Output) -> Result:
 def _string(raw: msgspec.Raw) -> str | None:
     try:
         return msgspec.json.decode(raw, type=str)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
 
 
@@ -217,7 +217,7 @@ def _without_trailer(report: str) -> str:
 def _found(told: Block, output: Output) -> Result:
     try:
         entries = msgspec.json.decode(output.results, type=list[Any])
-    except UNREADABLE:
+    except DECODE_ERRORS:
         entries = []
     lines: list[str] = []
     for entry in entries:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.translate.lines import mended
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import Content, Diff, TextContent, ToolCallContent, ToolCallLocation, ToolKind
 
 # Told as a plan, and as tool calls only where they fail.
@@ -84,7 +84,7 @@ _decode = msgspec.json.Decoder(Input).decode
 def read_input(raw: msgspec.Raw) -> Input:
     try:
         return _decode(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return mended(raw, Input, _BLANK)
 
 

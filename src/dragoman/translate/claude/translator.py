@@ -24,7 +24,7 @@ from dragoman.translate.claude.records import Record
 from dragoman.translate.claude.session import Session
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
 from dragoman.translate.translator import Frame, Translator
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import Notice, RunningStateUpdate
 
 # What Claude Code writes down for itself. Known, and nothing of it is the conversation. `api-request-blob` even has
@@ -89,7 +89,7 @@ class ClaudeTranslator:
     def feed(self, line: bytes, position: int) -> Sequence[Frame]:
         try:
             record = records.decode(line)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             for index, (found, text) in enumerate(lines.records(line, records.decode, records.build)):
                 self._take(Record() if found is None else found, text, position, index)
         else:

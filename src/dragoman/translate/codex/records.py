@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dragoman.translate.lines import mended, strict
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 
 ABSENT: Final = msgspec.Raw(b"null")
 
@@ -224,7 +224,7 @@ def flat(line: bytes) -> Payload:
     """A line without an envelope."""
     try:
         return decode_payload(line)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return _payload(line)
 
 
@@ -236,7 +236,7 @@ def parts(raw: msgspec.Raw) -> Sequence[Part]:
     """A list of pieces; a string is one of text. Anything else has none."""
     try:
         return _decode_parts(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         pass
     value = plain(raw)
     items = value if isinstance(value, list) else [value]
@@ -253,7 +253,7 @@ def plain(raw: bytes | msgspec.Raw) -> Any:
     """Whatever stands there; None for what cannot be read."""
     try:
         return msgspec.json.decode(raw)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
 
 
@@ -277,5 +277,5 @@ def read(raw: bytes | str | msgspec.Raw, type_: type[T], blank: B) -> T | B:
     """A value of this type; `blank` where it is none."""
     try:
         return msgspec.json.decode(raw, type=type_)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return blank

@@ -15,7 +15,7 @@ from dragoman.translate.codex import commands, patches, records
 from dragoman.translate.codex.outputs import running
 from dragoman.translate.codex.paths import absolute
 from dragoman.translate.lines import mended
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import (
     Content,
     PlanEntry,
@@ -121,7 +121,7 @@ def _given(arguments: msgspec.Raw) -> tuple[Any, Arguments]:
     encoded = value.encode("utf-8", "replace")
     try:
         raw = msgspec.json.decode(encoded)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return value or None, _BLANK
     return raw, mended(encoded, Arguments, _BLANK)
 

@@ -22,7 +22,7 @@ from dragoman.translate.codex.session import Session
 from dragoman.translate.codex.where import Where
 from dragoman.translate.scratch import Scratch, SpillingSet
 from dragoman.translate.translator import Frame, Translator
-from dragoman.wire.messages import UNREADABLE
+from dragoman.wire.messages import DECODE_ERRORS
 
 # What Codex writes down for itself. Known, and nothing of it is the conversation.
 _BOOKKEEPING: Final = frozenset(
@@ -57,7 +57,7 @@ class CodexTranslator:
     def feed(self, line: bytes, position: int) -> Sequence[Frame]:
         try:
             record = records.decode(line)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             self._carefully(line, position)
         else:
             self._take(record, line, position)

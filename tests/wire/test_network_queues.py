@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from dragoman.wire.inbox import Inbox
-from dragoman.wire.outgoing import HIGH_WATER, Outgoing
+from dragoman.wire.network import HIGH_WATER_BYTES, IncomingLines, OutgoingLines
 
 
-async def taken(outgoing: Outgoing) -> list[bytes]:
+async def taken(outgoing: OutgoingLines) -> list[bytes]:
     lines = []
     async with asyncio.timeout(5):
-        while (line := await outgoing.take()) is not None:
+        while (line := await outgoing.next_line()) is not None:
             lines.append(line)
-            outgoing.sent()
+            outgoing.mark_sent()
     return lines
 
 
 async def test_lines_come_out_whole_however_they_were_written() -> None:
-    outgoing = Outgoing()
+    outgoing = OutgoingLines()
     for piece in (b"on", b"e\ntw", b"o\n\n", b"three\nunfinished"):
         outgoing.put(piece)
     outgoing.close()
@@ -26,19 +25,19 @@ async def test_lines_come_out_whole_however_they_were_written() -> None:
 
 
 async def test_a_writer_waits_while_too_much_is_unsent() -> None:
-    outgoing = Outgoing()
-    outgoing.put(b"x" * (HIGH_WATER + 1) + b"\n")
+    outgoing = OutgoingLines()
+    outgoing.put(b"x" * (HIGH_WATER_BYTES + 1) + b"\n")
     waiting = asyncio.ensure_future(outgoing.drain())
-    assert await outgoing.take() is not None
+    assert await outgoing.next_line() is not None
     assert not waiting.done()
-    outgoing.sent()
+    outgoing.mark_sent()
     async with asyncio.timeout(5):
         await waiting
 
 
 async def test_nobody_waits_for_a_side_that_is_gone() -> None:
-    outgoing = Outgoing()
-    outgoing.put(b"x" * (HIGH_WATER + 1) + b"\n")
+    outgoing = OutgoingLines()
+    outgoing.put(b"x" * (HIGH_WATER_BYTES + 1) + b"\n")
     outgoing.abandon()
     outgoing.put(b"more\n")
     async with asyncio.timeout(5):
@@ -47,20 +46,20 @@ async def test_nobody_waits_for_a_side_that_is_gone() -> None:
 
 
 async def test_who_fills_the_inbox_waits_for_its_reader_and_loses_nothing() -> None:
-    inbox = Inbox()
-    line = b"x" * (HIGH_WATER // 2)
+    inbox = IncomingLines()
+    line = b"x" * (HIGH_WATER_BYTES // 2)
     filling = asyncio.ensure_future(_fill(inbox, [line] * 10))
     read = b""
     async with asyncio.timeout(5):
         while data := await inbox.take():
-            assert len(data) <= 2 * HIGH_WATER
+            assert len(data) <= 2 * HIGH_WATER_BYTES
             read += data
     await filling
     assert read == (line + b"\n") * 10
     assert await inbox.take() == b""
 
 
-async def _fill(inbox: Inbox, lines: list[bytes]) -> None:
+async def _fill(inbox: IncomingLines, lines: list[bytes]) -> None:
     for line in lines:
         await inbox.put(line)
     inbox.end()
