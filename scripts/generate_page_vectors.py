@@ -22,8 +22,8 @@ from dragoman.bridge.payload import Live, SessionItem
 from dragoman.bridge.rows import changes_of, newest, state_of
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
-from dragoman.journal.entry import Entry, message_of
-from dragoman.journal.row_store import RowStore
+from dragoman.journal.entry import Entry, read_message
+from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,7 +54,7 @@ def generate() -> bytes:
     snapshots: list[dict[str, Any]] = []
     for number, commit in enumerate(_commits(entries)):
         for entry in commit:
-            fold.add(entry, message_of(entry))
+            fold.add(entry, read_message(entry))
         changes = fold.take()
         store.apply(changes)
         updates.append(SessionUpdate(id=SESSION, cursor=str(changes.position), changes=tuple(changes_of(changes))))

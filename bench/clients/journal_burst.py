@@ -19,10 +19,10 @@ from bench.clients.report import WARM_UP_CHUNKS, Arguments, arguments, check_ord
 from dragoman.errors import DragomanError, SessionClosed
 from dragoman.journal import notes
 from dragoman.journal.entry import Entry
+from dragoman.journal.protocols import Connection as Handshake
 from dragoman.journal.recorder import Recorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection as Handshake
 from dragoman.record import facts
 from dragoman.record.conversation import Conversation
 from dragoman.session.launch import launch

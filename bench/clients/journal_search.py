@@ -13,9 +13,9 @@ from pydoc_data import topics
 
 from bench.clients.journal_store import middle
 from bench.clients.report import arguments, report
-from dragoman.journal.rows import RowChanges, Session, StoredMessage
+from dragoman.journal.rows import RowChanges, SearchDocument, Session, StoredMessage
+from dragoman.journal.search_documents import MAX_RANKED, SearchQuery
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.words import RANKED, Doc, Query
 
 # Messages in each session.
 A_SESSION = 1_000
@@ -51,21 +51,21 @@ async def library(journal: SqliteJournal, count: int) -> None:
                     ended=True,
                 )
             )
-        docs = [Doc(message.id, "assistant", message.time) for message in stored]
+        docs = [SearchDocument(message.id, "assistant", message.time) for message in stored]
         session = Session(id=name, agent="raw", updated=float(first))
         await journal.append([], [RowChanges(name, 0, [*stored, session], (), (), docs)])
 
 
 async def compared(journal: SqliteJournal, path: Path, words: str) -> tuple[float, float]:
     """Seconds by the index, and by looking through all. A fault when they do not find the same."""
-    asked = Query(text=f'"{words}"')
-    found = len(await journal.search(Query(text=asked.text, limit=RANKED)))
+    asked = SearchQuery(text=f'"{words}"')
+    found = len(await journal.search(SearchQuery(text=asked.text, limit=MAX_RANKED)))
     by_index = await middle(lambda: journal.search(asked))
     scan = sqlite3.connect(path)
 
     async def look_through() -> None:
         (matched,) = scan.execute("SELECT COUNT(*) FROM messages WHERE text LIKE ?", (f"%{words}%",)).fetchone()
-        if min(matched, RANKED) != found:
+        if min(matched, MAX_RANKED) != found:
             raise SystemExit(f"the scan found {matched}, the search {found}")
 
     by_scan = await middle(look_through)

@@ -12,12 +12,12 @@ from statistics import median
 
 from bench.clients.report import arguments, report
 from bench.raw_agent import SESSION_ID, stream
-from dragoman.journal import upkeep
+from dragoman.journal import maintenance
 from dragoman.journal.entry import Cursor
+from dragoman.journal.protocols import Connection
 from dragoman.journal.recorder import Recorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection
 from dragoman.wire.peer import Peer
 
 # Frames of the session that is opened, of which every hundredth is followed by a tool call, as in a session of some
@@ -78,7 +78,7 @@ async def main() -> None:
             opened = min(OPENED, given.count)
             await written(journal, "opened", opened, OPENED_TOOL_EVERY)
             rows_seconds = await middle(lambda: journal.rows("opened"))
-            fold_seconds = await middle(lambda: upkeep.fold(journal, "opened"))
+            fold_seconds = await middle(lambda: maintenance.fold_session(journal, "opened"))
 
         report(
             write_seconds=write_seconds,

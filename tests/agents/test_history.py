@@ -14,9 +14,9 @@ from dragoman import AgentRuntime, PermissionRequest, Session, SessionHandle, ev
 from dragoman.errors import DragomanError
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.hub.identity import alive, this_process
+from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.rows import SessionRows
-from dragoman.journal.upkeep import verify
 from dragoman.session.keeping import Keeper
 from dragoman.testing.tee import recorded
 

@@ -14,9 +14,9 @@ from bridge.talking import served
 from dragoman import AgentRuntime
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.hub.identity import alive, this_process
+from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.store import Journal
-from dragoman.journal.upkeep import verify
+from dragoman.journal.protocols import Journal
 from dragoman.session.keeping import Keeper
 from dragoman.translate.ingest.watcher import Watcher
 from translate.watched import modes, until, until_said

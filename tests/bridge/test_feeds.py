@@ -25,11 +25,11 @@ from dragoman.config import Config
 from dragoman.hub.held import Held
 from dragoman.hub.hub import Hub
 from dragoman.journal.entry import Cursor, Entry, Page
+from dragoman.journal.maintenance import load_record
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.protocols import PAGE_ENTRIES, Connection, Journal, Listener, Position
 from dragoman.journal.rows import RowChanges, SessionRows
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import PAGE, Connection, Journal, Listener, Position
-from dragoman.journal.upkeep import load
 from journal.talk import Talk
 
 T = TypeVar("T")
@@ -72,7 +72,9 @@ class LateJournal(MemoryJournal):
         await asyncio.sleep(0)  # as one that waits for a disk
         return await super().append(entries, changes, epochs=epochs, position=position)
 
-    async def read(self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
+    async def read(
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
+    ) -> Page:
         return await self._slowly(await super().read(session_id, after=after, limit=limit))
 
     async def rows(self, session_id: str) -> SessionRows:
@@ -113,7 +115,7 @@ class Writing:
         connection = f"{self._name}-{self._times}"
         await self._journal.connect(Connection(id=connection, agent="demo", at=0.0))
         talk = Talk(self._journal, session_id, connection)
-        talk.record = await load(self._journal, session_id)
+        talk.record = await load_record(self._journal, session_id)
         talk.recorder.session(talk.record)
         talk.time = float(talk.record.position)
         for _ in range(chance.randrange(1, 6)):

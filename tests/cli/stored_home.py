@@ -9,7 +9,7 @@ import select
 import termios
 from collections.abc import Awaitable, Callable
 
-from dragoman.journal.place import open_journal
+from dragoman.journal import open_journal
 from dragoman.journal.sqlite import SqliteJournal
 from journal.talk import Talk
 

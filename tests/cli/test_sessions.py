@@ -20,10 +20,10 @@ from dragoman.cli.session_filter import matching, moment
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
 from dragoman.hub.identity import this_process
-from dragoman.journal.find import find, prefixes
+from dragoman.journal.protocols import Process
 from dragoman.journal.rows import Session
+from dragoman.journal.sessions import find_session, short_ids
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Process
 from dragoman.record import notes
 from dragoman.translate.frames import CUT
 from journal.talk import ALLOW, Talk
@@ -170,32 +170,32 @@ def sessions(*ids: str) -> list[Session]:
 
 def test_the_beginning_of_an_id_is_enough() -> None:
     every = sessions("abcdef12", "abcdefff", "12345678")
-    assert find(every, "1").id == "12345678"
-    assert find(every, "abcdef1").id == "abcdef12"
-    assert find(every, "-").id == "abcdef12"
-    assert find(every, "agent-1").id == "12345678"
+    assert find_session(every, "1").id == "12345678"
+    assert find_session(every, "abcdef1").id == "abcdef12"
+    assert find_session(every, "-").id == "abcdef12"
+    assert find_session(every, "agent-1").id == "12345678"
     with pytest.raises(InputError, match=r"2 sessions .*abcdef1 \(title of abcdef12\), abcdeff \(title"):
-        find(every, "ab")
+        find_session(every, "ab")
     for wrong in ("zz", ""):
         with pytest.raises(InputError, match="no session has an id"):
-            find(every, wrong)
+            find_session(every, wrong)
 
 
 def test_the_latest_is_no_sub_agent() -> None:
     sessions = [Session(id="sub", parent="main"), Session(id="main"), Session(id="older")]
-    assert find(sessions, "-").id == "main"
+    assert find_session(sessions, "-").id == "main"
 
 
 def test_a_whole_id_that_begins_another_is_that_one() -> None:
-    assert find(sessions("abcdef12", "abcdef"), "abcdef").id == "abcdef"
+    assert find_session(sessions("abcdef12", "abcdef"), "abcdef").id == "abcdef"
 
 
 def test_what_is_shown_of_an_id_means_no_other() -> None:
     every = sessions("abcdef12", "abcdefff", "abcdefgh1", "12345678", "abc")
-    short = prefixes(every)
+    short = short_ids(every)
     assert short["12345678"] == "123456"
     assert short["abc"] == "abc"
-    assert all(find(every, beginning).id == id_ for id_, beginning in short.items())
+    assert all(find_session(every, beginning).id == id_ for id_, beginning in short.items())
 
 
 NOW = datetime.fromisoformat("2026-11-15T12:00").astimezone()

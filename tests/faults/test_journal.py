@@ -21,7 +21,7 @@ import pytest
 from dragoman import AgentRuntime, AgentSpec, Limits, Run, SessionConfig, Workspace, events
 from dragoman.hub.hub import Hub
 from dragoman.hub.identity import alive, this_process
-from dragoman.journal import upkeep
+from dragoman.journal import journal_path, maintenance
 from dragoman.journal.entry import Cursor
 from dragoman.journal.errors import (
     JournalCorrupt,
@@ -30,9 +30,8 @@ from dragoman.journal.errors import (
     JournalLocked,
     JournalReadOnly,
 )
-from dragoman.journal.place import journal_path
+from dragoman.journal.protocols import Journal
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Journal
 from dragoman.proc.process import ProcessLink
 from dragoman.session.keeping import Keeper
 from dragoman.session.launch import launch
@@ -121,7 +120,7 @@ class Struck:
             copy = self.copy.read_bytes().splitlines()
             assert kept == copy[: len(kept)]
             assert sum(b"agent_message_chunk" in line for line in kept) >= self.told >= BEFORE
-            assert await upkeep.verify(hub.journal) == []
+            assert await maintenance.verify(hub.journal) == []
             [row] = await hub.sessions()
             assert row.status == status
 

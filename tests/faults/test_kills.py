@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.hub.hub import CUT, Hub
-from dragoman.journal import upkeep
+from dragoman.journal import maintenance
 from dragoman.journal.entry import Cursor, Entry
-from dragoman.journal.store import Journal
+from dragoman.journal.protocols import Journal
 from dragoman.record.events import AssistantDelta
 from dragoman.testing.scripted import Turn
 from dragoman.testing.stage import session_of
@@ -70,11 +70,11 @@ async def test_a_killed_hub_leaves_a_prefix_of_what_was_said(tmp_path: Path) -> 
                 assert kept == copy[: len(kept)], f"kill {number}: not a prefix"
                 chunks = sum(b"agent_message_chunk" in line for line in kept)
                 assert chunks >= told, f"kill {number}: {told} were told of, {chunks} are kept"
-                assert await upkeep.verify(hub.journal) == []
+                assert await maintenance.verify(hub.journal) == []
                 rows = {one: await hub.journal.stored_rows(one) for one in await hub.journal.session_ids()}
                 cut = {(run.status, run.reason) for one in rows.values() for run in one.runs}
                 assert cut == ({("interrupted", CUT)} if cut or chunks else set())
-                await upkeep.rebuild(hub.journal)
+                await maintenance.rebuild(hub.journal)
                 again = {one: await hub.journal.stored_rows(one) for one in await hub.journal.session_ids()}
                 assert again == rows
 

@@ -14,7 +14,7 @@ from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClose
 from dragoman.hub import commands
 from dragoman.hub.held import Held
 from dragoman.hub.hub import Hub
-from dragoman.journal.store import Command
+from dragoman.journal.protocols import Command
 from dragoman.session.spec import SessionConfig
 from dragoman.testing.stage import LIMIT
 from dragoman.workspace import Workspace

@@ -16,10 +16,10 @@ from dragoman.hub.hub import Hub
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.errors import JournalFull, NotTheOwner
+from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.protocols import Position
 from dragoman.journal.rows import RowChanges
-from dragoman.journal.store import Position
-from dragoman.journal.upkeep import verify
 from dragoman.record import events
 from dragoman.session.client import LocalClient
 from dragoman.session.runtime import AgentRuntime

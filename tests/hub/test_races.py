@@ -15,11 +15,11 @@ from dragoman.errors import SessionBusy, SessionClosed
 from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.hub import commands
 from dragoman.hub.hub import Hub
-from dragoman.journal import notes, upkeep
-from dragoman.journal.entry import Entry, message_of
+from dragoman.journal import maintenance, notes
+from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.errors import NotTheOwner
+from dragoman.journal.protocols import Connection
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Connection
 from dragoman.record.events import AssistantDelta, RunCompleted
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.stage import LIMIT
@@ -159,11 +159,11 @@ async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
         held = await hub.open("demo", config(tmp_path))
         await hub.drop(held.id)
-        record = await upkeep.load(hub.journal, held.id)
+        record = await maintenance.load_record(hub.journal, held.id)
         await hub.journal.connect(Connection(id="import-1", agent="demo", at=0.0))
         line = b'{"jsonrpc":"2.0","id":"p1","method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
         entry = Entry("import-1", held.id, 1, 1.0, "import", "session/prompt", line)
-        record.add(entry, message_of(entry))
+        record.add(entry, read_message(entry))
         await hub.journal.append([entry], [record.take()])
         assert (await hub.find(held.id)).status == "running"
         held = await hub.reopen(held.id)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.upkeep import verify
 from dragoman.record import events
 from dragoman.session.handle import SessionHandle
 from dragoman.session.keeping import Keeper

@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.protocols import Journal
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Journal
 
 
 @pytest.fixture(params=["memory", "sqlite"])

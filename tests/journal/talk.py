@@ -8,10 +8,10 @@ from typing import Any, Literal
 import msgspec
 
 from dragoman.journal import notes as journal_notes
-from dragoman.journal.entry import Cursor, Entry, Origin, frame_of, kind_of
+from dragoman.journal.entry import Cursor, Entry, Origin, entry_kind, stored_frame
+from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.recorder import Recorder
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Connection, Journal, Process
 from dragoman.record import notes
 from dragoman.record.conversation import Conversation
 from dragoman.record.facts import Fact
@@ -127,7 +127,7 @@ def entry(n: int, text: str = "x", session: str | None = "s1", connection: str =
 
 
 def entry_of(message: Message, n: int, origin: Origin, session: str | None = "s1", connection: str = "c1") -> Entry:
-    return Entry(connection, session, n, float(n), origin, kind_of(message), frame_of(message))
+    return Entry(connection, session, n, float(n), origin, entry_kind(message), stored_frame(message))
 
 
 async def known(journal: Journal, connection: str = "c1") -> Journal:

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.journal import notes, upkeep
-from dragoman.journal.entry import Cursor, Entry, Origin, Page, message_of
+from dragoman.journal import maintenance, notes
+from dragoman.journal.entry import Cursor, Entry, Origin, Page, read_message
 from dragoman.journal.errors import JournalClosed, NotTheOwner, OutOfOrder, SessionDeleted
+from dragoman.journal.protocols import Command, Connection, Journal
 from dragoman.journal.rows import RowChanges, SessionRows
-from dragoman.journal.store import Command, Connection, Journal
-from dragoman.journal.words import RANKED, Query
+from dragoman.journal.search_documents import MAX_RANKED, SearchQuery
 from dragoman.record import notes as record_notes
 from dragoman.wire.messages import Oversized, Reply, RpcError
 from journal.talk import Talk, all_entries, entry, known, process
@@ -151,10 +151,10 @@ async def test_a_line_too_long_to_keep_and_the_answer_in_its_place_are_kept(jour
     talk.message(long, "agent")
     talk.message(Reply(request_id, "session/prompt", msgspec.Raw(b"null"), RpcError(1, "too long"), b""), "host")
     await talk.commit()
-    kept = [message_of(one) for one in await all_entries(journal, "s1")]
+    kept = [read_message(one) for one in await all_entries(journal, "s1")]
     assert long in kept
     assert (await journal.rows("s1")).runs[0].status == "error"
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 # -- subscriptions
@@ -256,7 +256,7 @@ async def test_rows_are_committed_with_their_frames(journal: Journal) -> None:
     [session] = rows.sessions
     assert (session.agent, session.cwd, session.prompt) == ("demo", "/home/me/project", "do it, please")
     assert (session.frames, session.runs, session.status) == (talk.record.position, 1, "success")
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_a_session_is_named_by_the_first_words_to_the_agent_and_by_a_command_where_there_are_none(
@@ -311,7 +311,7 @@ async def test_a_plan_that_is_removed_and_made_again_is_the_last_one(journal: Jo
     await talk.commit()
     plans = (await journal.stored_rows("s1")).plans
     assert [(one.plan_id, one.markdown) for one in plans] == [("c", "5"), ("a", "4")]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_that_a_run_is_being_cancelled_is_in_its_row(journal: Journal) -> None:
@@ -324,7 +324,7 @@ async def test_that_a_run_is_being_cancelled_is_in_its_row(journal: Journal) -> 
     talk.frame("in", {"id": request_id, "result": {"stopReason": "cancelled"}}, "agent")
     await talk.commit()
     assert [one.status for one in (await journal.stored_rows("s1")).runs] == ["cancelled"]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_files_terminals_and_questions_have_their_rows(journal: Journal) -> None:
@@ -348,7 +348,7 @@ async def test_files_terminals_and_questions_have_their_rows(journal: Journal) -
     assert [(one.message, one.action) for one in rows.questions] == [("Really?", "decline")]
     assert await found(journal, "needle.txt") == [("s1", "file")]
     assert await found(journal, "haystack") == [("s1", "command")]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_numbers_that_no_column_holds_are_kept(journal: Journal) -> None:
@@ -357,7 +357,7 @@ async def test_numbers_that_no_column_holds_are_kept(journal: Journal) -> None:
     talk.frame("in", {"id": 2**70, "method": "fs/read_text_file", "params": params}, "agent")
     await talk.commit()
     assert [one.request_id for one in (await journal.stored_rows("s1")).file_calls] == [2**70]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_rows_of_entries_that_came_without_are_made_when_asked_for(journal: Journal) -> None:
@@ -368,7 +368,7 @@ async def test_rows_of_entries_that_came_without_are_made_when_asked_for(journal
     assert await journal.stale() == ["s2"]
     assert {one.id for one in await journal.sessions()} == {"s1", "s2"}
     assert await journal.stale() == []
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_a_record_that_is_loaded_goes_on_where_it_was(journal: Journal) -> None:
@@ -377,7 +377,7 @@ async def test_a_record_that_is_loaded_goes_on_where_it_was(journal: Journal) ->
     talk.say("un")
     await talk.commit()
     again = await Talk.begin(journal, connection="another")
-    again.record = await upkeep.load(journal, "s1")
+    again.record = await maintenance.load_record(journal, "s1")
     again.recorder.session(again.record)
     again.say("finished")
     again.turn("second", "three")
@@ -385,7 +385,7 @@ async def test_a_record_that_is_loaded_goes_on_where_it_was(journal: Journal) ->
     rows = await journal.stored_rows("s1")
     assert [one.text for one in rows.messages] == ["first", "onetwo", "unfinished", "second", "three"]
     assert len({one.id for one in rows.messages}) == 5
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_rebuilt_rows_are_the_same_rows(journal: Journal) -> None:
@@ -398,10 +398,10 @@ async def test_rebuilt_rows_are_the_same_rows(journal: Journal) -> None:
         await talk.commit()
     before = {name: await journal.stored_rows(name) for name in ("s1", "s2")}
     hits = await journal.search(query("three"))
-    assert await upkeep.rebuild(journal) == 2
+    assert await maintenance.rebuild(journal) == 2
     assert {name: await journal.stored_rows(name) for name in ("s1", "s2")} == before
     assert await journal.search(query("three")) == hits
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_a_session_that_goes_on_while_it_is_verified_is_all_right(
@@ -422,7 +422,7 @@ async def test_a_session_that_goes_on_while_it_is_verified_is_all_right(
         return await read(session_id)
 
     monkeypatch.setattr(journal, "stored_rows", read_later)
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
     assert looks == 3
 
 
@@ -447,7 +447,7 @@ async def test_what_load_tells_again_adds_no_rows_where_it_is_known(journal: Jou
     talk.turn("again", "yes")
     await talk.commit()
     assert [one.text for one in (await journal.rows("s1")).messages] == ["hello", "hi", "again", "yes"]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_what_load_tells_of_a_session_that_is_new_here_is_its_history(journal: Journal) -> None:
@@ -456,7 +456,7 @@ async def test_what_load_tells_of_a_session_that_is_new_here_is_its_history(jour
     talk.say("hi", "replay")
     await talk.commit()
     assert [one.text for one in (await journal.rows("s1")).messages] == ["hello", "hi"]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 # -- what only the host may say
@@ -491,7 +491,7 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
     assert {(one.id, one.agent, one.handle) for one in sessions} == {("victim", "demo", None), ("s1", "demo", None)}
     assert [state.differs for state in (await journal.rows("s1")).session_state if state.differs] == []
     assert (await journal.rows("s1")).receipts == []
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 # -- deleting
@@ -519,8 +519,8 @@ async def test_a_deleted_session_is_gone_and_stays_gone(journal: Journal) -> Non
         await talk.commit()
     assert not await journal.delete("s1", at=100.0)
     assert not await journal.delete("never was", at=100.0)
-    assert await upkeep.verify(journal) == []
-    await upkeep.rebuild(journal)
+    assert await maintenance.verify(journal) == []
+    await maintenance.rebuild(journal)
     assert await journal.tombstones() == [row]
 
 
@@ -627,8 +627,8 @@ async def test_what_a_dead_owner_took_and_did_not_do_is_taken_by_the_next(journa
 # -- search
 
 
-def query(text: str, **filters: Any) -> Query:
-    return Query(text=text, **filters)
+def query(text: str, **filters: Any) -> SearchQuery:
+    return SearchQuery(text=text, **filters)
 
 
 @pytest.fixture
@@ -719,12 +719,12 @@ async def test_a_long_text_is_shown_around_the_match(journal: Journal) -> None:
 
 async def test_of_too_many_matches_the_newest_are_ranked(journal: Journal) -> None:
     talk = await Talk.begin(journal)
-    for number in range(RANKED):
+    for number in range(MAX_RANKED):
         talk.turn("common", f"common {number}")
     await talk.commit()
     hits = await journal.search(query("common", limit=10_000))
-    assert len(hits) == RANKED
-    newest = sorted(one.time for one in (await journal.rows("s1")).messages)[-RANKED:]
+    assert len(hits) == MAX_RANKED
+    newest = sorted(one.time for one in (await journal.rows("s1")).messages)[-MAX_RANKED:]
     assert sorted(hit.at for hit in hits) == newest
 
 
@@ -746,4 +746,4 @@ async def test_a_compressed_session_reads_as_before(journal: Journal) -> None:
     assert (await all_entries(journal, "s1"))[: len(before)] == before
     assert list((await journal.rows("s1")).messages)[: len(rows.messages)] == list(rows.messages)
     await journal.vacuum()
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.journal.entry import Entry, Origin, direction_of, frame_of, kind_of, message_of
+from dragoman.journal.entry import Entry, Origin, direction_of, entry_kind, read_message, stored_frame
 from dragoman.record.conversation import Conversation
 from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RpcError, Unknown, Update
 
 
 def kept(message: Message, origin: Origin = "agent") -> Entry:
-    return Entry("c", "s", 1, 1.0, origin, kind_of(message), frame_of(message))
+    return Entry("c", "s", 1, 1.0, origin, entry_kind(message), stored_frame(message))
 
 
 def heard(direction: Any, *lines: bytes) -> list[Message]:
@@ -40,7 +40,7 @@ def test_a_kept_message_is_read_as_it_was(line: bytes) -> None:
     messages = heard("in", line)
     assert messages
     for message in messages:
-        again = message_of(kept(message))
+        again = read_message(kept(message))
         if isinstance(message, Noise):
             assert isinstance(again, Noise)
             assert again.line == message.line
@@ -52,7 +52,7 @@ def test_an_answer_knows_what_it_answers() -> None:
     conversation = Conversation()
     conversation.read("out", b'{"jsonrpc":"2.0","id":5,"method":"session/new","params":{}}')
     [reply] = conversation.read("in", b'{"jsonrpc":"2.0","id":5,"result":{"sessionId":"s"}}')
-    again = message_of(kept(reply.message))
+    again = read_message(kept(reply.message))
     assert isinstance(again, Reply)
     assert (again, again.method) == (reply.message, "session/new")
 
@@ -60,31 +60,31 @@ def test_an_answer_knows_what_it_answers() -> None:
 def test_a_request_whose_id_was_still_in_use_stays_noise() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{}}'
     first, second = heard("in", line, line)
-    assert isinstance(message_of(kept(first)), Request)
-    assert isinstance(message_of(kept(second)), Noise)
+    assert isinstance(read_message(kept(first)), Request)
+    assert isinstance(read_message(kept(second)), Noise)
 
 
 def test_an_agents_method_that_sounds_like_ours_is_no_harm() -> None:
     for method in ("noise", "oversized"):
         [message] = heard("in", msgspec.json.encode({"jsonrpc": "2.0", "method": method}))
-        assert isinstance(message_of(kept(message)), Noise | Notification)
+        assert isinstance(read_message(kept(message)), Noise | Notification)
 
 
 def test_a_line_too_long_to_keep_is_kept_as_what_is_known_of_it() -> None:
     long = Oversized(10**9, "ab" * 32, b"\xff{head", b"tail}\xfe")
-    assert message_of(kept(long)) == long
+    assert read_message(kept(long)) == long
 
 
 def test_an_answer_that_was_made_up_for_one_too_long_is_the_hosts() -> None:
     made_up = Reply(3, "session/prompt", msgspec.Raw(b"null"), RpcError(1, "too long"), b"")
-    again = message_of(kept(made_up, "host"))
+    again = read_message(kept(made_up, "host"))
     assert isinstance(again, Reply)
     assert (again.id, again.method, again.error) == (3, "session/prompt", RpcError(1, "too long"))
     assert direction_of("host", again) == "in"
 
 
 def test_kinds_are_those_of_the_wire() -> None:
-    kinds = [kind_of(message) for line in LINES[:6] for message in heard("in", line)]
+    kinds = [entry_kind(message) for line in LINES[:6] for message in heard("in", line)]
     assert kinds == ["plan", "odd", "plan", "_x/y", "session/request_permission", "fs/read_text_file"]
 
 
@@ -112,4 +112,4 @@ def test_an_unknown_update_keeps_its_kind() -> None:
     [message] = heard("in", LINES[1])
     assert isinstance(message, Update)
     assert isinstance(message.update, Unknown)
-    assert kind_of(message) == "odd"
+    assert entry_kind(message) == "odd"

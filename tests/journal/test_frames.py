@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.journal.entry import Cursor, Entry
+from dragoman.journal.protocols import Connection
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection
 
 # Long enough to be stored compressed.
 _LARGE = b'"' + b"large " * 1000 + b'"'

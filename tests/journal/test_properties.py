@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from dragoman.journal import upkeep
-from dragoman.journal.entry import Cursor, Entry, Origin, Page, message_of
+from dragoman.journal import maintenance
+from dragoman.journal.entry import Cursor, Entry, Origin, Page, read_message
 from dragoman.journal.errors import OutOfOrder, SessionDeleted
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.notes import is_tombstone
@@ -50,7 +50,7 @@ def test_rows_are_the_same_however_the_frames_were_batched(store: str, steps: li
                     if n in cuts or n == len(tape.frames):
                         await journal.append(batch, [record.take()])
                         batch = []
-                assert await upkeep.verify(journal) == []
+                assert await maintenance.verify(journal) == []
                 rows = await journal.stored_rows("s1")
                 assert [one.row().text for one in rows.messages] == [one.text for one in tape.fold.messages]
                 assert [one.id for one in rows.tool_calls] == [one.id for one in tape.fold.tool_calls]
@@ -115,9 +115,9 @@ class Readers(RuleBasedStateMachine):
             return
         changes = []
         if with_rows and session is not None:
-            record = self.run(upkeep.load(self.journal, session))
+            record = self.run(maintenance.load_record(self.journal, session))
             for one in entries:
-                record.add(one, message_of(one))
+                record.add(one, read_message(one))
             if session not in self.run(self.journal.stale()):
                 changes = [record.take()]
         cursor = self.run(self.journal.append(entries, changes))
@@ -223,7 +223,7 @@ class Readers(RuleBasedStateMachine):
                     assert self.run(self.step(reader)), "a reader waits, and there is something to read"
                 self.run(self.left(reader))
             self.each_reader_has_seen_each_entry_once_and_in_order()
-            assert self.run(upkeep.verify(self.journal)) == []
+            assert self.run(maintenance.verify(self.journal)) == []
             assert {one.id for one in self.run(self.journal.tombstones())} == self.gone
         finally:
             self.run(self.journal.close())

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from dragoman.journal.entry import Cursor, Entry, message_of
+from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.errors import JournalFull
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.protocols import Position
 from dragoman.journal.recorder import Recorder
 from dragoman.journal.rows import RowChanges
+from dragoman.journal.scheduler import ROUND_BYTES, scheduler_of_loop
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Position
-from dragoman.journal.turns import ROUND, of_this_loop
 from dragoman.record.facts import Fact, TextAdded
 from dragoman.wire.messages import Message
 from journal.talk import all_entries, entry, known
@@ -47,7 +47,7 @@ class SlowJournal(MemoryJournal):
 
 
 def chunk(text: str) -> Message:
-    return message_of(entry(1, text))
+    return read_message(entry(1, text))
 
 
 Told = list[tuple[Entry, Message, Sequence[Fact]]]
@@ -99,7 +99,7 @@ async def test_more_than_the_bound_waits_for_the_disk() -> None:
 async def test_what_is_flushed_has_been_told_also_where_others_have_their_turn_before() -> None:
     told: Told = []
     journal, recorder = await begin(told)
-    others = [asyncio.create_task(of_this_loop().take(ROUND)) for _ in range(20)]
+    others = [asyncio.create_task(scheduler_of_loop().acquire(ROUND_BYTES)) for _ in range(20)]
     recorder.add("agent", chunk("a"), 1.0, "s1")
     journal.allowed.release()
     async with asyncio.timeout(20):

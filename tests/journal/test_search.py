@@ -9,12 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.journal import search
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.rows import RowChanges, Session, StoredMessage
-from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Journal
-from dragoman.journal.words import RANKED, Doc, Query
+from dragoman.journal.protocols import Journal
+from dragoman.journal.rows import RowChanges, SearchDocument, Session, StoredMessage
+from dragoman.journal.search_documents import MAX_RANKED, SearchQuery
+from dragoman.journal.sqlite import SqliteJournal, search
 
 
 async def put(journal: Journal, texts: Sequence[str]) -> None:
@@ -31,7 +30,7 @@ async def put(journal: Journal, texts: Sequence[str]) -> None:
         )
         for number, text in enumerate(texts)
     ]
-    docs = [Doc(message.id, "assistant", message.time) for message in messages]
+    docs = [SearchDocument(message.id, "assistant", message.time) for message in messages]
     session = Session(id="s1", agent="raw")
     await journal.append([], [RowChanges("s1", 0, [*messages, session], (), (), docs)])
 
@@ -42,8 +41,8 @@ async def journal(tmp_path: Path) -> AsyncIterator[SqliteJournal]:
         yield opened
 
 
-async def found(journal: Journal, text: str, limit: int = RANKED) -> list[str]:
-    return [hit.row_id for hit in await journal.search(Query(text=text, limit=limit))]
+async def found(journal: Journal, text: str, limit: int = MAX_RANKED) -> list[str]:
+    return [hit.row_id for hit in await journal.search(SearchQuery(text=text, limit=limit))]
 
 
 async def test_a_rare_word_of_frequent_parts_is_found_behind_all_that_only_have_the_parts(
@@ -55,14 +54,14 @@ async def test_a_rare_word_of_frequent_parts_is_found_behind_all_that_only_have_
 
 
 async def test_of_a_frequent_word_the_newest_are_ranked(journal: SqliteJournal) -> None:
-    await put(journal, ["a frequent word"] * (RANKED * 2))
-    assert set(await found(journal, "frequent")) == {f"m{number}" for number in range(RANKED, RANKED * 2)}
+    await put(journal, ["a frequent word"] * (MAX_RANKED * 2))
+    assert set(await found(journal, "frequent")) == {f"m{number}" for number in range(MAX_RANKED, MAX_RANKED * 2)}
 
 
 @pytest.mark.parametrize("term", ["e", "eq"])
 async def test_of_a_frequent_letter_the_newest_are_ranked(journal: SqliteJournal, term: str) -> None:
-    await put(journal, ["a frequent word"] * (RANKED * 2))
-    assert set(await found(journal, term)) == {f"m{number}" for number in range(RANKED, RANKED * 2)}
+    await put(journal, ["a frequent word"] * (MAX_RANKED * 2))
+    assert set(await found(journal, term)) == {f"m{number}" for number in range(MAX_RANKED, MAX_RANKED * 2)}
 
 
 async def test_a_letter_that_only_the_oldest_text_has_is_found(journal: SqliteJournal) -> None:
@@ -86,5 +85,5 @@ async def test_the_index_finds_what_looking_through_all_finds(
     async with await SqliteJournal.open(path) as journal:
         for one in (memory, journal):
             await put(one, texts)
-        asked = Query(text=question)
+        asked = SearchQuery(text=question)
         assert await journal.search(asked) == await memory.search(asked)

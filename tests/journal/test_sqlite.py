@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.journal import schema, sqlite, upkeep
+from dragoman.journal import maintenance
 from dragoman.journal.entry import Entry
 from dragoman.journal.errors import JournalCorrupt, JournalError, JournalFull, JournalLocked, JournalReadOnly
-from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.words import Query
+from dragoman.journal.search_documents import SearchQuery
+from dragoman.journal.sqlite import SqliteJournal, schema
 from journal.talk import Talk, all_entries, entry, known
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -52,7 +52,7 @@ async def test_everything_is_there_when_the_file_is_opened_again(path: Path) -> 
         assert await all_entries(journal) == before
         assert await journal.stored_rows("s1") == rows
         assert await journal.cursor() == cursor
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
 
 
 async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
@@ -61,7 +61,7 @@ async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
     """Frames and rows of a bulk are made ready aside; those of a moment are not."""
     stored: list[list[tuple[Any, ...]]] = []
     for much in (0, 2**62):
-        monkeypatch.setattr(sqlite, "_MUCH", much)
+        monkeypatch.setattr("dragoman.journal.sqlite.journal._MUCH", much)
         async with await SqliteJournal.open(path.with_name(f"{much}.db")) as journal:
             for name in ("s1", "s2"):
                 talk = await Talk.begin(journal, name)
@@ -69,7 +69,7 @@ async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
                 talk.turn("hello", "a word " * 1000, "and more")
                 talk.tool("t1", status="completed", rawInput={"command": "cat " * 1000})
                 await talk.commit()
-            assert await upkeep.verify(journal) == []
+            assert await maintenance.verify(journal) == []
         with closing(sqlite3.connect(path.with_name(f"{much}.db"))) as connection:
             frames = connection.execute("SELECT seq, n, kind, frame, packed FROM acp_events").fetchall()
             stored.append([*frames, *connection.execute("SELECT * FROM tool_calls")])
@@ -81,7 +81,7 @@ async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
 async def test_appends_that_are_asked_for_at_once_keep_their_order(
     path: Path, monkeypatch: pytest.MonkeyPatch, much: int
 ) -> None:
-    monkeypatch.setattr(sqlite, "_MUCH", much)
+    monkeypatch.setattr("dragoman.journal.sqlite.journal._MUCH", much)
     async with await SqliteJournal.open(path) as journal:
         await known(journal)
         texts = {n: "word " * (20_000 if n % 2 else 1) for n in range(1, 21)}
@@ -130,7 +130,7 @@ async def test_rows_of_another_version_are_made_anew(path: Path) -> None:
             await talk.commit()
         await journal.delete("s2", at=5.0)
         rows, tombstones = await journal.rows("s1"), await journal.tombstones()
-        hits = await journal.search(Query(text="hello"))
+        hits = await journal.search(SearchQuery(text="hello"))
     file = sqlite3.connect(path)
     file.executescript(
         "UPDATE meta SET value = '0.old' WHERE key = 'rows'; ALTER TABLE messages RENAME COLUMN text TO words"
@@ -139,9 +139,9 @@ async def test_rows_of_another_version_are_made_anew(path: Path) -> None:
     async with await SqliteJournal.open(path) as journal:
         assert set(await journal.stale()) == {"s1", "s2"}
         assert await journal.rows("s1") == rows
-        assert await journal.search(Query(text="hello")) == hits
+        assert await journal.search(SearchQuery(text="hello")) == hits
         assert await journal.tombstones() == tombstones
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
 
 
 async def test_damaged_rows_are_noticed_and_rebuilt(path: Path) -> None:
@@ -153,14 +153,14 @@ async def test_damaged_rows_are_noticed_and_rebuilt(path: Path) -> None:
         file.execute("UPDATE messages SET text = 'something else' WHERE kind = 'assistant'")
         file.commit()
         file.close()
-        assert await upkeep.verify(journal) == ["session s1: the messages are not what its frames say"]
+        assert await maintenance.verify(journal) == ["session s1: the messages are not what its frames say"]
         file = sqlite3.connect(path)
         file.execute("UPDATE messages SET text = 'hi' WHERE kind = 'assistant'")
         file.commit()
         file.execute("DELETE FROM acp_events WHERE seq = 3")
         file.commit()
         file.close()
-        assert "session s1 has 4 frames, 5 were appended" in await upkeep.verify(journal)
+        assert "session s1 has 4 frames, 5 were appended" in await maintenance.verify(journal)
 
 
 async def test_nothing_of_a_deleted_session_is_left_in_the_files(path: Path) -> None:
@@ -178,15 +178,15 @@ async def test_nothing_of_a_deleted_session_is_left_in_the_files(path: Path) -> 
         other = await Talk.begin(journal, "s2")
         other.turn("hello", "here I stay")
         await other.commit()
-        await upkeep.rebuild(journal)
+        await maintenance.rebuild(journal)
         assert any(word.encode() in file.read_bytes() for word in words for file in path.parent.iterdir())
         await journal.delete("s1", at=1.0)
         for file in path.parent.iterdir():
             data = file.read_bytes()
             assert [word for word in words if word.encode() in data] == []
-        assert await journal.search(Query(text="zebrafinch")) == []
-        assert len(await journal.search(Query(text="stay"))) == 1
-        assert await upkeep.verify(journal) == []
+        assert await journal.search(SearchQuery(text="zebrafinch")) == []
+        assert len(await journal.search(SearchQuery(text="stay"))) == 1
+        assert await maintenance.verify(journal) == []
 
 
 async def test_compressing_makes_the_file_smaller(path: Path) -> None:
@@ -199,7 +199,7 @@ async def test_compressing_makes_the_file_smaller(path: Path) -> None:
         await journal.compress("s1")
         await journal.vacuum()
         assert size_of(path) < before * 0.6
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
 
 
 # -- other processes
@@ -235,7 +235,7 @@ async def test_a_reader_follows_what_another_process_writes(path: Path) -> None:
             assert await process.wait() == 0
         assert [one.n for one in seen] == list(range(1, len(seen) + 1))
         assert [one.frame for one in seen] == path.with_name("there.tee").read_bytes().splitlines()
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
 
 
 async def test_two_processes_write_to_one_file_and_harm_each_other_in_nothing(path: Path) -> None:
@@ -247,7 +247,7 @@ async def test_two_processes_write_to_one_file_and_harm_each_other_in_nothing(pa
             mine = [one for one in entries if one.connection_id == name]
             assert [one.n for one in mine] == list(range(1, len(mine) + 1))
             assert [one.frame for one in mine] == path.with_name(f"{name}.tee").read_bytes().splitlines()
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
 
 
 async def test_a_writer_that_is_killed_leaves_a_prefix_that_rebuilds(path: Path) -> None:
@@ -268,9 +268,9 @@ async def test_a_writer_that_is_killed_leaves_a_prefix_that_rebuilds(path: Path)
             assert [one.n for one in entries] == list(range(1, len(entries) + 1))
             tee = path.with_name(f"{name}.tee").read_bytes().splitlines()
             assert [one.frame for one in entries] == tee[: len(entries)]
-            assert await upkeep.verify(journal) == []
+            assert await maintenance.verify(journal) == []
             stored = {one: await journal.stored_rows(one) for one in await journal.session_ids()}
-            await upkeep.rebuild(journal)
+            await maintenance.rebuild(journal)
             assert {one: await journal.stored_rows(one) for one in await journal.session_ids()} == stored
 
 
@@ -287,7 +287,7 @@ async def test_a_full_disk_is_said_so_and_the_same_append_can_be_made_again(path
         with pytest.raises(JournalFull, match="disk is full"):
             await talk.commit()
         assert len(await all_entries(journal)) == 1
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
         with pytest.raises(JournalFull):
             await talk.recorder.ready()
         journal._connection.execute("PRAGMA max_page_count = 1000000")
@@ -295,7 +295,7 @@ async def test_a_full_disk_is_said_so_and_the_same_append_can_be_made_again(path
         await talk.commit()
         entries = await all_entries(journal, limit=1000)
         assert [one.n for one in entries] == list(range(1, 206))
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
 
 
 async def test_a_file_that_another_holds_is_waited_for_and_then_given_up(path: Path) -> None:

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.journal import notes, upkeep
+from dragoman.journal import maintenance, notes
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.store import Journal
+from dragoman.journal.protocols import Journal
 from dragoman.journal.transfer import export, import_lines
 from dragoman.record.conversation import fold_recording
 from journal.talk import Talk, all_entries
@@ -53,11 +53,11 @@ async def test_a_trusted_import_is_what_was_exported(source: MemoryJournal, jour
         (e.session_id, e.at, e.origin, e.kind, e.frame) for e in there
     ]
     for name in ("s1", "s2"):
-        assert upkeep.differences(await journal.rows(name), await source.rows(name)) == []
+        assert maintenance.differing_tables(await journal.rows(name), await source.rows(name)) == []
     assert [(c.agent, c.at) for c in await journal.connections()] == [
         (c.agent, c.at) for c in await source.connections()
     ]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
 
 
 async def test_one_session_can_be_exported_alone(source: MemoryJournal, journal: Journal) -> None:
@@ -180,8 +180,8 @@ async def test_a_recording_is_imported_as_it_folds_and_rebuilds(case: str, journ
             (one.title, one.status) for one in fold.tool_calls
         ]
         assert [one.status for one in rows.runs] == [one.status for one in fold.runs.values()]
-    assert await upkeep.verify(journal) == []
+    assert await maintenance.verify(journal) == []
     again = MemoryJournal()
     await import_lines(again, await exported(journal), new_id=names("x"), trusted=True)
     for one in await journal.sessions():
-        assert upkeep.differences(await again.rows(one.id), await journal.rows(one.id)) == []
+        assert maintenance.differing_tables(await again.rows(one.id), await journal.rows(one.id)) == []

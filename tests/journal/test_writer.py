@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.journal.writer import Writer
+from dragoman.journal.sqlite.writer import Writer
 
 
 class Written:

@@ -14,11 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.journal.entry import Entry, frame_of
+from dragoman.journal.entry import Entry, stored_frame
+from dragoman.journal.protocols import Connection
 from dragoman.journal.recorder import Recorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection
 from dragoman.record.facts import Fact
 from dragoman.wire.messages import Message
 from journal.talk import Talk
@@ -47,7 +47,7 @@ async def main(path: str, tee_path: str, connection: str, count: int) -> None:
         add = recorder.add
 
         def add_after_tee(origin: object, message: Message, *more: object) -> object:
-            os.write(tee, frame_of(message) + b"\n")
+            os.write(tee, stored_frame(message) + b"\n")
             return add(origin, message, *more)  # type: ignore[arg-type]  # as it was called
 
         recorder.add = add_after_tee  # type: ignore[method-assign, assignment]

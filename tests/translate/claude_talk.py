@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.journal.entry import Entry, direction_of, message_of
+from dragoman.journal.entry import Entry, direction_of, read_message
 from dragoman.record.conversation import Conversation
 from dragoman.record.fold import SessionFold
 from dragoman.translate.claude.translator import ClaudeTranslator
@@ -115,7 +115,7 @@ def folds(frames: Sequence[Frame]) -> dict[str, SessionFold]:
 
 def _as_the_journal_reads_it(frame: Frame) -> None:
     entry = Entry("c", "s", 1, frame.at, "import", frame.kind, frame.line)
-    assert direction_of("import", message_of(entry)) == frame.direction, frame
+    assert direction_of("import", read_message(entry)) == frame.direction, frame
 
 
 def updates(frames: Sequence[Frame], kind: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from dragoman.journal import upkeep
+from dragoman.journal import maintenance
 from dragoman.journal.memory import MemoryJournal
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.ingest.at_hand import AtHand
@@ -37,7 +37,7 @@ async def _grown(provider: str, pieces: Sequence[bytes], path: Path) -> list[tup
         for piece in pieces:
             append(path, piece)
             await importer.take(Found(provider, path, 0, 0.0))
-        assert not await upkeep.verify(journal)
+        assert not await maintenance.verify(journal)
         return told(await all_entries(journal))
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.journal import upkeep
-from dragoman.journal.entry import Entry, Origin, Page, message_of
+from dragoman.journal import maintenance
+from dragoman.journal.entry import Entry, Origin, Page, read_message
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.row_store import RowStore
+from dragoman.journal.protocols import Journal, Owner, Position
+from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Journal, Owner, Position
 from dragoman.record import notes
 from dragoman.translate import frames, scratch
 from dragoman.translate.discover import Transcript as Found
@@ -76,7 +76,7 @@ def _rows(record: SessionRecord, bounded: BoundedFold | None) -> RowStore:
     """As a store has them that was told after every frame."""
     store = RowStore()
     for entry in _entries():
-        record.add(entry, message_of(entry))
+        record.add(entry, read_message(entry))
         store.apply(record.take())
         if bounded is not None:
             bounded.release()
@@ -160,7 +160,7 @@ def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(told: list[tup
             bounded = store_of_records.get("s")
             assert bounded is not None
             for record, store in zip((bounded, whole), stores, strict=True):
-                record.add(entry, message_of(entry))
+                record.add(entry, read_message(entry))
                 store.apply(record.take())
             if then != "stays":
                 cast(BoundedFold, bounded.fold).release()
@@ -188,7 +188,7 @@ async def test_a_transcript_in_many_commits_gives_the_rows_that_its_frames_say(
     async with MemoryJournal() as journal:
         importer = Importer(journal, clock=lambda: modified + 2 * REST)
         assert (await importer.take(Found("claude", path, len(DATA), modified))).frames > 10
-        assert not await upkeep.verify(journal)
+        assert not await maintenance.verify(journal)
 
 
 class _Sink:

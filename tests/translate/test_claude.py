@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.journal.entry import Entry, message_of
+from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.rows import Usage
 from dragoman.journal.session_record import SessionRecord
 from dragoman.translate.translator import provider
@@ -625,7 +625,7 @@ def test_each_run_has_its_row_of_usage_with_its_model() -> None:
     record = SessionRecord("s")
     for number, frame in enumerate(transcript.frames(), 1):
         entry = Entry("c", "s", number, frame.at, "import", frame.kind, frame.line)
-        record.add(entry, message_of(entry))
+        record.add(entry, read_message(entry))
     rows = [row for row in record.take().puts if isinstance(row, Usage)]
     assert [(row.model, row.usage.output_tokens) for row in rows] == [("claude-opus-5", 5), ("claude-haiku-5", 5)]
     assert rows[0].time == 1772359202.0

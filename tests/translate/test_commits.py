@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.protocols import Connection, Journal, Position
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection, Journal, Position
 from dragoman.translate.ingest.commit import Commit
 from dragoman.translate.ingest.commits import Commits
 from journal.talk import all_entries, entry, process

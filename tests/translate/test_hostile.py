@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.journal import upkeep
+from dragoman.journal import maintenance
 from dragoman.journal.memory import MemoryJournal
 from dragoman.translate import scratch
 from dragoman.translate import transcript_file as reading
@@ -71,7 +71,7 @@ def _file(folder: Path, lines: Sequence[bytes], name: str = SESSION) -> Path:
 
 async def _import(journal: MemoryJournal, path: Path, provider: str = "claude") -> list[ImportedFile]:
     done = await Importer(journal).take_all(given([path], provider))
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
     return done
 
 

@@ -25,12 +25,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from dragoman.errors import InputError
-from dragoman.journal import notes, transfer, upkeep
-from dragoman.journal.entry import Entry, message_of
+from dragoman.journal import maintenance, notes, transfer
+from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.rows import Session
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection, Journal, Process
 from dragoman.session.handle import read_handle
 from dragoman.translate.discover import Transcript as Found
 from dragoman.translate.discover import given, kept, whose
@@ -92,7 +92,7 @@ async def _import(journal: Journal, *paths: Path, provider: str = "claude", late
         stat = path.stat()
         taking = Importer(journal, clock=lambda at=stat.st_mtime: at + later)  # type: ignore[misc]
         done.append(await taking.take(Found(provider, path, stat.st_size, stat.st_mtime)))
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
     return done[-1]
 
 
@@ -330,7 +330,7 @@ async def test_all_files_come_in_as_one_after_the_other_would(journal: Journal, 
     assert done == [f"{Path(one.path).stem} {one.frames}" for one in taken]
     assert [one.path for one in taken] == [str(one.path) for one in given(paths)]
     assert {one.agent_session_id for one in await journal.sessions()} == set(names)
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
     assert sum(one.frames for one in await Importer(journal).take_all(given(paths, "claude"))) == 0
 
 
@@ -344,7 +344,7 @@ async def test_two_files_of_one_session_bring_each_record_once(journal: Journal,
     taken = await Importer(journal).take_all(given([first, second, first], "claude"))
     assert [(one.new, one.grown) for one in taken] == [([OURS], []), ([], [OURS])]
     assert [row.text for row in (await journal.rows(OURS)).messages] == ["Go", "Answer to Go", "On", "Answer to On"]
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_a_file_is_read_while_the_one_before_is_committed(tmp_path: Path) -> None:
@@ -441,7 +441,7 @@ async def test_files_come_in_though_the_process_that_reads_them_is_killed(
     async with asyncio.timeout(LIMIT):
         taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0)], process=killed)
     assert [one.new for one in taken] == [[OURS]]
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 def test_the_process_that_reads_files_ends_when_nobody_asks_any_more() -> None:
@@ -618,7 +618,7 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, w
     ):
         assert _told(await all_entries(killed)) == _told(await all_entries(whole))
         assert list(await killed.positions()) == list(await whole.positions())
-        assert not await upkeep.verify(killed)
+        assert not await maintenance.verify(killed)
 
 
 async def test_two_imports_at_once_bring_each_record_once(tmp_path: Path) -> None:
@@ -632,7 +632,7 @@ async def test_two_imports_at_once_bring_each_record_once(tmp_path: Path) -> Non
         assert sorted(bool(report.frames) for report in done) == [False, True]
         frames = [entry.frame for entry in await all_entries(one)]
         assert len(frames) == len(set(frames))
-        assert not await upkeep.verify(one)
+        assert not await maintenance.verify(one)
 
 
 async def test_an_import_that_came_too_late_does_not_keep_the_next_one_from_going_on(
@@ -648,7 +648,7 @@ async def test_an_import_that_came_too_late_does_not_keep_the_next_one_from_goin
     _claude(tmp_path, _talk("Go", "On").lines)
     assert (await late.take(found)).skipped == "another import is reading it"
     assert (await late.take(found)).grown == [OURS]
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_copies_that_are_taken_at_once_bring_each_record_once(journal: Journal, tmp_path: Path) -> None:
@@ -661,7 +661,7 @@ async def test_copies_that_are_taken_at_once_bring_each_record_once(journal: Jou
     assert [bool(one.frames) for one in done] == [True, False, False, False, False, False]
     frames = [entry.frame for entry in await all_entries(journal)]
     assert len(frames) == len(set(frames))
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 # -- one conversation, one session
@@ -702,7 +702,7 @@ async def test_what_is_said_elsewhere_after_dragomans_last_word_comes_in(journal
     words = ["Go", "Answer", "On", "Answer to On", "And on", "Answer to And on"]
     assert [message.text for message in rows.messages] == words
     assert [run.status for run in rows.runs] == ["success"] * 3
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_a_session_that_was_taken_over_from_another_journal_is_not_doubled(
@@ -766,11 +766,11 @@ async def test_a_session_that_begins_while_files_are_imported_is_not_doubled(jou
 async def test_an_imported_session_that_dragoman_continued_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
     path = _claude(tmp_path, _talk("Go").lines)
     await _import(journal, path)
-    record = await upkeep.load(journal, OURS)
+    record = await maintenance.load_record(journal, OURS)
     await journal.connect(Connection(id="live", agent="claude", at=0.0))
     line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
     entry = Entry("live", OURS, 1, 2e9, "client", "session/prompt", line)
-    record.add(entry, message_of(entry))
+    record.add(entry, read_message(entry))
     await journal.append([entry], [record.take()])
     before = await all_entries(journal)
     _claude(tmp_path, _talk("Go", "On").lines)
@@ -813,7 +813,7 @@ async def test_a_deleted_session_stays_deleted(journal: Journal, tmp_path: Path,
 async def test_the_note_on_an_imported_session_is_the_hosts(journal: Journal, tmp_path: Path) -> None:
     await _import(journal, _claude(tmp_path, _talk("Go").lines))
     first = (await all_entries(journal))[0]
-    message = message_of(first)
+    message = read_message(first)
     assert first.origin == "host"
     assert isinstance(message, Notification)
     assert isinstance(notes.read(message), notes.SessionOpened)
@@ -924,7 +924,7 @@ async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
         nobodys = {Path(path).relative_to(CORPUS).parts[0] for path in first.skipped.get(NOBODYS, ())}
         assert not {"claude", "codex", "generated", "trees"} & nobodys
         assert len(await journal.sessions()) == first.new
-        assert not await upkeep.verify(journal)
+        assert not await maintenance.verify(journal)
         second = summed(await Importer(journal).take_all(found))
         assert (second.new, second.grown, second.frames) == (0, 0, 0)
         for one in await journal.sessions():

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.journal import upkeep
+from dragoman.journal import maintenance
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.store import Position
+from dragoman.journal.protocols import Position
 from dragoman.translate import scratch
 from dragoman.translate import transcript_file as reading
 from dragoman.translate.discover import Transcript as Found
@@ -290,7 +290,7 @@ async def test_the_rows_of_sub_agents_that_were_evicted_are_those_that_their_fra
         done = await importer.take(_found(path))
         assert (len(done.new), done.skipped) == (41, None)
         assert done.frames == len(_sides(40).frames()) + 41  # each session is opened with a note
-        assert not await upkeep.verify(journal)
+        assert not await maintenance.verify(journal)
         assert not (await Importer(journal).take(_found(path))).frames
 
 
@@ -309,7 +309,7 @@ async def test_a_file_that_grows_is_read_anew_where_some_of_its_sub_agents_were_
         second = await importer.take(_found(_written(tmp_path, whole)))
         assert not {*first.new} & {*second.new}
         assert len(first.new) + len(second.new) == 41
-        assert not await upkeep.verify(journal)
+        assert not await maintenance.verify(journal)
 
 
 async def test_a_file_with_many_sub_agents_needs_few_open_files(

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.journal import notes, upkeep
-from dragoman.journal.entry import Entry, message_of
+from dragoman.journal import maintenance, notes
+from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.errors import JournalLocked
 from dragoman.journal.memory import MemoryJournal
+from dragoman.journal.protocols import Connection, Journal
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Connection, Journal
 from dragoman.translate import transcript_file as reading
 from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.ingest import folder_watch as place_watch
@@ -87,7 +87,7 @@ async def test_what_is_written_comes_in_as_it_is_written(journal: Journal, tmp_p
         entries = await until_said(journal, "Answer to Two")
         assert told(entries)[:-1] == (await imported(path))[: len(entries) - 1]
     assert told(await all_entries(journal)) == await imported(path)
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_what_was_there_before_comes_in_oldest_first(journal: Journal, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ async def test_whatever_is_done_to_a_file_its_records_come_in_once(
     assert set(frames) == {frame for _, _, frame in await imported(path)}
     (session,) = await journal.sessions()
     assert (session.id, session.runs) == (OURS, 2)
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_of_a_file_that_grows_only_the_rest_is_read(
@@ -303,7 +303,7 @@ async def test_sub_agents_may_come_before_the_session_that_began_them(journal: J
         parent.write_bytes(lines(talk("One")))
         await until_said(journal, "Answer to One")
     assert {one.agent_session_id for one in await journal.sessions()} == {"a1", SESSION}
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_two_watchers_of_one_journal_bring_each_record_once(tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ async def test_two_watchers_of_one_journal_bring_each_record_once(tmp_path: Path
             append(path, lines(whole[number : number + 4]))
             await until_said(one, f"Answer to {number // 4}")
         assert told(await all_entries(one)) == await imported(path)
-        assert not await upkeep.verify(one)
+        assert not await maintenance.verify(one)
 
 
 # -- what a transcript leaves open
@@ -343,7 +343,7 @@ async def test_a_run_stays_open_while_the_file_is_written_and_ends_when_it_rests
         append(path, lines(talk("One", "Two", "Three")[5:]))
         await until_said(journal, "Answer to Three")
     assert (await journal.sessions())[0].status == "success"
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 # -- one conversation, one session
@@ -390,7 +390,7 @@ async def test_a_session_whose_agent_has_renamed_it_is_not_doubled(journal: Jour
         assert watch.status()[0].files == 2
     assert await all_entries(journal) == before
     assert SESSION in (await journal.sessions())[0].earlier_ids
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_a_watched_session_that_dragoman_goes_on_with_is_left_to_it(journal: Journal, tmp_path: Path) -> None:
@@ -399,11 +399,11 @@ async def test_a_watched_session_that_dragoman_goes_on_with_is_left_to_it(journa
     async with watcher(journal, tmp_path) as watch:
         await until_said(journal, "Answer to One")
         await settled(watch)
-        record = await upkeep.load(journal, OURS)
+        record = await maintenance.load_record(journal, OURS)
         await journal.connect(Connection(id="live", agent="claude", at=0.0))
         line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
         entry = Entry("live", OURS, 1, 2e9, "client", "session/prompt", line)
-        record.add(entry, message_of(entry))
+        record.add(entry, read_message(entry))
         await journal.append([entry], [record.take()])
         before = await all_entries(journal, OURS)
         append(path, lines(talk("One", "Two")[4:]))
@@ -411,7 +411,7 @@ async def test_a_watched_session_that_dragoman_goes_on_with_is_left_to_it(journa
         await until_said(journal, "Answer to Other")
         await settled(watch)
     assert await all_entries(journal, OURS) == before
-    assert not await upkeep.verify(journal)
+    assert not await maintenance.verify(journal)
 
 
 async def test_a_session_that_is_deleted_while_it_is_watched_stays_deleted(journal: Journal, tmp_path: Path) -> None:

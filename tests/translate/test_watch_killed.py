@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.journal import upkeep
+from dragoman.journal import maintenance
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.translate.ingest.import_policy import session_id_of
 from journal.talk import all_entries
@@ -61,4 +61,4 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, s
             entries = told(await all_entries(journal, session_id_of("claude", session)))
             assert entries == await imported(transcript_in(tmp_path, session))
         assert {position.path: position.offset for position in await journal.positions()} == written
-        assert not await upkeep.verify(journal)
+        assert not await maintenance.verify(journal)

@@ -12,7 +12,7 @@ import msgspec
 from dragoman.config import load
 from dragoman.journal.entry import Entry
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.store import Journal
+from dragoman.journal.protocols import Journal
 from dragoman.translate.discover import given
 from dragoman.translate.ingest.folder_watch import Pace
 from dragoman.translate.ingest.import_policy import session_id_of

@@ -16,7 +16,7 @@ import msgspec
 from dragoman.bridge.messages import Change
 from dragoman.bridge.payload import SessionItem
 from dragoman.journal.entry import Cursor
-from dragoman.journal.row_store import RowStore
+from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
 
 # Bytes of changes that are kept of each session that is followed: some seconds of a burst, minutes of ordinary talk.

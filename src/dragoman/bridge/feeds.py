@@ -25,11 +25,11 @@ from dragoman.bridge.rows import changes_of, newest, state_of
 from dragoman.hub.held import Held
 from dragoman.hub.hub import Hub
 from dragoman.journal import notes
-from dragoman.journal.entry import Cursor, Entry, Page, message_of
+from dragoman.journal.entry import Cursor, Entry, Page, read_message
 from dragoman.journal.errors import JournalError
+from dragoman.journal.protocols import PAGE_ENTRIES
 from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
 from dragoman.journal.rows import Session as SessionRow
-from dragoman.journal.store import PAGE
 from dragoman.record.rows import Run
 
 logger = logging.getLogger(__name__)
@@ -224,7 +224,7 @@ class Feeds:
                     changed.clear()
                     page = await self._journal.read(session_id, after=after)
                     told, news = await self._news(session_id, told)
-                    promised, more = more, len(page.entries) == PAGE
+                    promised, more = more, len(page.entries) == PAGE_ENTRIES
                     over = bool(page.entries) and notes.is_tombstone(page.entries[-1])
                     after = page.cursor
                     if promised or page.entries or news is not None:
@@ -387,7 +387,7 @@ class Feeds:
             if not page.entries:
                 break
             for entry in page.entries:
-                others.record.add(entry, message_of(entry))
+                others.record.add(entry, read_message(entry))
             others.cursor = page.cursor
             change = others.record.take()
             others.store.apply(change)

@@ -16,9 +16,9 @@ import msgspec
 from dragoman.bridge import payload
 from dragoman.bridge.payload import SessionItem, Waiting
 from dragoman.bridge.rows import row_of
-from dragoman.journal.family import below, heads
 from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
 from dragoman.journal.rows import Session as SessionRow
+from dragoman.journal.sessions import descendants, top_level
 from dragoman.record import rows
 
 # Seconds between two tellings that a session goes on.
@@ -64,9 +64,9 @@ class Listing:
     ) -> tuple[list[SessionItem], bool]:
         """The newest by their last frame, and with them their sub-agents; whether there are more."""
         every = self.every()
-        found = sorted((item for item in heads(every) if wanted(item)), key=lambda item: -item.updated)
+        found = sorted((item for item in top_level(every) if wanted(item)), key=lambda item: -item.updated)
         chosen = found[:limit]
-        return [*chosen, *below(every, [item.id for item in chosen])], len(found) > limit
+        return [*chosen, *descendants(every, [item.id for item in chosen])], len(found) > limit
 
     def since(self, number: int) -> tuple[list[SessionItem], list[str]]:
         """What changed after this number, and which sessions are gone."""

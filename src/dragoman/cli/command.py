@@ -21,11 +21,11 @@ from dragoman.cli.progress import Progress
 from dragoman.cli.text import ELLIPSIS, columns, cut, inert_json, plain
 from dragoman.config import load
 from dragoman.errors import DragomanError, InputError
+from dragoman.journal import journal_path, open_journal
+from dragoman.journal.maintenance import rebuild
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.place import journal_path, open_journal
+from dragoman.journal.protocols import Journal
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Journal
-from dragoman.journal.upkeep import rebuild
 
 P = ParamSpec("P")
 

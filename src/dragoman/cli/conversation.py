@@ -18,10 +18,10 @@ from dragoman.cli.host_actions import NO, YES
 from dragoman.cli.pieces import UNSEEN, Ending, Line, MessageEnd, Piece, Span, Text, Thought
 from dragoman.cli.render import Renderer
 from dragoman.cli.text import one_line, plain, wrapped
-from dragoman.journal.entry import Cursor, Entry, message_of
+from dragoman.journal.entry import Cursor, Entry, read_message
+from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Journal
 from dragoman.record import events, facts, rows
 from dragoman.record.events import Event, event_from_fact
 from dragoman.session.result import failure_of
@@ -62,7 +62,7 @@ class Retelling:
         fold = self._record.fold
         before = fold.runs.current_id
         line = entry.frame if entry.origin not in ("client", "host") else None
-        for fact in self._record.add(entry, message_of(entry)):
+        for fact in self._record.add(entry, read_message(entry)):
             match fact:
                 case facts.RunStarted():
                     self._first_message = len(fold.messages)

@@ -20,7 +20,7 @@ from dragoman.cli.figures import size
 from dragoman.cli.output import STDERR, STDIN, USUAL_WIDTH, terminal_width
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
-from dragoman.journal.place import open_journal
+from dragoman.journal import open_journal
 from dragoman.translate.discover import Transcript, given, kept
 from dragoman.translate.ingest.apart_begin import begin, pays, sizes_below
 from dragoman.translate.ingest.importer import Importer

@@ -20,9 +20,8 @@ from dragoman.cli.session_filter import is_held
 from dragoman.cli.sessions.export import writing
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
-from dragoman.journal import transfer, upkeep
-from dragoman.journal.find import find
-from dragoman.journal.place import open_journal
+from dragoman.journal import maintenance, open_journal, transfer
+from dragoman.journal.sessions import find_session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.transfer import import_lines
 
@@ -95,7 +94,7 @@ async def verify() -> int:
         ids = await journal.session_ids()
         with Progress("checking", len(ids), unit="sessions") as progress:
             for session_id in progress.each(ids):
-                problems += await upkeep.verify_session(journal, session_id)
+                problems += await maintenance.verify_session(journal, session_id)
         kept = await journal.sessions()
     for problem in problems:
         click.echo(plain(problem))
@@ -115,7 +114,7 @@ async def rebuild(*, ids: Sequence[str]) -> None:
         chosen = await _chosen(journal, ids) if ids else await journal.session_ids()
         with Progress("rebuilding", len(chosen), unit="sessions") as progress:
             for session_id in progress.each(chosen):
-                await upkeep.rebuild(journal, [session_id])
+                await maintenance.rebuild(journal, [session_id])
     click.echo(f"Made the rows of {_count(len(chosen), 'session')} anew.")
 
 
@@ -162,7 +161,7 @@ async def import_(*, files: Sequence[str], agent: str, trusted: bool) -> None:
             frames += done.frames
         with Progress("making rows of", len(sessions), unit="sessions") as progress:
             for session_id in progress.each(sessions):
-                await upkeep.rebuild(journal, [session_id])
+                await maintenance.rebuild(journal, [session_id])
     click.echo(f"Imported {_count(len(sessions), 'session')} of {frames:,} frames.")
     for session_id, reason in left_out:
         note(f"Left out {session_id}: {reason}.")
@@ -221,7 +220,7 @@ async def compress(*, ids: Sequence[str]) -> None:
 
 async def _chosen(journal: SqliteJournal, ids: Sequence[str]) -> list[str]:
     every = await journal.sessions()
-    return list(dict.fromkeys(find(every, wanted).id for wanted in ids))
+    return list(dict.fromkeys(find_session(every, wanted).id for wanted in ids))
 
 
 def _room(path: Path) -> int:

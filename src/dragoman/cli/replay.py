@@ -17,7 +17,7 @@ from dragoman.agents.replay.player import Player
 from dragoman.agents.replay.reading import read_recording
 from dragoman.cli.command import async_command, journal_file, open_existing
 from dragoman.errors import InputError
-from dragoman.journal.find import find
+from dragoman.journal.sessions import find_session
 from dragoman.journal.transfer import export
 from dragoman.wire.stdio import stdio_transport
 
@@ -96,7 +96,7 @@ def _lines_of_file(recording: str) -> Sequence[bytes] | None:
 
 async def _lines_of_session(wanted: str) -> Sequence[bytes]:
     async with open_existing() as journal:
-        session = find(await journal.sessions(), wanted)
+        session = find_session(await journal.sessions(), wanted)
         return [line async for line in export(journal, session.id)]
 
 

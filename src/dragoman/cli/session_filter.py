@@ -14,8 +14,8 @@ from typing import Literal, TypeAlias
 from dragoman.config import parse_duration
 from dragoman.errors import InputError
 from dragoman.hub.identity import alive
+from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session
-from dragoman.journal.store import Journal
 from dragoman.translate.ingest.report import is_at_work
 
 State: TypeAlias = Literal["running", "interrupted", "idle"]

@@ -20,10 +20,10 @@ from dragoman.cli.output import STDIN, STDOUT, watch_reader
 from dragoman.cli.text import inert_json, one_line
 from dragoman.config import load
 from dragoman.errors import InputError
-from dragoman.journal.entry import Cursor, Entry, message_of
-from dragoman.journal.place import open_journal
+from dragoman.journal import open_journal
+from dragoman.journal.entry import Cursor, Entry, read_message
+from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session
-from dragoman.journal.store import Journal
 from dragoman.translate.ingest.watch_consent import Modes
 from dragoman.translate.ingest.watched_folders import places_at, places_of
 from dragoman.translate.ingest.watcher import Watcher, WatchStatus
@@ -69,7 +69,7 @@ class WatchLines:
     def of(self, entry: Entry) -> Iterator[str]:
         """Lines for one more entry; before it, when another session was shown last, which one this is."""
         session_id = entry.session_id or ""
-        text = self._text(session_id, message_of(entry))
+        text = self._text(session_id, read_message(entry))
         if text is None:
             return
         if session_id != self._last:

@@ -23,7 +23,7 @@ from dragoman.hub.commands import Outcome
 from dragoman.hub.prompting import parts_of
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
-from dragoman.journal.store import Command as Sent
+from dragoman.journal.protocols import Command as Sent
 from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.session import Session
 

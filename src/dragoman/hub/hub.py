@@ -27,17 +27,16 @@ from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
 from dragoman.hub.held import Held
 from dragoman.hub.identity import HEARTBEAT, alive, living, this_process
-from dragoman.journal.entry import Entry, frame_of, kind_of
+from dragoman.journal import journal_path
+from dragoman.journal.entry import Entry, entry_kind, stored_frame
 from dragoman.journal.errors import JournalError, NotTheOwner
-from dragoman.journal.family import below
-from dragoman.journal.find import find
-from dragoman.journal.place import journal_path
+from dragoman.journal.maintenance import load_record
+from dragoman.journal.protocols import Command, Connection, Journal
 from dragoman.journal.rows import Session as SessionRow
+from dragoman.journal.search_documents import SearchHit, SearchQuery
 from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.sessions import descendants, find_session
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.journal.store import Command, Connection, Journal
-from dragoman.journal.upkeep import load as load_record
-from dragoman.journal.words import Hit, Query
 from dragoman.record import notes
 from dragoman.session.client import Agent, Continuing, LocalClient, Opening, open_session, resume_session
 from dragoman.session.handle import read_handle
@@ -217,7 +216,7 @@ class Hub:
                 raise SessionBusy(
                     f"session {session_id} is open in another process", guidance="End it there first, then delete it."
                 )
-            sub_agents = below(await self.journal.sessions(), [session_id])
+            sub_agents = descendants(await self.journal.sessions(), [session_id])
             deleted = await self.journal.delete(session_id, at=time.time(), by=by)
         for one in sub_agents:
             await self.delete(one.id, by=by)
@@ -359,10 +358,10 @@ class Hub:
 
     async def find(self, session_id: str) -> SessionRow:
         """A session by its id or the agent's, or by the beginning of one; `-` is the latest."""
-        return find(await self.journal.sessions(), session_id)
+        return find_session(await self.journal.sessions(), session_id)
 
-    async def search(self, words: str, **filters: Any) -> Sequence[Hit]:
-        return await self.journal.search(Query(text=words, **filters))
+    async def search(self, words: str, **filters: Any) -> Sequence[SearchHit]:
+        return await self.journal.search(SearchQuery(text=words, **filters))
 
     # -- in the background
 
@@ -418,7 +417,7 @@ class Hub:
             entries = []
             for number, note in enumerate(made, start=1):
                 at = time.time()
-                entry = Entry(connection.id, session_id, number, at, "host", kind_of(note), frame_of(note))
+                entry = Entry(connection.id, session_id, number, at, "host", entry_kind(note), stored_frame(note))
                 record.add(entry, note)
                 entries.append(entry)
             await self.journal.append(entries, [record.take()], epochs={session_id: epoch})

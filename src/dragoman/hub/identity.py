@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.journal.store import Process
+from dragoman.journal.protocols import Process
 from dragoman.proc._reaper_main import start_time
 
 # Seconds between two signs of life. Only processes on other machines are judged by them.

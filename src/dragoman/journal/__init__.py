@@ -1,5 +1,33 @@
-"""Where records live: every frame of every connection, and the rows that are made of them.
+"""Where sessions are stored: every frame of every connection, and the rows folded from them.
 
-`store.Journal` is the contract, `sqlite` and `memory` keep it. Frames become rows in `SessionRecord`, and reach a
-journal through `recorder.Recorder`. docs/journal.md describes the file.
+`protocols` is the contract: `JournalStore`, `SessionOwners` and `CommandInbox`; `sqlite` and `memory` implement it.
+`SessionRecord` folds frames into rows, `Recorder` brings the frames of a connection into a journal. docs/journal.md
+describes the file.
+
+This module knows where the journal of a home folder is. It loads no database before a journal is opened.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dragoman.config import make_home
+
+if TYPE_CHECKING:
+    from dragoman.journal.sqlite import SqliteJournal
+    from dragoman.journal.sqlite.schema import Durability
+
+FILE_NAME: Final = "journal.db"
+
+
+def journal_path(home: Path) -> Path:
+    """Return the path of a home folder's journal. The file may not exist yet."""
+    return home / FILE_NAME
+
+
+async def open_journal(home: Path, *, durability: Durability = "process") -> SqliteJournal:
+    """Open the journal of a home folder, and create both where they are missing. The caller closes the journal."""
+    from dragoman.journal.sqlite import SqliteJournal
+
+    return await SqliteJournal.open(journal_path(make_home(home)), durability=durability)

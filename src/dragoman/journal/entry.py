@@ -64,18 +64,18 @@ class Page(msgspec.Struct, frozen=True):
 
     def cursor_at(self, index: int) -> Cursor:
         """Who comes back with it goes on after `entries[index]`."""
-        return write_cursor(self.journal, self.places[index])
+        return format_cursor(self.journal, self.places[index])
 
 
 # Of a place in a journal: more frames than there will ever be, and a number that every store has room for.
 _DIGITS: Final = 18
 
 
-def write_cursor(journal: str, place: int) -> Cursor:
+def format_cursor(journal: str, place: int) -> Cursor:
     return f"{journal}.{place}"
 
 
-def read_cursor(journal: str, cursor: Cursor | None) -> int:
+def parse_cursor(journal: str, cursor: Cursor | None) -> int:
     """The place that a cursor of this journal means; None is its beginning."""
     if cursor is None:
         return 0
@@ -95,7 +95,7 @@ class _Cut(msgspec.Struct, frozen=True):
     tail: str = ""
 
 
-def frame_of(message: Message) -> bytes:
+def stored_frame(message: Message) -> bytes:
     """The bytes to keep: the line as it was. Two have none: one too long to keep, and the answer that stands for it."""
     if isinstance(message, Oversized):
         head, tail = base64.b64encode(message.head).decode(), base64.b64encode(message.tail).decode()
@@ -110,7 +110,7 @@ def frame_of(message: Message) -> bytes:
 UPDATE_KINDS: Final[dict[type, str]] = {}
 
 
-def kind_of(message: Message) -> str:
+def entry_kind(message: Message) -> str:
     if isinstance(message, Update):  # nearly all are
         update = message.update
         if isinstance(update, Unknown):
@@ -127,7 +127,7 @@ def kind_of(message: Message) -> str:
 _read_update = dialect_for(LATEST_VERSION).read_update
 
 
-def message_of(entry: Entry) -> Message:
+def read_message(entry: Entry) -> Message:
     """The message that was kept, as the connection told it then. Never raises."""
     frame = entry.frame
     try:

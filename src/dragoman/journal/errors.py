@@ -70,7 +70,7 @@ class SessionDeleted(JournalError):
     default_guidance = "Open a new session."
 
 
-def of_sqlite(problem: sqlite3.Error, path: str) -> JournalError:
+def from_sqlite(problem: sqlite3.Error, path: str) -> JournalError:
     """What an error of SQLite means to the one who asked."""
     code = getattr(problem, "sqlite_errorcode", 0) or 0
     text = f"{path}: {problem}"

@@ -12,23 +12,13 @@ from types import TracebackType
 import msgspec
 
 from dragoman.journal import notes
-from dragoman.journal.entry import Cursor, Entry, Page, read_cursor, write_cursor
+from dragoman.journal.entry import Cursor, Entry, Page, format_cursor, parse_cursor
 from dragoman.journal.errors import JournalClosed, NotTheOwner, OutOfOrder, SessionDeleted
-from dragoman.journal.news import News
-from dragoman.journal.row_store import RowStore
-from dragoman.journal.rows import (
-    Receipt,
-    RowChanges,
-    Session,
-    SessionRows,
-    SessionSummary,
-    Tombstone,
-    summarize,
-)
-from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import (
+from dragoman.journal.maintenance import refresh_rows
+from dragoman.journal.notifier import ChangeNotifier
+from dragoman.journal.protocols import (
     OWN_CONNECTION,
-    PAGE,
+    PAGE_ENTRIES,
     Command,
     CommandState,
     Connection,
@@ -37,8 +27,27 @@ from dragoman.journal.store import (
     Position,
     Process,
 )
-from dragoman.journal.upkeep import freshen
-from dragoman.journal.words import RANKED, Candidate, Doc, Hit, Query, folded, ranked, terms_of
+from dragoman.journal.rows import (
+    Receipt,
+    RowChanges,
+    RowStore,
+    SearchDocument,
+    Session,
+    SessionRows,
+    SessionSummary,
+    Tombstone,
+    summarize,
+)
+from dragoman.journal.search_documents import (
+    MAX_RANKED,
+    Candidate,
+    SearchHit,
+    SearchQuery,
+    fold_case,
+    query_terms,
+    rank,
+)
+from dragoman.journal.session_record import SessionRecord
 
 
 class MemoryJournal:
@@ -58,7 +67,7 @@ class MemoryJournal:
         self._inbox: dict[str, CommandState] = {}
         self._taken: dict[str, int] = {}
         self._positions: dict[str, Position] = {}
-        self._news = News()
+        self._notifier = ChangeNotifier()
         self._listeners: list[Listener] = []
         self._closed = False
 
@@ -72,7 +81,7 @@ class MemoryJournal:
 
     async def close(self) -> None:
         self._closed = True
-        self._news.close()
+        self._notifier.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -111,8 +120,8 @@ class MemoryJournal:
             known = self._positions.get(position.connection_id, position)
             frames = max(known.frames, position.frames)
             self._positions[position.connection_id] = msgspec.structs.replace(position, frames=frames)
-        self._news.tell()
-        cursor = write_cursor(self.name, self._end)
+        self._notifier.notify()
+        cursor = format_cursor(self.name, self._end)
         for listener in list(self._listeners):
             listener(cursor, entries, changes)
         return cursor
@@ -154,7 +163,7 @@ class MemoryJournal:
         self._check_open()
         if session_id not in self._of_session or session_id in self._deleted:
             return False
-        await freshen(self, session_id)
+        await refresh_rows(self, session_id)
         known = self._rows[session_id].read().sessions
         for place in self._of_session.pop(session_id):
             del self._entries[place]
@@ -176,11 +185,13 @@ class MemoryJournal:
 
     async def cursor(self) -> Cursor:
         self._check_open()
-        return write_cursor(self.name, self._end)
+        return format_cursor(self.name, self._end)
 
-    async def read(self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
+    async def read(
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
+    ) -> Page:
         self._check_open()
-        place = read_cursor(self.name, after)
+        place = parse_cursor(self.name, after)
         if session_id is None:
             # Places are given out in order; only a delete takes some away again.
             among: Sequence[int] = range(place + 1, self._end + 1)
@@ -192,15 +203,15 @@ class MemoryJournal:
                 break
             if one in self._entries:
                 places.append(one)
-        cursor = write_cursor(self.name, places[-1] if places else place)
+        cursor = format_cursor(self.name, places[-1] if places else place)
         return Page([self._entries[one] for one in places], cursor, self.name, places)
 
     async def subscribe(
-        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
     ) -> AsyncIterator[Page]:
-        with self._news.listening() as news:
+        with self._notifier.subscribe() as changed:
             while not self._closed:
-                news.clear()
+                changed.clear()
                 page = await self.read(session_id, after=after, limit=limit)
                 if page.entries:
                     after = page.cursor
@@ -208,20 +219,20 @@ class MemoryJournal:
                     if session_id is not None and notes.is_tombstone(page.entries[-1]):
                         return
                 else:
-                    await news.wait()
+                    await changed.wait()
 
     async def news(self) -> AsyncIterator[None]:
-        with self._news.listening() as news:
+        with self._notifier.subscribe() as changed:
             while not self._closed:
-                news.clear()
+                changed.clear()
                 yield
-                await news.wait()
+                await changed.wait()
 
     async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
         self._check_open()
-        place = read_cursor(self.name, after)
+        place = parse_cursor(self.name, after)
         found = {places[-1]: one for one, places in self._of_session.items() if places and places[-1] > place}
-        return write_cursor(self.name, max(place, self._end)), frozenset(found.values())
+        return format_cursor(self.name, max(place, self._end)), frozenset(found.values())
 
     async def connections(self) -> Sequence[Connection]:
         return list(self._connections.values())
@@ -230,7 +241,7 @@ class MemoryJournal:
         return list(self._positions.values())
 
     async def sessions(self) -> Sequence[Session]:
-        await freshen(self)
+        await refresh_rows(self)
         found = [session for store in reversed(self._rows.values()) for session in store.read().sessions]
         return sorted(found, key=lambda session: -session.updated)
 
@@ -238,19 +249,19 @@ class MemoryJournal:
         return next(iter((await self.rows(session_id)).sessions), None)
 
     async def rows(self, session_id: str) -> SessionRows:
-        await freshen(self, session_id)
+        await refresh_rows(self, session_id)
         return await self.stored_rows(session_id)
 
     async def summaries(self, session_ids: Iterable[str]) -> Mapping[str, SessionSummary]:
         return {session_id: summarize(await self.rows(session_id)) for session_id in session_ids}
 
     async def tombstones(self) -> Sequence[Tombstone]:
-        await freshen(self)
+        await refresh_rows(self)
         return [tombstone for store in self._rows.values() for tombstone in store.read().tombstones]
 
-    async def search(self, query: Query) -> Sequence[Hit]:
-        await freshen(self)
-        terms = terms_of(query.text)
+    async def search(self, query: SearchQuery) -> Sequence[SearchHit]:
+        await refresh_rows(self)
+        terms = query_terms(query.text)
         found: list[Candidate] = []
         for session in await self.sessions() if terms else ():
             store = self._rows[session.id]
@@ -258,10 +269,10 @@ class MemoryJournal:
                 Candidate(session.id, doc.row_id, doc.kind, doc.at, text, text_folded)
                 for doc in store.docs
                 if _wanted(query, session, doc)
-                and all(term in (text_folded := folded(text := store.text(doc))) for term in terms)
+                and all(term in (text_folded := fold_case(text := store.text(doc))) for term in terms)
             )
         found.sort(key=lambda candidate: -candidate.at)
-        return ranked(query, found[:RANKED])
+        return rank(query, found[:MAX_RANKED])
 
     # -- owners and the inbox
 
@@ -301,7 +312,7 @@ class MemoryJournal:
         if command.id in self._inbox:
             return False
         self._inbox[command.id] = CommandState(command=command)
-        self._news.tell()
+        self._notifier.notify()
         return True
 
     async def take(self, session_id: str, epoch: int) -> Sequence[Command]:
@@ -368,7 +379,7 @@ class MemoryJournal:
         self._check_open()
 
 
-def _wanted(query: Query, session: Session, doc: Doc) -> bool:
+def _wanted(query: SearchQuery, session: Session, doc: SearchDocument) -> bool:
     return (
         (query.session_id is None or query.session_id == session.id)
         and (query.agent is None or query.agent == session.agent)

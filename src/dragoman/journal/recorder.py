@@ -12,13 +12,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from dragoman.journal.entry import UPDATE_KINDS, Cursor, Entry, Origin, frame_of, kind_of, message_of
+from dragoman.journal.entry import UPDATE_KINDS, Cursor, Entry, Origin, entry_kind, read_message, stored_frame
 from dragoman.journal.errors import JournalError
-from dragoman.journal.outgoing import kept
+from dragoman.journal.protocols import Journal
+from dragoman.journal.redaction import redact
 from dragoman.journal.rows import RowChanges
+from dragoman.journal.scheduler import scheduler_of_loop
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Journal
-from dragoman.journal.turns import of_this_loop
 from dragoman.record.facts import Fact
 from dragoman.wire.messages import Message, Update
 
@@ -62,7 +62,7 @@ class Recorder:
         self._n = frames
         self._told = told
         self._limit = waiting
-        self._turns = of_this_loop()
+        self._scheduler = scheduler_of_loop()
         self._secrets = secrets
         self._records: dict[str, SessionRecord] = {}
         self._epochs: dict[str, int] = {}
@@ -95,15 +95,15 @@ class Recorder:
         self._n = n = self._n + 1
         if type(message) is Update:  # nearly all are, and pay for nothing else
             frame = message.line
-            kind = UPDATE_KINDS.get(type(message.update)) or kind_of(message)
+            kind = UPDATE_KINDS.get(type(message.update)) or entry_kind(message)
             entry = Entry(self._connection_id, session_id, n, at, origin, kind, frame)
         else:
-            frame = frame_of(message)
-            entry = Entry(self._connection_id, session_id, n, at, origin, kind_of(message), frame)
-            if origin in _OURS and (changed := kept(message, self._secrets)) is not None:
+            frame = stored_frame(message)
+            entry = Entry(self._connection_id, session_id, n, at, origin, entry_kind(message), frame)
+            if origin in _OURS and (changed := redact(message, self._secrets)) is not None:
                 # Folded as it is kept, so that it folds to the same rows again.
                 entry = msgspec.structs.replace(entry, frame=changed.rstrip(b"\n"))
-                message, frame = message_of(entry), entry.frame
+                message, frame = read_message(entry), entry.frame
         batch = self._batch
         batch.entries.append(entry)
         batch.size += len(frame)
@@ -125,7 +125,7 @@ class Recorder:
         size = self._batch.size
         if not self._room.is_set():
             await self._room.wait()
-        await self._turns.take(size)
+        await self._scheduler.acquire(size)
         if self._problem is not None:
             raise self._problem
 
@@ -149,7 +149,7 @@ class Recorder:
                 self.cursor = await self._journal.append(batch.entries, changes, epochs=self._epochs_of(batch))
                 self._committing = None
                 if self._told is not None:
-                    await self._turns.take(batch.size)
+                    await self._scheduler.acquire(batch.size)
                     self._told(list(zip(batch.entries, batch.messages, batch.facts, strict=True)))
         except JournalError as problem:
             # The batch is kept: its frames are the next ones of this connection, and may still be written.

@@ -6,11 +6,10 @@ Most are the fold's own (`record.rows`); the others are what is known of a sessi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.journal.words import Doc
 from dragoman.record import rows
 from dragoman.record.notes import HistoryDiffers
 from dragoman.record.text import GrowingText
@@ -149,10 +148,10 @@ TABLES: Final[dict[str, type[Any]]] = {
     "receipts": Receipt,
     "tombstones": Tombstone,
 }
-NAMES: Final[dict[type[Any], str]] = {type_: name for name, type_ in TABLES.items()}
+TABLE_NAMES: Final[dict[type[Any], str]] = {type_: name for name, type_ in TABLES.items()}
 
 
-def key_of(row: Row) -> str:
+def row_key(row: Row) -> str:
     """What tells a row from the others of its table, within its session."""
     return row.plan_id or "" if isinstance(row, rows.Plan) else row.id
 
@@ -197,12 +196,24 @@ def summarize(session: SessionRows) -> SessionSummary:
     return SessionSummary(session.runs, session.usage, next(iter(session.session_state), None))
 
 
-class Part(msgspec.Struct, frozen=True):
+class MessagePart(msgspec.Struct, frozen=True):
     """What a message that goes on was given since the last commit."""
 
     message_id: str
     text: str
     blocks: tuple[ContentBlock, ...] = ()
+
+
+DocumentKind: TypeAlias = Literal["user", "assistant", "thought", "tool", "file", "command"]
+
+
+class SearchDocument(msgspec.Struct, frozen=True):
+    """A text that can be searched. `text` is None where it is the text of the message with that id."""
+
+    row_id: str
+    kind: DocumentKind
+    at: float
+    text: str | None = None
 
 
 class RowChanges(msgspec.Struct, frozen=True):
@@ -212,5 +223,46 @@ class RowChanges(msgspec.Struct, frozen=True):
     position: int  # frames of the session so far
     puts: Sequence[Row] = ()
     removed: Sequence[tuple[str, str]] = ()  # table and key
-    parts: Sequence[Part] = ()
-    docs: Sequence[Doc] = ()  # texts that can now be searched
+    parts: Sequence[MessagePart] = ()
+    docs: Sequence[SearchDocument] = ()  # texts that can now be searched
+
+
+class RowStore:
+    """The rows of one session in memory, as any store reads them back."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[str, Row]] = {name: {} for name in TABLES}
+        self.parts: dict[str, list[MessagePart]] = {}
+        self.docs: list[SearchDocument] = []
+        self.folded = 0
+
+    def apply(self, changes: RowChanges) -> None:
+        for table, key in changes.removed:
+            self.tables[table].pop(key, None)
+        for row in changes.puts:
+            self.tables[TABLE_NAMES[type(row)]][row_key(row)] = row
+            if isinstance(row, StoredMessage) and row.ended:
+                self.parts.pop(row.id, None)
+        for part in changes.parts:
+            self.parts.setdefault(part.message_id, []).append(part)
+        self.docs.extend(changes.docs)
+        self.folded = changes.position
+
+    def read(self) -> SessionRows:
+        tables: dict[str, Sequence[Any]] = {name: list(rows.values()) for name, rows in self.tables.items()}
+        tables["messages"] = [self._whole(message) for message in tables["messages"]]
+        return SessionRows(**tables)
+
+    def text(self, doc: SearchDocument) -> str:
+        if doc.text is not None:
+            return doc.text
+        message = self.tables["messages"][doc.row_id]
+        assert isinstance(message, StoredMessage)
+        return message.text
+
+    def _whole(self, message: StoredMessage) -> StoredMessage:
+        parts = self.parts.get(message.id)
+        if parts is None:
+            return message
+        blocks = tuple(block for part in parts for block in part.blocks)
+        return msgspec.structs.replace(message, text="".join(part.text for part in parts), blocks=blocks)

@@ -13,19 +13,20 @@ from typing import Any, Final
 from dragoman.journal import notes
 from dragoman.journal.entry import Entry, direction_of
 from dragoman.journal.rows import (
-    NAMES,
-    Part,
+    TABLE_NAMES,
+    MessagePart,
     Receipt,
     Row,
     RowChanges,
+    SearchDocument,
     Session,
     State,
     StoredMessage,
     Tombstone,
     Usage,
-    key_of,
+    row_key,
 )
-from dragoman.journal.words import Doc, docs_of
+from dragoman.journal.search_documents import search_documents
 from dragoman.record import facts, rows
 from dragoman.record.facts import Fact, TextAdded
 from dragoman.record.fold import SessionFold
@@ -81,7 +82,7 @@ class SessionRecord:
         self._touched: dict[str, rows.Message] = {}
         self._puts: dict[tuple[str, str], Row] = {}
         self._removed: dict[tuple[str, str], None] = {}
-        self._docs: list[Doc] = []
+        self._docs: list[SearchDocument] = []
         self._state_changed = False
 
     def add(self, entry: Entry, message: Message) -> Sequence[Fact]:
@@ -112,14 +113,14 @@ class SessionRecord:
     def take(self) -> RowChanges:
         """What changed since the last time. The next frames change other rows, or the same ones again."""
         puts = list(self._puts.values())
-        parts: list[Part] = []
+        parts: list[MessagePart] = []
         fresh = {message.id: message for message in self.fold.messages[self._known :]}
         self._known = len(self.fold.messages)
         for message in ({key: row for key, row in self._touched.items() if key not in fresh} | fresh).values():
             if message.ended:
                 stored = _stored(message, whole=True)
                 puts.append(stored)
-                self._docs.extend(docs_of(stored))
+                self._docs.extend(search_documents(stored))
                 continue
             if message.id in fresh:
                 puts.append(_stored(message, whole=False))
@@ -127,7 +128,7 @@ class SessionRecord:
             if pieces:
                 text = "".join([piece for piece in pieces if isinstance(piece, str)])
                 blocks = tuple([piece for piece in pieces if not isinstance(piece, str)])
-                parts.append(Part(message.id, text, blocks))
+                parts.append(MessagePart(message.id, text, blocks))
         if self._state_changed:
             puts.append(self._state())
         puts.append(self._tombstone or self.session())
@@ -238,14 +239,14 @@ class SessionRecord:
                 self._running[run_id] = run
 
     def _put(self, row: Row) -> None:
-        key = (NAMES[type(row)], key_of(row))
+        key = (TABLE_NAMES[type(row)], row_key(row))
         self._puts[key] = row
 
     def _carried(self, fact: Fact) -> None:
         """Any fact that carries a row: the row is as it is now."""
         for name in fact.__struct_fields__:
             value = getattr(fact, name)
-            if type(value) in NAMES:
+            if type(value) in TABLE_NAMES:
                 self._put(value)
 
     def _text(self, fact: facts.TextAdded) -> None:
@@ -261,7 +262,7 @@ class SessionRecord:
 
     def _plan(self, fact: facts.PlanChanged) -> None:
         if fact.removed:
-            key = ("plans", key_of(fact.plan))
+            key = ("plans", row_key(fact.plan))
             self._puts.pop(key, None)
             self._removed[key] = None
         else:
@@ -281,11 +282,11 @@ class SessionRecord:
     def _searchable(self, call: rows.ToolCall) -> None:
         if call.id in self._unsearchable:
             self._unsearchable.discard(call.id)
-            self._docs.extend(docs_of(call))
+            self._docs.extend(search_documents(call))
 
     def _ended(self, fact: facts.FileCallEnded | facts.TerminalStarted) -> None:
         self._carried(fact)
-        self._docs.extend(docs_of(fact.file_call if isinstance(fact, facts.FileCallEnded) else fact.terminal))
+        self._docs.extend(search_documents(fact.file_call if isinstance(fact, facts.FileCallEnded) else fact.terminal))
 
     def _run_started(self, fact: facts.RunStarted) -> None:
         self._put(fact.run)

@@ -31,11 +31,11 @@ from dragoman.journal.entry import (
     Entry,
     Origin,
     direction_of,
-    frame_of,
-    kind_of,
-    message_of,
+    entry_kind,
+    read_message,
+    stored_frame,
 )
-from dragoman.journal.store import OWN_CONNECTION, PAGE, Connection, Journal
+from dragoman.journal.protocols import OWN_CONNECTION, PAGE_ENTRIES, Connection, Journal
 from dragoman.record.conversation import Conversation
 from dragoman.record.decisions import decoded
 from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, RequestId
@@ -127,7 +127,7 @@ def _line_of_connection(connection: Connection) -> _Line:
 def _line_of(entry: Entry) -> _Line:
     stands = entry.kind not in (NOISE, OVERSIZED) and _is_one_line(entry.frame)
     return _Line(
-        dir=direction_of(entry.origin, message_of(entry)) if stands else "noise",
+        dir=direction_of(entry.origin, read_message(entry)) if stands else "noise",
         ts=entry.at,
         frame=msgspec.Raw(entry.frame) if stands else msgspec.UNSET,
         bytes=None if stands else base64.b64encode(entry.frame).decode(),
@@ -167,7 +167,7 @@ async def import_lines(
             await importing.flush()
             raise InputError(f"line {number} cannot be imported: {problem}; the lines before it are") from problem
         importing.add(read, frame)
-        if len(importing.entries) >= PAGE:
+        if len(importing.entries) >= PAGE_ENTRIES:
             await importing.flush()
     await importing.flush()
     return Imported(list(importing.sessions), list(importing.left_out.items()), importing.count)
@@ -275,7 +275,7 @@ class _Import:
                         self._opened(line, session_id, self._opening_of(line, message, heard.session_id))
                 if session_id not in self.sessions:
                     continue
-            self._put(line, "import", kind_of(message), session_id, frame_of(message))
+            self._put(line, "import", entry_kind(message), session_id, stored_frame(message))
 
     def _opening_of(self, line: _Line, message: Message, agent_session_id: str) -> notes.SessionOpened:
         """By the request that it is, or answers; what comes before the answer is of the latest one."""

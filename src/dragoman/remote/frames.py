@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 
 from dragoman.bridge.payload import Frame
 from dragoman.journal import notes
-from dragoman.journal.entry import Entry, Origin, message_of
+from dragoman.journal.entry import Entry, Origin, read_message
 from dragoman.journal.rows import Session
 from dragoman.journal.session_record import SessionRecord
 from dragoman.record.facts import Fact, RunStarted
@@ -66,7 +66,7 @@ class Frames:
         entry = Entry(
             frame.connection_id, self._record.session_id, frame.n, frame.at, origin, frame.kind, frame.frame.encode()
         )
-        message = message_of(entry)
+        message = read_message(entry)
         before = self.fold.runs.current_id
         changed = self._record.add(entry, message)
         started = any(isinstance(fact, RunStarted) for fact in changed)

@@ -16,10 +16,10 @@ import msgspec
 from dragoman.journal import notes
 from dragoman.journal.entry import Origin
 from dragoman.journal.errors import JournalError
+from dragoman.journal.maintenance import load_record
+from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.recorder import Recorder
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Connection, Journal, Process
-from dragoman.journal.upkeep import load
 from dragoman.record.facts import Fact
 from dragoman.wire.messages import DECODE_ERRORS, Message
 
@@ -60,7 +60,7 @@ class Keeper:
         """The session, new or known, for this process alone. `NotTheOwner` where a living process has it."""
         epoch = await self.journal.claim(session_id, self.process.id, alive=self._alive)
         self.epochs[session_id] = epoch
-        return await load(self.journal, session_id), epoch
+        return await load_record(self.journal, session_id), epoch
 
     async def let_go(self, session_id: str) -> None:
         self.epochs.pop(session_id, None)

@@ -10,8 +10,8 @@ from dragoman.bridge.caller import Caller
 from dragoman.bridge.refusal import Refusal
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE
+from dragoman.journal.search_documents import SearchQuery
 from dragoman.journal.usage import UsageSum, sum_usage, sum_usage_by, usage_by_run
-from dragoman.journal.words import Query
 
 if TYPE_CHECKING:
     from dragoman.bridge.bridge import Bridge
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def search(bridge: Bridge, said: asked.Search, caller: Caller) -> answers.Found:
     if not said.text.strip():
         raise Refusal("invalid", "there is nothing to search for", field="text")
-    query = Query(
+    query = SearchQuery(
         text=said.text[:1000],
         agent=said.agent,
         cwd=said.cwd,

@@ -19,10 +19,10 @@ from dragoman.cli.text import inert_json
 from dragoman.errors import InputError
 from dragoman.fileio import replacing
 from dragoman.journal import transfer
-from dragoman.journal.find import find
 from dragoman.journal.markdown import session_markdown
+from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session
-from dragoman.journal.store import Journal
+from dragoman.journal.sessions import find_session
 
 EXPORT_EPILOG = """\b
 Examples:
@@ -53,7 +53,7 @@ async def export(*, session: str, format_: Format | None, output: str | None) ->
     """Write a session to stdout or to a file."""
     chosen = format_ or _SUFFIXES.get(Path(output or "").suffix.lower(), "jsonl")
     async with open_readonly() as journal:
-        found = find(await journal.sessions(), session)
+        found = find_session(await journal.sessions(), session)
         with writing(output) as write:
             async for part in _exported(journal, found, chosen):
                 write(part)

@@ -38,9 +38,8 @@ from dragoman.cli.progress import Progress
 from dragoman.cli.session_filter import State, is_held, matching, moment, state_of
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.errors import DragomanError, InputError
-from dragoman.journal.family import below, heads
-from dragoman.journal.find import find, name_of, prefixes
 from dragoman.journal.rows import Session, SessionSummary
+from dragoman.journal.sessions import descendants, find_session, session_name, short_ids, top_level
 from dragoman.record.rows import Usage
 
 LIST_EPILOG = """\b
@@ -99,10 +98,10 @@ async def list_(
     async with open_readonly() as journal:
         every = await journal.sessions()
         matched = matching(every, agent=agent, workspace=workspace, since=after)
-        own = {one.id for one in heads(every)}
+        own = {one.id for one in top_level(every)}
         found = matched if sub_agents else [one for one in matched if one.id in own]
         shown = found[:limit] if limit else found
-        short, known = prefixes(every), await journal.summaries([one.id for one in shown])
+        short, known = short_ids(every), await journal.summaries([one.id for one in shown])
         listed = [Listed(one, short[one.id], await state_of(journal, one), known[one.id]) for one in shown]
     if as_json:
         return print_json([_record(one) for one in listed])
@@ -166,22 +165,22 @@ def print_sessions(listed: Sequence[Listed], room: int) -> None:
         )
         for one in listed
     ]
-    heads = ("id", "last used", "agent", "state", "cost", "workspace")
-    wide = [widest([head, *(row[place] for row in cells)]) for place, head in enumerate(heads)]
+    top_level = ("id", "last used", "agent", "state", "cost", "workspace")
+    wide = [widest([head, *(row[place] for row in cells)]) for place, head in enumerate(top_level)]
     margin = sum(wide) + 2 * len(wide)
-    heading = "".join(padded(head, wide[place], right=head == "cost") + "  " for place, head in enumerate(heads))
+    heading = "".join(padded(head, wide[place], right=head == "cost") + "  " for place, head in enumerate(top_level))
     click.echo(styled(f"{heading}title", dim=True))
     for one, row in zip(listed, cells, strict=True):
-        places = [padded(cell, wide[place], right=heads[place] == "cost") for place, cell in enumerate(row)]
+        places = [padded(cell, wide[place], right=top_level[place] == "cost") for place, cell in enumerate(row)]
         places[0], places[3] = styled(places[0], bold=True), _coloured(one.state, places[3])
-        click.echo("  ".join([*places, one_line(name_of(one.session), room - margin)]))
+        click.echo("  ".join([*places, one_line(session_name(one.session), room - margin)]))
 
 
 def _print_card(one: Listed, room: int) -> None:
     state = "" if one.state == "idle" else f"  {one.state}"
     head = f"{one.short}  {when(one.session.updated)}"
     click.echo(f"{styled(one.short, bold=True)}{head[len(one.short) :]}{_coloured(one.state, state)}")
-    click.echo(f"  {one_line(name_of(one.session), room - 3)}")
+    click.echo(f"  {one_line(session_name(one.session), room - 3)}")
     parts = [plain(one.session.agent), folder(one.session.cwd), cost_part(one.usage)]
     click.echo(styled(f"  {one_line(' · '.join(part for part in parts if part), room - 3)}", dim=True))
 
@@ -199,14 +198,14 @@ async def delete(*, ids: Sequence[str], yes: bool) -> int:
     """Delete sessions, for good."""
     async with open_readonly() as journal:
         every = await journal.sessions()
-        named = [find(every, wanted) for wanted in ids]
-        chosen = list({one.id: one for one in (*named, *below(every, [one.id for one in named]))}.values())
+        named = [find_session(every, wanted) for wanted in ids]
+        chosen = list({one.id: one for one in (*named, *descendants(every, [one.id for one in named]))}.values())
         for one in chosen:
             if await is_held(journal, one.id):
                 raise InputError(
                     f"session {one.id} is open in another process", guidance="End it there first, then delete it."
                 )
-        if not yes and not _confirmed(chosen, prefixes(every)):
+        if not yes and not _confirmed(chosen, short_ids(every)):
             note("Nothing was deleted.")
             return exits.AGENT_FAILED
         with Progress("deleting", len(chosen), unit="sessions") as progress:
@@ -223,7 +222,7 @@ def _confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
         )
     for one in chosen:
         line = f"{short[one.id]}  {when(one.updated)}  {plain(one.agent)}  "
-        click.echo(line + one_line(name_of(one), max(20, min(width(), 120) - columns(line) - 1)), err=True)
+        click.echo(line + one_line(session_name(one), max(20, min(width(), 120) - columns(line) - 1)), err=True)
     which = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
     return click.confirm(f"Delete {which} for good?", err=True)
 
@@ -251,4 +250,4 @@ def resume(*, session: str, prompt: Sequence[str], access: str | None, env: Sequ
 
 async def _id_of(wanted: str) -> str:
     async with open_readonly() as journal:
-        return find(await journal.sessions(), wanted).id
+        return find_session(await journal.sessions(), wanted).id

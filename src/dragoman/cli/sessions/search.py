@@ -24,9 +24,9 @@ from dragoman.cli.options import agent_filter, json_option, limit_option, since_
 from dragoman.cli.session_filter import moment, workspace_of
 from dragoman.cli.text import columns, cut, one_line, plain
 from dragoman.errors import InputError
-from dragoman.journal.find import name_of, prefixes
-from dragoman.journal.rows import Session
-from dragoman.journal.words import RANKED, DocKind, Hit, Query
+from dragoman.journal.rows import DocumentKind, Session
+from dragoman.journal.search_documents import MAX_RANKED, SearchHit, SearchQuery
+from dragoman.journal.sessions import session_name, short_ids
 
 SEARCH_EPILOG = """\b
 Examples:
@@ -38,7 +38,7 @@ Examples:
 All words have to occur, in any order, as parts of words too; what is quoted
 belongs together; case does not matter."""
 
-KINDS: Final[tuple[DocKind, ...]] = get_args(DocKind)
+KINDS: Final[tuple[DocumentKind, ...]] = get_args(DocumentKind)
 # With less room for it a title says nothing.
 _LEAST_TITLE: Final = 12
 _SPACES: Final = re.compile(r"\s+")
@@ -64,7 +64,7 @@ async def search(
     words: Sequence[str],
     agent: str | None,
     workspace: str | None,
-    kind: Sequence[DocKind],
+    kind: Sequence[DocumentKind],
     since: str | None,
     until: str | None,
     limit: int,
@@ -76,14 +76,14 @@ async def search(
     text = _question(words)
     async with open_readonly() as journal:
         every = await journal.sessions()
-        query = Query(
+        query = SearchQuery(
             text=text,
             agent=agent,
             cwd=workspace_of(every, workspace),
             kinds=kind,
             since=after,
             until=before,
-            limit=limit or RANKED,  # more are never ranked
+            limit=limit or MAX_RANKED,  # more are never ranked
         )
         hits = await journal.search(query)
     sessions = {one.id: one for one in every}
@@ -96,7 +96,7 @@ async def search(
             else f"is kept yet in {journal_file()}"
         )
         return note(f"Nothing {found}.")
-    short = prefixes(every)
+    short = short_ids(every)
     for number, hit in enumerate(hits):
         if hit.session_id in sessions:  # else it was deleted a moment ago
             if number:
@@ -114,7 +114,7 @@ def _question(words: Sequence[str]) -> str:
     return asked
 
 
-def _record(hit: Hit, session: Session) -> dict[str, object]:
+def _record(hit: SearchHit, session: Session) -> dict[str, object]:
     return {
         "session": hit.session_id,
         "title": session.title,
@@ -130,16 +130,16 @@ def _record(hit: Hit, session: Session) -> dict[str, object]:
     }
 
 
-def _print(hit: Hit, session: Session, short: str) -> None:
+def _print(hit: SearchHit, session: Session, short: str) -> None:
     room = width()
     facts = cut(f"  {when(hit.at)}  {plain(session.agent)}  {hit.kind}", room - columns(short) - 1)
     left = room - columns(short) - columns(facts) - 3
-    title = f"  {one_line(name_of(session), left)}" if left >= _LEAST_TITLE else ""
+    title = f"  {one_line(session_name(session), left)}" if left >= _LEAST_TITLE else ""
     click.echo(f"{styled(short, bold=True)}{styled(facts, dim=True)}{title}")
     click.echo("".join(_highlighted(hit, room - 3)).rstrip())
 
 
-def _highlighted(hit: Hit, room: int) -> Iterator[str]:
+def _highlighted(hit: SearchHit, room: int) -> Iterator[str]:
     """The snippet on one line, as much of it as fits; each part is made harmless by itself."""
     yield "  "
     for number, (text, marked) in enumerate(_parts(hit)):
@@ -151,7 +151,7 @@ def _highlighted(hit: Hit, room: int) -> Iterator[str]:
             return
 
 
-def _parts(hit: Hit) -> Iterator[tuple[str, bool]]:
+def _parts(hit: SearchHit) -> Iterator[tuple[str, bool]]:
     at = 0
     for begin, end in (*hit.marks, (len(hit.snippet), len(hit.snippet))):
         yield _flat(hit.snippet[at:begin]), False

@@ -19,9 +19,9 @@ from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen, colours, without_colours
 from dragoman.cli.session_filter import State, state_of
 from dragoman.cli.text import inert_json, one_line, plain
-from dragoman.journal.find import LATEST, find, name_of
+from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session, SessionSummary
-from dragoman.journal.store import Journal
+from dragoman.journal.sessions import LATEST, find_session, session_name
 from dragoman.record.events import RunStarted, to_json
 
 SHOW_EPILOG = """\b
@@ -50,7 +50,7 @@ class _OneStream(Outbox):
 async def show(*, session: str | None, last: int | None, thoughts: bool | None, as_json: bool) -> None:
     """Show a conversation as it was; without an ID, the latest."""
     async with open_readonly() as journal:
-        found = find(await journal.sessions(), session or LATEST)
+        found = find_session(await journal.sessions(), session or LATEST)
         if as_json:
             await _show_events(journal, found, last)
         else:
@@ -133,7 +133,7 @@ def header(session: Session, known: SessionSummary, width: int) -> list[Piece]:
     runs = f"{session.runs} run{'s' * (session.runs != 1)}"
     parts = [plain(session.agent) or "unknown agent", folder(session.cwd), when(session.updated), runs, cost]
     return [
-        Line((Span(one_line(name_of(session), width), "bold"),), block="question"),
+        Line((Span(one_line(session_name(session), width), "bold"),), block="question"),
         Line((Span(one_line(" · ".join(part for part in parts if part), width), "dim"),), block="question"),
         Line((Span(plain(session.id), "dim"),), block="question"),
     ]

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.journal.store import Position
+from dragoman.journal.protocols import Position
 from dragoman.translate.ingest.apart_messages import LENGTH, UP, Answer, Asked, Done, Failed
 from dragoman.translate.ingest.commits import Commits
 from dragoman.translate.ingest.file_import import Seen

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from dragoman.journal.store import Position
+from dragoman.journal.protocols import Position
 from dragoman.translate.ingest.commit import Commit
 from dragoman.translate.ingest.file_import import Seen
 from dragoman.translate.ingest.import_policy import Admission

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final, cast
 import msgspec
 
 from dragoman.journal.entry import Cursor, Page
-from dragoman.journal.store import PAGE, Journal, Owner
+from dragoman.journal.protocols import PAGE_ENTRIES, Journal, Owner
 from dragoman.translate.ingest.apart_messages import LENGTH, UP, Answer, Asked, Done, Failed
 from dragoman.translate.ingest.commit import Commit
 from dragoman.translate.ingest.file_import import Intake
@@ -56,7 +56,9 @@ class _Nothing:
     async def owner(self, session_id: str) -> Owner | None:
         return None
 
-    async def read(self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
+    async def read(
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
+    ) -> Page:
         return Page((), "", "", ())
 
 

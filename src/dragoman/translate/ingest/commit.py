@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 
 from dragoman.journal.entry import Cursor, Entry
+from dragoman.journal.protocols import Connection, Position
 from dragoman.journal.rows import RowChanges
-from dragoman.journal.store import Connection, Position
 
 
 class Commit(msgspec.Struct, frozen=True):

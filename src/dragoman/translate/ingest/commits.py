@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dragoman.journal.entry import Cursor
-from dragoman.journal.store import Journal
+from dragoman.journal.protocols import Journal
 from dragoman.translate.ingest.commit import Commit
 
 # Commits of a file that are under way at once: one is made ready to be stored while another is stored.

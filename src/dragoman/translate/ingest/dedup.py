@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.journal.entry import Cursor, Entry, message_of
+from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.errors import NotTheOwner
+from dragoman.journal.protocols import Journal
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Journal
 from dragoman.translate.ingest.bounded_fold import BoundedFold
 from dragoman.translate.ingest.import_policy import CONNECTION
 from dragoman.translate.ingest.report import amounts
@@ -94,7 +94,7 @@ class Known:
 
     def hear(self, entry: Entry) -> None:
         """One more that the journal has."""
-        message = message_of(entry)
+        message = read_message(entry)
         self.record.add(entry, message)
         if entry.origin in ("import", "host"):
             if self._frame_counts is None:

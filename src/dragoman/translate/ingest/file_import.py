@@ -19,8 +19,8 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.journal import notes
-from dragoman.journal.entry import Cursor, Entry, message_of
-from dragoman.journal.store import Connection, Journal, Position
+from dragoman.journal.entry import Cursor, Entry, read_message
+from dragoman.journal.protocols import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
 from dragoman.translate.ingest.commit import Adds, Commit
 from dragoman.translate.ingest.dedup import Known, read_known
@@ -304,7 +304,7 @@ class Intake(Generic[C]):
         self._n += 1
         record = session.record
         entry = Entry(self.position.connection_id, record.session_id, self._n, at, origin, kind, line)
-        record.add(entry, message_of(entry))
+        record.add(entry, read_message(entry))
         session.changed = True
         self._entries.append(entry)
         self._size += len(line)

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.journal.store import Journal
+from dragoman.journal.protocols import Journal
 
 LIVE: Final = "Dragoman ran the session, and has it from then"
 DELETED: Final = "the session was deleted here"

@@ -26,7 +26,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
-from dragoman.journal.store import Journal, Position
+from dragoman.journal.protocols import Journal, Position
 from dragoman.translate.discover import Transcript, whose
 from dragoman.translate.ingest.apart import Apart, Arrived
 from dragoman.translate.ingest.apart_begin import begin, pays

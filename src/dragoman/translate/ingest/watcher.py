@@ -25,7 +25,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError
-from dragoman.journal.store import Journal
+from dragoman.journal.protocols import Journal
 from dragoman.translate.discover import Transcript
 from dragoman.translate.ingest.folder_watch import USUAL, Pace, PlaceWatch, Way
 from dragoman.translate.ingest.import_policy import OPEN

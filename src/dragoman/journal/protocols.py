@@ -20,10 +20,10 @@ import msgspec
 
 from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
-from dragoman.journal.words import Hit, Query
+from dragoman.journal.search_documents import SearchHit, SearchQuery
 
 # Entries of one page. Some hundred kilobytes: enough that a thread hop for each is nothing, small for a slow reader.
-PAGE: Final = 1000
+PAGE_ENTRIES: Final = 1000
 
 # The connection on which the journal itself notes what is done to it.
 OWN_CONNECTION: Final = "journal"
@@ -128,11 +128,13 @@ class Journal(Protocol):
     async def cursor(self) -> Cursor:
         """The end of the journal, now."""
 
-    async def read(self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
+    async def read(
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
+    ) -> Page:
         """The next entries of a session, or of all."""
 
     def subscribe(
-        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
     ) -> AsyncIterator[Page]:
         """What is stored, then what comes, page by page; also what other processes append.
 
@@ -169,7 +171,7 @@ class Journal(Protocol):
 
     async def tombstones(self) -> Sequence[Tombstone]: ...
 
-    async def search(self, query: Query) -> Sequence[Hit]:
+    async def search(self, query: SearchQuery) -> Sequence[SearchHit]:
         """The best matches first."""
 
     # -- owners

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Final
 
-from dragoman.journal.words import RANKED, Candidate, Query, folded, terms_of
+from dragoman.journal.search_documents import MAX_RANKED, Candidate, SearchQuery, fold_case, query_terms
 
 # Characters of a group in the index.
 _GROUP: Final = 3
@@ -44,14 +44,14 @@ _RECENT_TEXTS: Final = (
 )
 
 
-def candidates(connection: sqlite3.Connection, query: Query) -> list[Candidate]:
+def candidates(connection: sqlite3.Connection, query: SearchQuery) -> list[Candidate]:
     """The newest that have all terms, at most as many as are ranked."""
-    terms = terms_of(query.text)
+    terms = query_terms(query.text)
     if not terms:
         return []
     if min(len(term) for term in terms) < _GROUP:
         newest = _matching(connection, query, terms, _NEWEST) or []
-        if len(newest) == RANKED:
+        if len(newest) == MAX_RANKED:
             return newest
     recent = _Recent(connection)
     short = {term: _longer(connection, term) for term in terms if len(term) < _GROUP}
@@ -67,7 +67,7 @@ def candidates(connection: sqlite3.Connection, query: Query) -> list[Candidate]:
 
 def _matching(
     connection: sqlite3.Connection,
-    query: Query,
+    query: SearchQuery,
     terms: Sequence[str],
     among: str,
     match: str | None = None,
@@ -102,14 +102,14 @@ def _matching(
     wrong = 0
     with closing(connection.execute(statement, values)) as rows:
         for session_id, row_id, kind, at, text in rows:
-            text_folded = folded(text)
+            text_folded = fold_case(text)
             for term in terms:
                 if term not in text_folded:
                     wrong += 1
                     break
             else:
                 found.append(Candidate(session_id, row_id, kind, at, text, text_folded))
-            if len(found) == RANKED:
+            if len(found) == MAX_RANKED:
                 break
             if wrong == in_vain:
                 return None
@@ -121,7 +121,7 @@ class _Recent:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         (self._texts,) = connection.execute("SELECT MAX(id) FROM search_docs").fetchone()
-        self._text = folded("\n".join([text for (text,) in connection.execute(_RECENT_TEXTS)]))
+        self._text = fold_case("\n".join([text for (text,) in connection.execute(_RECENT_TEXTS)]))
         self._counts: dict[str, int] = {}
 
     def rough(self, term: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 import msgspec
 
 from dragoman.journal.entry import ORIGINS
-from dragoman.journal.errors import JournalCorrupt, JournalError, of_sqlite
+from dragoman.journal.errors import JournalCorrupt, JournalError, from_sqlite
 from dragoman.journal.rows import FOLD_VERSION, TABLES
 
 # `process`: what is committed outlives any end of the process; a power cut may cost the last moments, never the file
@@ -294,7 +294,7 @@ def prepare(connection: sqlite3.Connection, path: Path) -> str:
             return str(name[0])
         return _migrate(connection)
     except sqlite3.Error as problem:
-        raise of_sqlite(problem, str(path)) from problem
+        raise from_sqlite(problem, str(path)) from problem
 
 
 def _migrate(connection: sqlite3.Connection) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from dragoman.journal.entry import ORIGINS, Entry, Page, write_cursor
+from dragoman.journal.entry import ORIGINS, Entry, Page, format_cursor
 from dragoman.journal.errors import NotTheOwner, OutOfOrder, SessionDeleted
 
 _COLUMNS: Final = "connection_id, session_id, n, at, origin, kind, frame, packed"
@@ -242,7 +242,7 @@ class FrameReader:
                 (session_id, after, limit),
             ).fetchall()
         if not found:
-            return Page((), write_cursor(self._journal, after), self._journal, ())
+            return Page((), format_cursor(self._journal, after), self._journal, ())
         try:
             entries = self._entries(connection, found)
         except KeyError:
@@ -251,7 +251,7 @@ class FrameReader:
         if len(found) == limit:
             self._like = _common(found)
         places = [values[0] for values in found]
-        return Page(entries, write_cursor(self._journal, places[-1]), self._journal, places)
+        return Page(entries, format_cursor(self._journal, places[-1]), self._journal, places)
 
     def _page_alike(
         self, connection: sqlite3.Connection, session_id: str | None, after: int, limit: int
@@ -269,7 +269,7 @@ class FrameReader:
         origin, kind = ORIGINS[like.origin], self._kinds[like.kind]
         entries = [Entry(connection_id, session_id, n, at, origin, kind, frame) for n, at, frame in found]
         places = range(after + 1, after + limit + 1)
-        return Page(entries, write_cursor(self._journal, places[-1]), self._journal, places)
+        return Page(entries, format_cursor(self._journal, places[-1]), self._journal, places)
 
     def _entries(self, connection: sqlite3.Connection, found: list[tuple[Any, ...]]) -> list[Entry]:
         connections, sessions, kinds, origins = self._connections, self._sessions, self._kinds, ORIGINS

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dragoman.journal.errors import NotTheOwner
-from dragoman.journal.store import Command, CommandState, Owner, Process
+from dragoman.journal.protocols import Command, CommandState, Owner, Process
 
 # Seconds after which a process that gave no sign and owns nothing need not be remembered.
 FORGOTTEN_AFTER: Final = 24 * 3600.0

@@ -8,58 +8,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
+from dragoman.journal.rows import DocumentKind, SearchDocument, StoredMessage
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
 
-if TYPE_CHECKING:
-    from dragoman.journal.rows import StoredMessage
-
-DocKind: TypeAlias = Literal["user", "assistant", "thought", "tool", "file", "command"]
-
 # Characters of a tool call that are indexed. Titles, commands and paths are far shorter; of a diff this much is
 # enough to find it by, and an agent that writes large files does not fill the index with them.
-TOOL_WORDS: Final = 16 * 1024
+MAX_TOOL_CHARACTERS: Final = 16 * 1024
 
 # Candidates that are ranked: the newest that match. Who finds more than this has to ask more precisely anyway, and
 # a question that half of the journal answers then costs no more than others.
-RANKED: Final = 500
+MAX_RANKED: Final = 500
 
 # Characters around the first place that matched.
-SNIPPET: Final = 160
+SNIPPET_CHARACTERS: Final = 160
 
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
 
 
-class Doc(msgspec.Struct, frozen=True):
-    """A text that can be searched. `text` is None where it is the text of the message of that id."""
-
-    row_id: str
-    kind: DocKind
-    at: float
-    text: str | None = None
-
-
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Words that must all occur, in any order, as parts of words too; "in quotes" as one. Case does not matter."""
 
     text: str
     agent: str | None = None
     cwd: str | None = None
-    kinds: Sequence[DocKind] = ()
+    kinds: Sequence[DocumentKind] = ()
     session_id: str | None = None
     since: float | None = None
     until: float | None = None
     limit: int = 20
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     row_id: str
-    kind: DocKind
+    kind: DocumentKind
     at: float
     snippet: str
     marks: Sequence[tuple[int, int]]  # what matched within the snippet: from, to
@@ -67,29 +54,29 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A text that has all the terms. `folded` is the same without case."""
+    """A text that has all the terms. `case_folded` is the same without case."""
 
     session_id: str
     row_id: str
-    kind: DocKind
+    kind: DocumentKind
     at: float
     text: str
-    folded: str
+    case_folded: str
 
 
-def docs_of(row: StoredMessage | rows.ToolCall | rows.FileCall | rows.Terminal) -> list[Doc]:
+def search_documents(row: StoredMessage | rows.ToolCall | rows.FileCall | rows.Terminal) -> list[SearchDocument]:
     if isinstance(row, rows.ToolCall):
         return _doc(row.id, "tool", row.time, _tool_words(row))
     if isinstance(row, rows.FileCall):
         return _doc(row.id, "file", row.time, [row.path, *(_diff_words(row.diff) if row.diff else ())])
     if isinstance(row, rows.Terminal):
         return _doc(row.id, "command", row.time, [" ".join((row.command, *row.args)), row.cwd or ""])
-    return [Doc(row.id, row.kind, row.time)] if row.text else []
+    return [SearchDocument(row.id, row.kind, row.time)] if row.text else []
 
 
-def _doc(row_id: str, kind: DocKind, at: float, words: Sequence[str] | Iterator[str]) -> list[Doc]:
-    text = "\n".join(dict.fromkeys(word for word in words if word))[:TOOL_WORDS]
-    return [Doc(row_id, kind, at, text)] if text else []
+def _doc(row_id: str, kind: DocumentKind, at: float, words: Sequence[str] | Iterator[str]) -> list[SearchDocument]:
+    text = "\n".join(dict.fromkeys(word for word in words if word))[:MAX_TOOL_CHARACTERS]
+    return [SearchDocument(row_id, kind, at, text)] if text else []
 
 
 def _tool_words(call: rows.ToolCall) -> Iterator[str]:
@@ -121,21 +108,21 @@ def _leaves(value: Any, depth: int) -> Iterator[str]:
             yield from _leaves(item, depth - 1)
 
 
-def terms_of(text: str) -> list[str]:
+def query_terms(text: str) -> list[str]:
     """What must occur, each as it stands."""
-    return [folded(phrase or word) for phrase, word in _TERM.findall(text.replace("\0", " "))]
+    return [fold_case(phrase or word) for phrase, word in _TERM.findall(text.replace("\0", " "))]
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """Without case, character by character, so that places stay where they are."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
-def ranked(query: Query, candidates: Sequence[Candidate]) -> list[Hit]:
+def rank(query: SearchQuery, candidates: Sequence[Candidate]) -> list[SearchHit]:
     """The best first: many matches in a short text, then the newest."""
-    terms = terms_of(query.text)
-    scored = [(_score(candidate.folded, terms), candidate) for candidate in candidates]
+    terms = query_terms(query.text)
+    scored = [(_score(candidate.case_folded, terms), candidate) for candidate in candidates]
     scored.sort(key=lambda pair: (-pair[0], -pair[1].at, pair[1].session_id, pair[1].row_id))
     return [_hit(candidate, score, terms) for score, candidate in scored[: query.limit]]
 
@@ -149,16 +136,16 @@ def _score(text: str, terms: Sequence[str]) -> float:
     return round(score, 6)
 
 
-def _hit(candidate: Candidate, score: float, terms: Sequence[str]) -> Hit:
-    begin = max(0, min(candidate.folded.find(term) for term in terms) - SNIPPET // 3)
-    snippet = candidate.text[begin : begin + SNIPPET]
-    return Hit(
+def _hit(candidate: Candidate, score: float, terms: Sequence[str]) -> SearchHit:
+    begin = max(0, min(candidate.case_folded.find(term) for term in terms) - SNIPPET_CHARACTERS // 3)
+    snippet = candidate.text[begin : begin + SNIPPET_CHARACTERS]
+    return SearchHit(
         session_id=candidate.session_id,
         row_id=candidate.row_id,
         kind=candidate.kind,
         at=candidate.at,
         snippet=snippet,
-        marks=_marks(candidate.folded[begin : begin + SNIPPET], terms),
+        marks=_marks(candidate.case_folded[begin : begin + SNIPPET_CHARACTERS], terms),
         score=score,
     )
 

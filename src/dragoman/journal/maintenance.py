@@ -7,25 +7,24 @@ from typing import Final
 
 import msgspec
 
-from dragoman.journal.entry import Cursor, message_of
+from dragoman.journal.entry import Cursor, read_message
 from dragoman.journal.errors import JournalError
-from dragoman.journal.row_store import RowStore
-from dragoman.journal.rows import SessionRows
+from dragoman.journal.protocols import Journal
+from dragoman.journal.rows import RowStore, SessionRows
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import Journal
 
 # A session that got frames each time it was folded is too busy to be rebuilt, or something is wrong with it.
 _TRIES: Final = 20
 
 
-async def load(journal: Journal, session_id: str) -> SessionRecord:
+async def load_record(journal: Journal, session_id: str) -> SessionRecord:
     """The session as its frames tell it, to go on from: what is added next has not been taken yet, all before has."""
-    record = await fold(journal, session_id)
+    record = await fold_session(journal, session_id)
     record.take()
     return record
 
 
-async def fold(journal: Journal, session_id: str) -> SessionRecord:
+async def fold_session(journal: Journal, session_id: str) -> SessionRecord:
     """The session's frames through a fresh fold; nothing is taken from it yet."""
     record, _ = await _folded(journal, session_id)
     return record
@@ -37,7 +36,7 @@ async def _folded(journal: Journal, session_id: str) -> tuple[SessionRecord, Cur
     cursor: Cursor | None = None
     while (page := await journal.read(session_id, after=cursor)).entries:
         for entry in page.entries:
-            record.add(entry, message_of(entry))
+            record.add(entry, read_message(entry))
         cursor = page.cursor
     return record, cursor
 
@@ -48,7 +47,7 @@ async def rebuild(journal: Journal, session_ids: Iterable[str] | None = None) ->
     for session_id in session_ids if session_ids is not None else await journal.session_ids():
         # A session that goes on meanwhile is folded again, with what it got.
         for _ in range(_TRIES):
-            if await journal.replace_rows((await fold(journal, session_id)).take()):
+            if await journal.replace_rows((await fold_session(journal, session_id)).take()):
                 break
         else:
             raise JournalError(
@@ -59,7 +58,7 @@ async def rebuild(journal: Journal, session_ids: Iterable[str] | None = None) ->
     return count
 
 
-async def freshen(journal: Journal, session_id: str | None = None) -> None:
+async def refresh_rows(journal: Journal, session_id: str | None = None) -> None:
     """Rebuilds what is stale: this session's rows, or all."""
     stale = await journal.stale()
     await rebuild(journal, [one for one in stale if session_id in (None, one)])
@@ -80,7 +79,7 @@ async def verify_session(journal: Journal, session_id: str) -> Sequence[str]:
         stored = await journal.stored_rows(session_id)
         if (await journal.read(session_id, after=cursor, limit=1)).entries:
             continue  # it goes on: the rows may be of later frames
-        tables = differences(stored, rows_of(record))
+        tables = differing_tables(stored, rows_of(record))
         if tables and session_id in await journal.stale():
             return []  # nobody is shown these: they are made anew before
         return [f"session {session_id}: the {table} are not what its frames say" for table in tables]
@@ -94,7 +93,7 @@ def rows_of(record: SessionRecord) -> SessionRows:
     return store.read()
 
 
-def differences(left: SessionRows, right: SessionRows) -> list[str]:
+def differing_tables(left: SessionRows, right: SessionRows) -> list[str]:
     """The tables that are not the same."""
     return [name for name in left.__struct_fields__ if _plain(getattr(left, name)) != _plain(getattr(right, name))]
 

@@ -17,16 +17,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from dragoman.journal import notes, ownership, row_tables, schema, search
-from dragoman.journal.entry import Cursor, Entry, Page, read_cursor, write_cursor
-from dragoman.journal.errors import JournalClosed, JournalCorrupt, JournalError, JournalReadOnly, of_sqlite
-from dragoman.journal.frames import FrameReader, FrameWriter, pack, smaller
-from dragoman.journal.news import News
-from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
-from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.store import (
+from dragoman.journal import notes
+from dragoman.journal.entry import Cursor, Entry, Page, format_cursor, parse_cursor
+from dragoman.journal.errors import JournalClosed, JournalCorrupt, JournalError, JournalReadOnly, from_sqlite
+from dragoman.journal.maintenance import refresh_rows
+from dragoman.journal.notifier import ChangeNotifier
+from dragoman.journal.protocols import (
     OWN_CONNECTION,
-    PAGE,
+    PAGE_ENTRIES,
     Command,
     CommandState,
     Connection,
@@ -35,9 +33,12 @@ from dragoman.journal.store import (
     Position,
     Process,
 )
-from dragoman.journal.upkeep import freshen
-from dragoman.journal.words import Hit, Query, ranked
-from dragoman.journal.writer import Writer
+from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
+from dragoman.journal.search_documents import SearchHit, SearchQuery, rank
+from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.sqlite import owners, row_tables, schema, search
+from dragoman.journal.sqlite.frames import FrameReader, FrameWriter, pack, smaller
+from dragoman.journal.sqlite.writer import Writer
 
 T = TypeVar("T")
 
@@ -77,9 +78,9 @@ class SqliteJournal:
         self._frames = FrameWriter(connection)
         self._reader = FrameReader(name)
         self._watched: sqlite3.Connection | None = None
-        self._news = News(self._look)
+        self._notifier = ChangeNotifier(self._data_version)
         self._unsettled = 0  # bytes of frames since the log was last copied into the file
-        self._writer = Writer(connection, str(path), self._news.tell, self._frames.forget, self._settle)
+        self._writer = Writer(connection, str(path), self._notifier.notify, self._frames.forget, self._settle)
         self._aside = ThreadPoolExecutor(1, "dragoman journal bulk")
         self._pool = ThreadPoolExecutor(_READERS, "dragoman journal reader")
         self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
@@ -102,7 +103,7 @@ class SqliteJournal:
         except OSError as problem:
             raise JournalReadOnly(f"the journal cannot be made: {problem}") from problem
         except sqlite3.Error as problem:
-            raise of_sqlite(problem, str(path)) from problem
+            raise from_sqlite(problem, str(path)) from problem
         try:
             return cls(path, connection, schema.prepare(connection, path))
         except BaseException:
@@ -126,7 +127,7 @@ class SqliteJournal:
     def _close(self) -> None:
         self._writer.close()
         self._aside.shutdown()
-        self._news.close()
+        self._notifier.close()
         if self._watched is not None:
             self._watched.close()
         self._pool.shutdown()
@@ -145,7 +146,7 @@ class SqliteJournal:
         times = self._writer.times
         return [times.popleft() for _ in range(len(times))]
 
-    def _look(self) -> int:
+    def _data_version(self) -> int:
         """Changes with every commit, of whichever process."""
         try:
             if self._watched is None:
@@ -194,9 +195,9 @@ class SqliteJournal:
 
         def then(place: int) -> None:
             if self._listeners:
-                self._tell_listeners(write_cursor(self.name, place), entries, changes)
+                self._tell_listeners(format_cursor(self.name, place), entries, changes)
 
-        return write_cursor(self.name, await self._writer.do(write, then=then))
+        return format_cursor(self.name, await self._writer.do(write, then=then))
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         self._listeners.append(listener)
@@ -229,11 +230,11 @@ class SqliteJournal:
                 pass  # the log stays as it is; who writes next is told what is wrong
 
     async def delete(self, session_id: str, *, at: float, by: str = "") -> bool:
-        await freshen(self, session_id)
+        await refresh_rows(self, session_id)
 
         def then(done: tuple[int, Entry, RowChanges] | None) -> None:
             if done is not None:
-                self._tell_listeners(write_cursor(self.name, done[0]), [done[1]], [done[2]])
+                self._tell_listeners(format_cursor(self.name, done[0]), [done[1]], [done[2]])
 
         if await self._writer.do(lambda: self._delete(session_id, at, by), then=then) is None:
             return False
@@ -293,21 +294,23 @@ class SqliteJournal:
             finally:
                 self._idle.put(connection)
         except sqlite3.Error as problem:
-            raise of_sqlite(problem, str(self.path)) from problem
+            raise from_sqlite(problem, str(self.path)) from problem
 
     async def cursor(self) -> Cursor:
-        return write_cursor(self.name, await self._read(_end))
+        return format_cursor(self.name, await self._read(_end))
 
-    async def read(self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE) -> Page:
-        place = read_cursor(self.name, after)
+    async def read(
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
+    ) -> Page:
+        place = parse_cursor(self.name, after)
         return await self._read(lambda connection: self._reader.page(connection, session_id, place, limit))
 
     async def subscribe(
-        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE
+        self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
     ) -> AsyncIterator[Page]:
-        with self._news.listening() as news:
+        with self._notifier.subscribe() as changed:
             while not self._closed:
-                news.clear()
+                changed.clear()
                 try:
                     page = await self.read(session_id, after=after, limit=limit)
                 except JournalClosed:
@@ -318,17 +321,17 @@ class SqliteJournal:
                     if session_id is not None and notes.is_tombstone(page.entries[-1]):
                         return
                 else:
-                    await news.wait()
+                    await changed.wait()
 
     async def news(self) -> AsyncIterator[None]:
-        with self._news.listening() as news:
+        with self._notifier.subscribe() as changed:
             while not self._closed:
-                news.clear()
+                changed.clear()
                 yield
-                await news.wait()
+                await changed.wait()
 
     async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
-        place = read_cursor(self.name, after)
+        place = parse_cursor(self.name, after)
 
         def read(connection: sqlite3.Connection) -> tuple[Cursor, frozenset[str]]:
             end = _end(connection)
@@ -337,7 +340,7 @@ class SqliteJournal:
                 " (SELECT DISTINCT session_id FROM acp_events WHERE seq > ? AND seq <= ?)",
                 (place, end),
             )
-            return write_cursor(self.name, max(place, end)), frozenset(one for (one,) in found)
+            return format_cursor(self.name, max(place, end)), frozenset(one for (one,) in found)
 
         return await self._read(read)
 
@@ -375,7 +378,7 @@ class SqliteJournal:
             return None if _stale(connection, session_id) else (read(connection),)
 
         while (found := await self._read(read_if_fresh)) is None:
-            await freshen(self, session_id)
+            await refresh_rows(self, session_id)
         return found[0]
 
     async def sessions(self) -> Sequence[Session]:
@@ -399,37 +402,37 @@ class SqliteJournal:
             lambda connection: [table.row(found) for found in connection.execute(table.select)]
         )
 
-    async def search(self, query: Query) -> Sequence[Hit]:
-        return await self._read_rows(lambda connection: ranked(query, search.candidates(connection, query)))
+    async def search(self, query: SearchQuery) -> Sequence[SearchHit]:
+        return await self._read_rows(lambda connection: rank(query, search.candidates(connection, query)))
 
     # -- owners and the inbox
 
     async def heartbeat(self, process: Process) -> None:
-        await self._writer.do(lambda: ownership.heartbeat(self._connection, process))
+        await self._writer.do(lambda: owners.heartbeat(self._connection, process))
 
     async def claim(self, session_id: str, process_id: str, *, alive: Callable[[Process], bool]) -> int:
-        return await self._writer.do(lambda: ownership.claim(self._connection, session_id, process_id, alive))
+        return await self._writer.do(lambda: owners.claim(self._connection, session_id, process_id, alive))
 
     async def release(self, session_id: str, process_id: str) -> None:
-        await self._writer.do(lambda: ownership.release(self._connection, session_id, process_id))
+        await self._writer.do(lambda: owners.release(self._connection, session_id, process_id))
 
     async def owner(self, session_id: str) -> Owner | None:
-        return await self._read(lambda connection: ownership.owner(connection, session_id))
+        return await self._read(lambda connection: owners.owner(connection, session_id))
 
     async def send(self, command: Command) -> bool:
-        return await self._writer.do(lambda: ownership.send(self._connection, command))
+        return await self._writer.do(lambda: owners.send(self._connection, command))
 
     async def take(self, session_id: str, epoch: int) -> Sequence[Command]:
-        return await self._writer.do(lambda: ownership.take(self._connection, session_id, epoch))
+        return await self._writer.do(lambda: owners.take(self._connection, session_id, epoch))
 
     async def command(self, command_id: str) -> CommandState | None:
-        return await self._read(lambda connection: ownership.command(connection, command_id))
+        return await self._read(lambda connection: owners.command(connection, command_id))
 
     async def waiting(self) -> frozenset[str]:
-        return await self._read(ownership.waiting)
+        return await self._read(owners.waiting)
 
     async def unanswered(self, session_id: str) -> Sequence[Command]:
-        return await self._read(lambda connection: ownership.unanswered(connection, session_id))
+        return await self._read(lambda connection: owners.unanswered(connection, session_id))
 
     # -- upkeep
 

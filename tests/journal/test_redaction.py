@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.journal import upkeep
-from dragoman.journal.outgoing import LONGEST_ANSWER, kept
+from dragoman.journal import maintenance
+from dragoman.journal.redaction import MAX_ANSWER_BYTES, redact
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record.conversation import Conversation
 from dragoman.wire.messages import Message
@@ -45,17 +45,17 @@ def sent(frame: dict[str, Any]) -> Message:
     ],
 )
 def test_what_has_no_secret_is_kept_as_it_is(frame: dict[str, Any]) -> None:
-    assert kept(sent(frame), PLANTED) is None
+    assert redact(sent(frame), PLANTED) is None
 
 
 def test_a_secret_is_kept_by_its_name() -> None:
-    line = kept(sent({"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": SERVERS}}), {})
+    line = redact(sent({"id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": SERVERS}}), {})
     assert line is not None
     servers = msgspec.json.decode(line)["params"]["mcpServers"]
     assert servers[0]["env"] == [{"name": "TOKEN", "value": "[secret:TOKEN]"}]
     assert servers[1]["headers"] == [{"name": "Auth", "value": "[secret:Auth]"}]
     prompt = {"sessionId": "a", "prompt": [{"type": "text", "text": f"use {PLANTED['KEY']}!"}]}
-    line = kept(sent({"id": 2, "method": "session/prompt", "params": prompt}), PLANTED)
+    line = redact(sent({"id": 2, "method": "session/prompt", "params": prompt}), PLANTED)
     assert line is not None
     assert msgspec.json.decode(line)["params"]["prompt"][0]["text"] == "use [secret:KEY]!"
 
@@ -77,14 +77,14 @@ def test_a_secret_in_the_address_arguments_or_meta_of_a_server_is_not_kept(
     server: dict[str, Any], kept_as: dict[str, Any]
 ) -> None:
     planted = msgspec.json.decode(msgspec.json.encode(server).replace(b"{}", b"hunter2"))
-    line = kept(sent({"id": 1, "method": "session/new", "params": {"mcpServers": [{"name": "n", **planted}]}}), {})
+    line = redact(sent({"id": 1, "method": "session/new", "params": {"mcpServers": [{"name": "n", **planted}]}}), {})
     assert line is not None
     assert msgspec.json.decode(line)["params"]["mcpServers"] == [{"name": "n", **kept_as}]
 
 
 def test_a_short_value_is_not_looked_for() -> None:
     prompt = {"sessionId": "a", "prompt": [{"type": "text", "text": "the cat"}]}
-    assert kept(sent({"id": 2, "method": "session/prompt", "params": prompt}), {"PIN": "cat", "NONE": ""}) is None
+    assert redact(sent({"id": 2, "method": "session/prompt", "params": prompt}), {"PIN": "cat", "NONE": ""}) is None
 
 
 def found_in(folder: Path) -> list[str]:
@@ -102,7 +102,7 @@ async def test_planted_secrets_are_found_nowhere_in_the_files(tmp_path: Path) ->
         talk.prompt(f"my key is {PLANTED['KEY']}")
         talk.say("I keep it to myself")
         await talk.commit()
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []
         assert found_in(tmp_path) == []
 
 
@@ -110,17 +110,17 @@ async def test_a_long_answer_is_kept_as_length_and_digest(tmp_path: Path) -> Non
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
         talk = await Talk.begin(journal)
         talk.prompt("read it")
-        for number, size in ((7, 100), (8, LONGEST_ANSWER)):
+        for number, size in ((7, 100), (8, MAX_ANSWER_BYTES)):
             ask = {"id": number, "method": "fs/read_text_file", "params": {"sessionId": "a", "path": "/x"}}
             talk.frame("in", ask, "agent")
             talk.frame("out", {"id": number, "result": {"content": "y" * size}}, "client")
         await talk.commit()
         short, long = (one for one in await all_entries(journal) if one.origin == "client" and "fs/" in one.kind)
         assert msgspec.json.decode(short.frame)["result"]["content"] == "y" * 100
-        result = msgspec.json.encode({"content": "y" * LONGEST_ANSWER})
+        result = msgspec.json.encode({"content": "y" * MAX_ANSWER_BYTES})
         assert msgspec.json.decode(long.frame)["result"]["_dragoman"] == {
             "length": len(result),
             "sha256": hashlib.sha256(result).hexdigest(),
         }
         assert [one.status for one in (await journal.rows("s1")).file_calls] == ["done", "done"]
-        assert await upkeep.verify(journal) == []
+        assert await maintenance.verify(journal) == []

@@ -16,7 +16,7 @@ from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request
 
 # Bytes of an answer that are kept. Longer ones are files that are on the disk anyway and output that is polled again
 # and again, each time with all of it.
-LONGEST_ANSWER: Final = 64 * 1024
+MAX_ANSWER_BYTES: Final = 64 * 1024
 
 # Characters below which a secret is not looked for by its value: it would be found in words that are none.
 _SHORTEST: Final = 6
@@ -26,10 +26,10 @@ _OF_ADDRESS: Final = re.compile(r"(?<=://)[^/@]+(?=@)|(?<=[?#]).+")
 _TELLING: Final = re.compile(r"key|token|secret|passw|credential|auth|bearer|://[^/]*@", re.IGNORECASE)
 
 
-def kept(message: Message, secrets: Mapping[str, str]) -> bytes | None:
+def redact(message: Message, secrets: Mapping[str, str]) -> bytes | None:
     """What to keep of a line of ours; None when it is kept as it is. `secrets`: by name, wherever they may occur."""
     match message:
-        case Reply(line=line) if len(line) > LONGEST_ANSWER and message.error is None:
+        case Reply(line=line) if len(line) > MAX_ANSWER_BYTES and message.error is None:
             told = {"length": len(message.result), "sha256": hashlib.sha256(message.result).hexdigest()}
             return msgspec.json.encode({"jsonrpc": "2.0", "id": message.id, "result": {"_dragoman": told}})
         case Request(line=line):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from dragoman.journal.turns import ROUND, Turns, of_this_loop
+from dragoman.journal.scheduler import ROUND_BYTES, FairScheduler, scheduler_of_loop
 
 
 class Rounds:
@@ -23,13 +23,13 @@ class Rounds:
         self._counting.cancel()
 
 
-async def in_which_rounds(turns: Turns, sizes: list[int]) -> list[int]:
+async def in_which_rounds(turns: FairScheduler, sizes: list[int]) -> list[int]:
     """When each, all of them coming at once, had its turn."""
     rounds = Rounds()
     had: list[tuple[int, int]] = []
 
     async def one(number: int, size: int) -> None:
-        await turns.take(size)
+        await turns.acquire(size)
         had.append((number, rounds.now))
 
     async with asyncio.timeout(10):
@@ -40,35 +40,35 @@ async def in_which_rounds(turns: Turns, sizes: list[int]) -> list[int]:
 
 
 async def test_many_have_their_turns_in_several_rounds_in_the_order_of_coming() -> None:
-    when = in_which_rounds(Turns(asyncio.get_running_loop()), [ROUND // 2] * 20)
+    when = in_which_rounds(FairScheduler(asyncio.get_running_loop()), [ROUND_BYTES // 2] * 20)
     assert max(Counter(await when).values()) == 2
 
 
 async def test_what_is_small_waits_for_nobody() -> None:
-    when = await in_which_rounds(Turns(asyncio.get_running_loop()), [200] * 100)
+    when = await in_which_rounds(FairScheduler(asyncio.get_running_loop()), [200] * 100)
     assert len(set(when)) == 1
 
 
 async def test_one_alone_never_waits_however_much_it_has() -> None:
-    turns = Turns(asyncio.get_running_loop())
+    turns = FairScheduler(asyncio.get_running_loop())
     rounds = Rounds()
     for _ in range(5):
         await asyncio.sleep(0)
         before = rounds.now
-        await turns.take(ROUND * 10)
+        await turns.acquire(ROUND_BYTES * 10)
         assert rounds.now == before
     rounds.stop()
 
 
 async def test_who_gave_up_holds_up_nobody() -> None:
-    turns = Turns(asyncio.get_running_loop())
+    turns = FairScheduler(asyncio.get_running_loop())
 
     async def too_much() -> None:
-        await turns.take(ROUND)
-        await turns.take(ROUND)
+        await turns.acquire(ROUND_BYTES)
+        await turns.acquire(ROUND_BYTES)
 
     gone = asyncio.ensure_future(too_much())
-    behind = asyncio.ensure_future(turns.take(1))
+    behind = asyncio.ensure_future(turns.acquire(1))
     await asyncio.sleep(0)
     gone.cancel()
     async with asyncio.timeout(10):
@@ -76,4 +76,4 @@ async def test_who_gave_up_holds_up_nobody() -> None:
 
 
 async def test_all_on_a_loop_share_their_turns() -> None:
-    assert of_this_loop() is of_this_loop()
+    assert scheduler_of_loop() is scheduler_of_loop()

@@ -13,16 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from dragoman.journal.rows import (
-    NAMES,
+    TABLE_NAMES,
     Receipt,
     RowChanges,
     Session,
     SessionRows,
     SessionSummary,
     StoredMessage,
-    key_of,
+    row_key,
 )
-from dragoman.journal.schema import ROW_TABLES, ROWS_VERSION, SESSION_TABLES
+from dragoman.journal.sqlite.schema import ROW_TABLES, ROWS_VERSION, SESSION_TABLES
 from dragoman.wire.vocabulary import ContentBlock
 
 # Two characters after each text: every one or two characters of it then begin a group of three, which is what the
@@ -38,7 +38,7 @@ _blocks = msgspec.json.Decoder(tuple[ContentBlock, ...])
 
 def values_of(changes: RowChanges) -> list[list[Any]]:
     """What is to be stored of each row that is put. It takes no connection."""
-    return [ROW_TABLES[NAMES[type(row)]].values(row) for row in changes.puts]
+    return [ROW_TABLES[TABLE_NAMES[type(row)]].values(row) for row in changes.puts]
 
 
 def apply(connection: sqlite3.Connection, session_key: int, changes: RowChanges, values: Sequence[list[Any]]) -> None:
@@ -49,8 +49,8 @@ def apply(connection: sqlite3.Connection, session_key: int, changes: RowChanges,
     # Later commits come after; within one, rows are in the order in which they were first seen.
     first = changes.position << _PLACES
     for place, (row, stored) in enumerate(zip(changes.puts, values, strict=True), start=first):
-        put = ROW_TABLES[NAMES[type(row)]].put
-        connection.execute(put, (session_key, key_of(row), place, *stored))
+        put = ROW_TABLES[TABLE_NAMES[type(row)]].put
+        connection.execute(put, (session_key, row_key(row), place, *stored))
         if isinstance(row, StoredMessage) and row.ended:
             connection.execute("DELETE FROM message_parts WHERE session = ? AND message_id = ?", (session_key, row.id))
             texts[row.id] = row.text

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-from dragoman.journal.errors import JournalClosed, of_sqlite
+from dragoman.journal.errors import JournalClosed, from_sqlite
 
 T = TypeVar("T")
 
@@ -164,7 +164,7 @@ class Writer:
             self._connection.execute("COMMIT")
         except sqlite3.Error as problem:
             for job in jobs:
-                job.problem = job.problem or of_sqlite(problem, self._path)
+                job.problem = job.problem or from_sqlite(problem, self._path)
             try:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -195,7 +195,7 @@ class Writer:
             job.result = job.run()
         except Exception as problem:
             if isinstance(problem, _THE_JOBS_OWN):
-                job.problem = of_sqlite(problem, self._path)
+                job.problem = from_sqlite(problem, self._path)
             elif isinstance(problem, sqlite3.Error):
                 raise
             else:
@@ -208,7 +208,7 @@ class Writer:
         try:
             job.result = job.run()
         except sqlite3.Error as problem:
-            job.problem = of_sqlite(problem, self._path)
+            job.problem = from_sqlite(problem, self._path)
         except Exception as problem:
             job.problem = problem
         self._after_commit()
