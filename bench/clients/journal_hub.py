@@ -18,7 +18,7 @@ from dragoman.hub.hub import Hub
 
 async def opened(hub: Hub, agent: tuple[str, ...], cwd: str) -> tuple[AgentRuntime, Session]:
     runtime = AgentRuntime(AgentSpec(command=agent))
-    runtime.keep_in(hub.keeper)
+    runtime.keep_in(hub.journal_client)
     await runtime.start()
     return runtime, await runtime.open_session(SessionConfig(workspace=Workspace(cwd)))
 

@@ -17,7 +17,7 @@ from dragoman.hub.identity import alive, this_process
 from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.rows import SessionRows
-from dragoman.session.keeping import Keeper
+from dragoman.session.journal_client import JournalClient
 from dragoman.testing.tee import recorded
 
 from .conftest import LIMIT, Stage
@@ -29,18 +29,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 class Kept:
     """An agent whose every process keeps what it says in one journal."""
 
-    def __init__(self, stage: Stage, keeper: Keeper) -> None:
+    def __init__(self, stage: Stage, client: JournalClient) -> None:
         self.stage = stage
-        self.journal = keeper.journal
+        self.journal = client.journal
         self.allows = True
         self.lines: list[bytes] = []  # what went over the wire, written down beside the journal
-        self._keeper = keeper
+        self._journal_client = client
 
     @classmethod
     async def of(cls, stage: Stage) -> Kept:
         journal, process = MemoryJournal(), this_process()
         await journal.heartbeat(process)
-        return cls(stage, Keeper(journal, process, alive))
+        return cls(stage, JournalClient(journal, process, alive))
 
     async def _answer(self, request: PermissionRequest) -> bool:
         return self.allows
@@ -49,7 +49,9 @@ class Kept:
     async def runtime(self) -> AsyncIterator[AgentRuntime]:
         sources = RuleSources(self.stage.home / ".dragoman")
         launch = recorded(self.lines.append)
-        async with AgentRuntime(self.stage.spec, sources=sources, keeper=self._keeper, launch=launch) as runtime:
+        async with AgentRuntime(
+            self.stage.spec, sources=sources, journal_client=self._journal_client, launch=launch
+        ) as runtime:
             if not runtime.capabilities().load:
                 pytest.skip(f"{self.stage.agent.id} does not offer loadSession")
             yield runtime

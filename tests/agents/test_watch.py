@@ -17,7 +17,7 @@ from dragoman.hub.identity import alive, this_process
 from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
-from dragoman.session.keeping import Keeper
+from dragoman.session.journal_client import JournalClient
 from dragoman.translate.ingest.watcher import Watcher
 from translate.watched import modes, until, until_said
 
@@ -130,9 +130,9 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
         await watch.settled()
         process = this_process()
         await journal.heartbeat(process)
-        keeper = Keeper(journal, process, alive)
+        client = JournalClient(journal, process, alive)
         sources = RuleSources(stage.home / ".dragoman")
-        async with AgentRuntime(stage.spec, sources=sources, keeper=keeper) as runtime:
+        async with AgentRuntime(stage.spec, sources=sources, journal_client=client) as runtime:
             session = await runtime.open_session(stage.config(allow))
             await session.run("[[say:Of our own.]]")
             await session.run("[[say:And once more.]]")
@@ -152,8 +152,10 @@ async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_sessio
         await watch.settled()
         process = this_process()
         await journal.heartbeat(process)
-        keeper = Keeper(journal, process, alive)
-        async with AgentRuntime(stage.spec, sources=RuleSources(stage.home / ".dragoman"), keeper=keeper) as runtime:
+        client = JournalClient(journal, process, alive)
+        async with AgentRuntime(
+            stage.spec, sources=RuleSources(stage.home / ".dragoman"), journal_client=client
+        ) as runtime:
             session = await runtime.open_session(stage.config(allow))
             await session.run("[[say:Of our own.]]")
         async with _started(stage, "[[say:From a terminal.]]", session.snapshot().agent_session_id) as terminal:

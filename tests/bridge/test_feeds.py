@@ -22,8 +22,8 @@ from dragoman.bridge.metrics import Metrics
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.rows import newest
 from dragoman.config import Config
-from dragoman.hub.held import Held
 from dragoman.hub.hub import Hub
+from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.maintenance import load_record
 from dragoman.journal.memory import MemoryJournal
@@ -96,8 +96,8 @@ class Session:
         pass
 
 
-def owned(hub: Hub, session_id: str) -> Held:
-    made = Held(session_id, hub.keeper, lambda: None, stays=True, home=Path("/nowhere"))
+def owned(hub: Hub, session_id: str) -> OwnedSession:
+    made = OwnedSession(session_id, hub.journal_client, lambda: None, stays=True, home=Path("/nowhere"))
     made.session = Session()  # type: ignore[assignment]  # see there
     return made
 
@@ -270,9 +270,9 @@ def test_whatever_happens_in_whatever_order_a_view_is_the_rows(
                         journal.foreign = op == "foreign"
                         if journal.foreign:
                             journal.tell()  # all of ours is told before another process can claim the session
-                            hub.held.clear()
+                            hub.owned_sessions.clear()
                         else:
-                            hub.held["s1"] = owned(hub, "s1")
+                            hub.owned_sessions["s1"] = owned(hub, "s1")
                         await writing[op].write("s1", chance)
                         journal.foreign = False
                     case "tell":
@@ -290,7 +290,7 @@ def test_whatever_happens_in_whatever_order_a_view_is_the_rows(
                             await asyncio.sleep(0)
             journal.tell()
             await compared(journal, following, "s1")
-            hub.held.clear()
+            hub.owned_sessions.clear()
             if deleted:
                 await journal.delete("s1", at=0.0)
                 journal.tell()
@@ -312,7 +312,7 @@ async def test_a_commit_that_is_read_before_it_is_told_is_told_once(tmp_path: Pa
         await talk.commit()
         feeds = Feeds(hub, Metrics())
         await feeds.start()
-        hub.held["s1"] = owned(hub, "s1")
+        hub.owned_sessions["s1"] = owned(hub, "s1")
         talk.say("once")
         await talk.commit()
         following = Following(feeds, "s1")
@@ -325,7 +325,7 @@ async def test_a_commit_that_is_read_before_it_is_told_is_told_once(tmp_path: Pa
         await compared(journal, [following], "s1")
         assert following.view.texts() == ["Said once, and more"]
         await following.leave()
-        hub.held.clear()
+        hub.owned_sessions.clear()
         await feeds.close()
 
 

@@ -42,7 +42,7 @@ class Stage:
     def ready(self) -> dict[str, tuple[str, ...]]:
         """A session is there and open, whatever was done before; what is known of it, by the names of fields."""
         (session_id,) = self.known.get("session_id", ("",))
-        held = self.server.bridge.hub.held.get(session_id)
+        held = self.server.bridge.hub.owned_sessions.get(session_id)
         if held is None or held.connection != "connected":
             self._runner.run(self._opened(self.talks["admin"]))
         return self.known

@@ -15,7 +15,7 @@ from bridge.talking import LIMIT, Served, Talk, served
 from dragoman.bridge import socket as bridge_socket
 from dragoman.bridge.socket import SUBSCRIPTIONS
 from dragoman.config import SETTINGS_FILE, load
-from dragoman.hub import held
+from dragoman.hub import owned_session
 from dragoman.testing.leaks import nothing_left
 
 
@@ -86,7 +86,7 @@ async def test_two_opens_by_one_command_at_once_open_once(server: Served, tmp_pa
     async with server.client(token=token) as one, server.client(token=token) as other:
         answers = await asyncio.gather(*(opened(talk, tmp_path, command_id="open") for talk in (one, other)))
         assert len(set(answers)) == 1
-        assert len(server.bridge.hub.held) == 1
+        assert len(server.bridge.hub.owned_sessions) == 1
         assert (await one.refused("session.open", agent="demo", cwd="/", command_id="open"))["kind"] == "conflict"
 
 
@@ -283,7 +283,7 @@ async def test_a_session_is_closed_while_it_is_being_opened(server: Served, tmp_
         await other.done("session.close", session_id=session_id)
         answer = await talk.until(lambda said: said.get("id") == "r")
         assert (answer["type"], answer["error"]["kind"]) == ("error", "conflict")
-        assert session_id not in server.bridge.hub.held
+        assert session_id not in server.bridge.hub.owned_sessions
 
 
 async def test_typing_into_what_has_ended_is_refused(server: Served, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ async def test_typing_into_what_has_ended_is_refused(server: Served, tmp_path: P
 
 
 async def test_a_queue_has_an_end(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held, "QUEUED", 3)
+    monkeypatch.setattr(owned_session, "MAX_QUEUED_PROMPTS", 3)
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         await talk.done("session.prompt", session_id=session_id, text="sleep 1000")

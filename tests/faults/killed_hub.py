@@ -25,7 +25,7 @@ async def main(home: str, agent: str, copy: str, count: int) -> None:
 
     async with Hub(home) as hub:
         spec = AgentSpec(command=[sys.executable, agent, copy], env={"SESSIONS": str(count)}, name="streaming")
-        async with AgentRuntime(spec, keeper=hub.keeper) as runtime:
+        async with AgentRuntime(spec, journal_client=hub.journal_client) as runtime:
             config = SessionConfig(workspace=Workspace(Path(home).parent), on_event=hear)
             sessions = [await runtime.open_session(config) for _ in range(count)]
             await asyncio.gather(*(session.run("go") for session in sessions))

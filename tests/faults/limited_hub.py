@@ -47,7 +47,9 @@ async def start(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None
 async def main(home: str, agent: str, copy: str) -> None:
     async with Hub(home) as hub:
         spec = AgentSpec(command=[sys.executable, agent, copy], name="streaming")
-        async with AgentRuntime(spec, keeper=hub.keeper, limits=Limits(close_grace=0.3), launch=start) as runtime:
+        async with AgentRuntime(
+            spec, journal_client=hub.journal_client, limits=Limits(close_grace=0.3), launch=start
+        ) as runtime:
             session = await runtime.open_session(SessionConfig(workspace=Workspace(Path(home).parent), on_event=hear))
             await session.run("go")
 

@@ -33,7 +33,7 @@ from dragoman.journal.errors import (
 from dragoman.journal.protocols import Journal
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.proc.process import ProcessLink
-from dragoman.session.keeping import Keeper
+from dragoman.session.journal_client import JournalClient
 from dragoman.session.launch import launch
 
 HERE = Path(__file__).parent
@@ -70,7 +70,7 @@ class Struck:
         async with await SqliteJournal.open(self.path, busy=0.05) as self.journal:
             process = this_process()
             await self.journal.heartbeat(process)
-            async with self._runtime(Keeper(self.journal, process, alive)) as runtime:
+            async with self._runtime(JournalClient(self.journal, process, alive)) as runtime:
                 session = await runtime.open_session(SessionConfig(workspace=Workspace(self._folder)))
                 problem = await self._failed(session.run("go"), strike)
                 await self.links[0].wait()  # it is not left to run on unheard
@@ -100,10 +100,10 @@ class Struck:
         pytest.fail("the run ended as if nothing had happened")
 
     @asynccontextmanager
-    async def _runtime(self, keeper: Keeper) -> AsyncIterator[AgentRuntime]:
+    async def _runtime(self, client: JournalClient) -> AsyncIterator[AgentRuntime]:
         spec = AgentSpec(command=[sys.executable, str(HERE / "streaming_agent.py"), str(self.copy)], name="streaming")
         limits = Limits(close_grace=0.3)  # the agent hears of nothing, and has to be ended
-        runtime = AgentRuntime(spec, keeper=keeper, limits=limits, launch=self._launch)
+        runtime = AgentRuntime(spec, journal_client=client, limits=limits, launch=self._launch)
         await runtime.start()
         try:
             yield runtime

@@ -87,7 +87,7 @@ async def test_what_a_living_process_runs_is_left_alone_when_another_looks(tmp_p
     async with (
         asyncio.timeout(LIMIT),
         Hub(tmp_path / "home") as hub,
-        session_of(script, runtime={"keeper": hub.keeper}) as session,
+        session_of(script, runtime={"journal_client": hub.journal_client}) as session,
     ):
         run = session.run("go")
         async for event in run:

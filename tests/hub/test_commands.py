@@ -12,8 +12,8 @@ import pytest
 
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.hub import commands
-from dragoman.hub.held import Held
 from dragoman.hub.hub import Hub
+from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.protocols import Command
 from dragoman.session.spec import SessionConfig
 from dragoman.testing.stage import LIMIT
@@ -43,7 +43,7 @@ async def texts(hub: Hub, session_id: str, kind: str = "user") -> list[str]:
     return [row.text for row in (await hub.journal.rows(session_id)).messages if row.kind == kind]
 
 
-async def until(hub: Hub, held: Held, is_so: Callable[[Held], bool]) -> None:
+async def until(hub: Hub, held: OwnedSession, is_so: Callable[[OwnedSession], bool]) -> None:
     """Waits for it to stand so with the session; told by the hub, not by the clock."""
     changed = asyncio.Event()
     hub.on_change = lambda session_id: changed.set()
@@ -56,13 +56,13 @@ async def until(hub: Hub, held: Held, is_so: Callable[[Held], bool]) -> None:
         stop()
 
 
-def idle(held: Held) -> bool:
+def idle(held: OwnedSession) -> bool:
     return held.session is not None and held.session.active is None and not held.queue
 
 
 async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         prompt = commands.Prompt(text="hello")
         first = await hub.command(held.id, prompt, "c1")
         assert first.how == "started"
@@ -74,7 +74,7 @@ async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewH
 async def test_the_receipt_is_in_the_journal_and_holds_for_the_next_process(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
-            held = await hub.open("demo", config(tmp_path))
+            held = await hub.start_session("demo", config(tmp_path))
             first = await hub.command(held.id, commands.Prompt(text="hello"), "c1")
             await until(hub, held, idle)
         async with new_hub() as hub:
@@ -84,7 +84,7 @@ async def test_the_receipt_is_in_the_journal_and_holds_for_the_next_process(new_
 
 async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="hello"), "c1")
         with pytest.raises(InputError, match="used for something else"):
             await hub.command(held.id, commands.Prompt(text="goodbye"), "c1")
@@ -92,8 +92,8 @@ async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -
 
 async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        await hub.drop(held.id)
+        held = await hub.start_session("demo", config(tmp_path))
+        await hub.close_session(held.id)
         with pytest.raises(SessionClosed):
             await hub.command(held.id, commands.Prompt(text="hello"), "c1")
         assert await hub.journal.command("c1") is None  # nothing is done later by surprise
@@ -101,7 +101,7 @@ async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_pat
 
 async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="slow 2"))
         outcomes = [await hub.command(held.id, commands.Prompt(text=f"stream {n}"), f"q{n}") for n in (1, 2, 3)]
         assert [(one.how, one.queued_id) for one in outcomes] == [("queued", f"q{n}") for n in (1, 2, 3)]
@@ -114,7 +114,7 @@ async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_p
 
 async def test_one_may_rather_be_refused_than_wait(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="slow 50"))
         with pytest.raises(SessionBusy):
             await hub.command(held.id, commands.Prompt(text="hello", when="refuse"))
@@ -123,7 +123,7 @@ async def test_one_may_rather_be_refused_than_wait(new_hub: NewHub, tmp_path: Pa
 
 async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="slow 50"))
         outcome = await hub.command(held.id, commands.Prompt(text="hello", when="now"))
         assert outcome.how == "cancelled_first"
@@ -135,7 +135,7 @@ async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path
 @pytest.mark.parametrize("prompt", ["slow 50", "stream 1"])
 async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp_path: Path, prompt: str) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="slow 50"))
         for text in ("stream 2", "stream 3"):
             await hub.command(held.id, commands.Prompt(text=text), text)
@@ -149,7 +149,7 @@ async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp
 
 async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="slow 50"))
         await hub.command(held.id, commands.Prompt(text="stream 2"), "q")
         await hub.command(held.id, commands.Cancel())
@@ -163,11 +163,11 @@ async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_
 async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
-            held = await hub.open("demo", config(tmp_path))
+            held = await hub.start_session("demo", config(tmp_path))
             await hub.command(held.id, commands.Prompt(text="slow 50"))
             await hub.command(held.id, commands.Prompt(text="stream 2"), "q")
         async with new_hub() as hub:
-            held = await hub.reopen(held.id)
+            held = await hub.continue_session(held.id)
             await until(hub, held, lambda held: bool(held.queue))
             assert [queued.prompt.text for queued in held.queue] == ["stream 2"]
             assert held.queue.paused  # nobody wants it to run unasked, a day later
@@ -178,7 +178,7 @@ async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: New
 async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
-            held = await hub.open("demo", config(tmp_path))
+            held = await hub.start_session("demo", config(tmp_path))
             await hub.command(held.id, commands.Prompt(text="slow 50"))
             for name in ("one", "two", "three"):
                 await hub.command(held.id, commands.Prompt(text=name), name)
@@ -188,7 +188,7 @@ async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub
             await hub.command(held.id, commands.MoveQueued(queued_id="two", to=0), "move")
             await hub.command(held.id, commands.RemoveQueued(queued_id="one"))
         async with new_hub() as hub:
-            held = await hub.reopen(held.id)
+            held = await hub.continue_session(held.id)
             await until(hub, held, lambda held: len(held.queue) == 2)
             assert [queued.prompt.text for queued in held.queue] == ["stream 2", "three"]
             await hub.command(held.id, commands.RemoveQueued(queued_id="three"))
@@ -204,7 +204,7 @@ async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub
 
 async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         for text in ("stream 3", "stream 4"):
             await hub.command(held.id, commands.Prompt(text=text))
             await until(hub, held, idle)
@@ -213,13 +213,13 @@ async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: 
         assert len(held.session.fold.messages) == 4
         said = ["".join(f"chunk {number}\n" for number in range(1, count + 1)) for count in (3, 4)]
         assert await texts(hub, held.id, "assistant") == said
-        await hub.reopen(held.id, "load")  # and what the agent tells again is compared with all of it
+        await hub.continue_session(held.id, "load")  # and what the agent tells again is compared with all of it
         assert await texts(hub, held.id, "assistant") == said
 
 
 async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="permission"))
         await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.permissions))
         assert held.session is not None
@@ -234,7 +234,7 @@ async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path
 
 async def test_a_question_is_answered_by_what_fits(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="ask me"))
         await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.questions))
         assert held.session is not None
@@ -254,7 +254,7 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
     (tmp_path / "secret.txt").write_text("not for you")
     (folder / "way_out").symlink_to(tmp_path / "secret.txt")
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(folder))
+        held = await hub.start_session("demo", config(folder))
 
         def with_file(path: str) -> commands.Prompt:
             return commands.Prompt(text="stream 1", attachments=(commands.FileAttachment(path=path),))
@@ -271,14 +271,14 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
 
 async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         before = held.session.agent_session_id if held.session else ""
         await hub.command(held.id, commands.Prompt(text="crash"))
         await until(hub, held, lambda held: held.connection == "disconnected")
         assert held.problem is not None
         with pytest.raises(DragomanError):
             await hub.command(held.id, commands.Prompt(text="hello"))
-        again = await hub.reopen(held.id, "anew")
+        again = await hub.continue_session(held.id, "anew")
         assert again.session is not None
         assert again.id == held.id
         assert again.session.agent_session_id != before
@@ -289,11 +289,11 @@ async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_
 
 async def test_restart_and_reload_goes_on_with_the_conversation(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         before = held.session.agent_session_id if held.session else ""
         await hub.command(held.id, commands.Prompt(text="stream 2"))
         await until(hub, held, idle)
-        again = await hub.reopen(held.id, "load")
+        again = await hub.continue_session(held.id, "load")
         assert again.session is not None
         assert again.session.agent_session_id == before
         assert await texts(hub, held.id) == ["stream 2"]  # told again, and not twice
@@ -302,8 +302,8 @@ async def test_restart_and_reload_goes_on_with_the_conversation(new_hub: NewHub,
 async def test_an_agent_that_cannot_start_says_why(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         with pytest.raises(DragomanError, match="no-such-program"):
-            await hub.open(["no-such-program"], config(tmp_path))
-        assert not hub.held
+            await hub.start_session(["no-such-program"], config(tmp_path))
+        assert not hub.owned_sessions
 
 
 async def test_a_session_of_another_process_is_steered_through_its_inbox(
@@ -331,7 +331,7 @@ async def test_a_session_of_another_process_is_steered_through_its_inbox(
 
 async def test_what_a_newer_dragoman_wrote_is_refused_and_stops_nothing(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         sent = Command(id="new", session_id=held.id, at=0.0, body=b'{"type": "dance"}')
         await hub.journal.send(sent)
         await held.drain()

@@ -30,7 +30,7 @@ from dragoman.testing.scripted import Answer, Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import LIMIT, config, runtime_of, session_of
 from dragoman.wire.vocabulary import EnvVariable, HttpHeader, McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
-from hub.keeping import keeper_of, kept_session
+from hub.journaled import journal_client_of, journaled_session
 
 NewHub = Callable[[], Hub]
 
@@ -73,12 +73,12 @@ class KeptDemo:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[AgentRuntime]:
-        async with AgentRuntime(demo_spec(self.folder), keeper=self.hub.keeper) as runtime:
+        async with AgentRuntime(demo_spec(self.folder), journal_client=self.hub.journal_client) as runtime:
             yield runtime
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_a_kept_session_keeps_the_promises_of_any(check: Check, tmp_path: Path, new_hub: NewHub) -> None:
+async def test_a_journaled_session_keeps_the_promises_of_any(check: Check, tmp_path: Path, new_hub: NewHub) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     async with new_hub() as hub:
@@ -96,7 +96,7 @@ async def test_nothing_is_told_before_it_is_kept() -> None:
         await turn.say("told when kept")
 
     heard: list[events.Event] = []
-    async with kept_session(script, journal, on_event=heard.append) as session:
+    async with journaled_session(script, journal, on_event=heard.append) as session:
         run = session.run("go")
         await journal.reached.wait()
         assert [type(event) for event in heard if not isinstance(event, events.ProviderEvent)] == [events.RunStarted]
@@ -108,7 +108,7 @@ async def test_nothing_is_told_before_it_is_kept() -> None:
 async def test_nothing_is_written_to_the_agent_before_it_is_kept() -> None:
     journal = Held("session/prompt")
     agent = ScriptedAgent()
-    async with kept_session(agent, journal) as session:
+    async with journaled_session(agent, journal) as session:
         run = session.run("go")
         await journal.reached.wait()
         assert not agent.all_heard("session/prompt")
@@ -132,7 +132,7 @@ async def test_a_full_disk_ends_the_session_with_its_own_error_and_tells_nothing
         if isinstance(event, events.AssistantDelta):
             heard.append(event.text)
 
-    async with kept_session(script, journal, on_event=listen) as session:
+    async with journaled_session(script, journal, on_event=listen) as session:
         with pytest.raises(JournalFull, match="the disk is full"):
             await session.run("go")
         assert session.status() == "error"
@@ -148,7 +148,7 @@ async def test_a_note_that_the_full_disk_does_not_take_fails_before_and_after_th
     def note() -> asyncio.Future[None]:
         return session.recorded(notes.write(notes.SessionRenamed(title="mine")))
 
-    async with kept_session(ScriptedAgent(), journal) as session:
+    async with journaled_session(ScriptedAgent(), journal) as session:
         journal.problem = JournalFull("the journal could not be written, the disk is full")
         before = note()
         with pytest.raises(JournalFull):
@@ -172,7 +172,7 @@ async def test_everything_that_was_said_is_kept_verbatim_and_in_order() -> None:
         turn.agent.raw(odd % turn.session_id.encode())
         await turn.say("done")
 
-    async with kept_session(script, journal) as session:
+    async with journaled_session(script, journal) as session:
         await session.run("go")
         agent_session_id = session.agent_session_id
         entries = (await journal.read()).entries
@@ -209,12 +209,14 @@ async def test_no_secret_of_ours_is_kept_live_replayed_or_in_a_handle(home: Path
     settings = config(workspace=Workspace(tmp_path), mcp_servers=SECRET_SERVERS, access="full")
     spec = AgentSpec(command=["agent"], env={"MY_KEY": SECRET}, headers={"Authorization": SECRET})
     async with Hub(home) as hub:
-        async with runtime_of(ScriptedAgent(capabilities=offered), spec=spec, keeper=hub.keeper) as runtime:
+        async with runtime_of(
+            ScriptedAgent(capabilities=offered), spec=spec, journal_client=hub.journal_client
+        ) as runtime:
             session = await runtime.open_session(settings)
             await session.run(f"use {SECRET}")
             handle = session.snapshot()
         again = ScriptedAgent(capabilities=offered, answers=answers)
-        async with runtime_of(again, spec=spec, keeper=hub.keeper) as runtime:
+        async with runtime_of(again, spec=spec, journal_client=hub.journal_client) as runtime:
             reopen = runtime.load_session if method == "session/load" else runtime.resume_session
             await (await reopen(handle, settings)).run("go on")
         [row] = await hub.sessions()
@@ -239,8 +241,8 @@ async def test_no_secret_of_ours_is_kept_of_a_real_process(new_hub: NewHub, home
 async def test_a_note_that_is_kept_without_its_secret_is_known_to_be_kept() -> None:
     journal = MemoryJournal()
     spec = AgentSpec(command=["agent"], env={"MY_KEY": SECRET})
-    keeper = await keeper_of(journal)
-    async with session_of(ScriptedAgent(), runtime={"keeper": keeper, "spec": spec}) as session:
+    client = await journal_client_of(journal)
+    async with session_of(ScriptedAgent(), runtime={"journal_client": client, "spec": spec}) as session:
         await session.recorded(notes.write(notes.SessionRenamed(title=f"about {SECRET}")))
         row = await journal.session(session.id)
         assert row is not None
@@ -254,7 +256,7 @@ def all_bytes(folder: Path) -> bytes:
 async def test_what_the_agent_says_of_itself_is_kept_with_the_connection() -> None:
     journal = MemoryJournal()
     agent = ScriptedAgent(capabilities={"loadSession": True}, initialize={"agentInfo": {"name": "a", "version": "1"}})
-    async with kept_session(agent, journal):
+    async with journaled_session(agent, journal):
         [connection] = await journal.connections()
     assert connection.protocol_version == 1
     assert connection.capabilities == msgspec.Raw(b'{"loadSession":true}')
@@ -281,7 +283,7 @@ async def test_a_session_goes_on_in_another_process_with_all_that_was_said(new_h
 
 
 async def test_a_history_that_is_told_again_adds_nothing(new_hub: NewHub, tmp_path: Path) -> None:
-    async with new_hub() as hub, AgentRuntime(demo_spec(tmp_path), keeper=hub.keeper) as runtime:
+    async with new_hub() as hub, AgentRuntime(demo_spec(tmp_path), journal_client=hub.journal_client) as runtime:
         async with await runtime.open_session(config(workspace=Workspace(tmp_path))) as session:
             await session.run("hello")
             handle = session.snapshot()
@@ -307,8 +309,8 @@ async def test_a_session_of_a_living_process_is_not_taken_from_it(new_hub: NewHu
 async def test_a_session_that_cannot_be_opened_leaves_its_request_and_no_owner() -> None:
     journal = MemoryJournal()
     agent = ScriptedAgent(answers={"session/new": {}})
-    keeper = await keeper_of(journal)
-    async with runtime_of(agent, keeper=keeper) as runtime:
+    client = await journal_client_of(journal)
+    async with runtime_of(agent, journal_client=client) as runtime:
         with pytest.raises(DragomanError):
             await runtime.open_session(config())
     kinds = [entry.kind for entry in (await journal.read()).entries]
@@ -317,7 +319,7 @@ async def test_a_session_that_cannot_be_opened_leaves_its_request_and_no_owner()
 
 async def test_a_client_keeps_what_it_opens(tmp_path: Path) -> None:
     journal = MemoryJournal()
-    client = LocalClient(keeper=await keeper_of(journal))
+    client = LocalClient(journal_client=await journal_client_of(journal))
     async with asyncio.timeout(LIMIT):
         session = await client.open(
             AgentSpec(command=demo_spec(tmp_path).command), SessionConfig(workspace=Workspace(tmp_path))
@@ -347,7 +349,7 @@ def early_speaker(*names: str) -> ScriptedAgent:
 
 async def test_an_update_before_its_session_has_a_name_is_kept_in_the_order_of_the_wire() -> None:
     journal = MemoryJournal()
-    async with runtime_of(early_speaker("one", "two"), keeper=await keeper_of(journal)) as runtime:
+    async with runtime_of(early_speaker("one", "two"), journal_client=await journal_client_of(journal)) as runtime:
         for name in ("one", "two"):
             before = len((await journal.read()).entries)
             session = await runtime.open_session(config())
@@ -376,7 +378,7 @@ async def test_an_update_that_could_be_anothers_waits_for_the_name_of_its_sessio
         return {"sessionId": "two" if made == 2 else "one"}
 
     agent = ScriptedAgent(script, answers={"session/new": opened})
-    async with runtime_of(agent, keeper=await keeper_of(journal)) as runtime:
+    async with runtime_of(agent, journal_client=await journal_client_of(journal)) as runtime:
         first = await runtime.open_session(config())
         run = first.run("go")
         await busy.wait()
@@ -399,7 +401,9 @@ async def test_a_late_word_of_a_session_that_was_closed_is_not_the_next_ones() -
             asked.agent.update("session-1", "agent_message_chunk", content={"type": "text", "text": "late"})
         return {"sessionId": f"session-{made}"}
 
-    async with runtime_of(ScriptedAgent(answers={"session/new": opened}), keeper=await keeper_of(journal)) as runtime:
+    async with runtime_of(
+        ScriptedAgent(answers={"session/new": opened}), journal_client=await journal_client_of(journal)
+    ) as runtime:
         await (await runtime.open_session(config())).close()
         session = await runtime.open_session(config())
         assert not session.fold.messages

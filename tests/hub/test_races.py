@@ -38,16 +38,20 @@ def named(title: str) -> Callable[[SessionRecord], Sequence[Notification]]:
 async def being_opened(hub: Hub, session_id: str) -> None:
     changed = asyncio.Event()
     hub.on_change = lambda session_id: changed.set()
-    while session_id not in hub.held or hub.held[session_id].opening is None:
+    while session_id not in hub.owned_sessions or hub.owned_sessions[session_id].opening is None:
         await changed.wait()
         changed.clear()
 
 
 async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        await asyncio.gather(hub.reopen(held.id), hub.reopen(held.id, "anew"), hub.reopen(held.id, anyway=False))
-        (again,) = hub.held.values()
+        held = await hub.start_session("demo", config(tmp_path))
+        await asyncio.gather(
+            hub.continue_session(held.id),
+            hub.continue_session(held.id, "anew"),
+            hub.continue_session(held.id, anyway=False),
+        )
+        (again,) = hub.owned_sessions.values()
         assert again.connection == "connected"
         await hub.command(held.id, commands.Prompt(text="hello"))
         await until(hub, again, idle)
@@ -56,24 +60,24 @@ async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub
 
 async def test_a_session_that_is_open_is_not_opened_anew_to_resume_it(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        assert await hub.reopen(held.id, anyway=False) is held
+        held = await hub.start_session("demo", config(tmp_path))
+        assert await hub.continue_session(held.id, anyway=False) is held
 
 
 async def test_closing_gives_up_an_agent_that_does_not_start(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        opening = asyncio.create_task(hub.open(SILENT, config(tmp_path), "s1"))
+        opening = asyncio.create_task(hub.start_session(SILENT, config(tmp_path), "s1"))
         await being_opened(hub, "s1")
-        await hub.drop("s1")
+        await hub.close_session("s1")
         with pytest.raises(SessionClosed, match="before its agent had started"):
             await opening
-        assert not hub.held
+        assert not hub.owned_sessions
 
 
 async def test_a_hub_that_ends_gives_up_what_it_is_opening(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left():
         async with new_hub() as hub:
-            opening = asyncio.create_task(hub.open(SILENT, config(tmp_path), "s1"))
+            opening = asyncio.create_task(hub.start_session(SILENT, config(tmp_path), "s1"))
             await being_opened(hub, "s1")
         with pytest.raises(SessionClosed):
             await opening
@@ -81,10 +85,10 @@ async def test_a_hub_that_ends_gives_up_what_it_is_opening(new_hub: NewHub, tmp_
 
 async def test_a_prompt_waits_for_an_agent_that_is_being_started(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        opening = asyncio.create_task(hub.reopen(held.id))
+        held = await hub.start_session("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.continue_session(held.id))
         await being_opened(hub, held.id)
-        starting = hub.held[held.id]
+        starting = hub.owned_sessions[held.id]
         for text in ("stream 1", "stream 2", "stream 3"):
             outcome = await hub.command(held.id, commands.Prompt(text=text), text)
             assert (outcome.how, outcome.queued_id) == ("queued", text)
@@ -99,14 +103,14 @@ async def test_a_prompt_waits_for_an_agent_that_is_being_started(new_hub: NewHub
 
 async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        opening = asyncio.create_task(hub.reopen(held.id))
+        held = await hub.start_session("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.continue_session(held.id))
         await being_opened(hub, held.id)
         await hub.command(held.id, commands.Prompt(text="hello"), "early")
-        await hub.drop(held.id)
+        await hub.close_session(held.id)
         with pytest.raises(SessionClosed):
             await opening
-        again = await hub.reopen(held.id)
+        again = await hub.continue_session(held.id)
         await until(hub, again, lambda held: bool(held.queue))
         assert [queued.id for queued in again.queue] == ["early"]
         assert again.queue.paused
@@ -116,8 +120,8 @@ async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        opening = asyncio.create_task(hub.reopen(held.id))
+        held = await hub.start_session("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.continue_session(held.id))
         await being_opened(hub, held.id)
         for command in (commands.Prompt(text="hello", when="refuse"), commands.SetMode(mode="code")):
             with pytest.raises(SessionClosed):
@@ -129,36 +133,36 @@ async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_
 
 async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        await hub.drop(held.id)
-        await asyncio.gather(hub.reopen(held.id), *(hub.note(held.id, named(f"title {n}")) for n in range(4)))
+        held = await hub.start_session("demo", config(tmp_path))
+        await hub.close_session(held.id)
+        await asyncio.gather(hub.continue_session(held.id), *(hub.note(held.id, named(f"title {n}")) for n in range(4)))
         await hub.note(held.id, named("the last"))
         await hub.command(held.id, commands.Prompt(text="hello"))
-        await until(hub, hub.held[held.id], idle)
+        await until(hub, hub.owned_sessions[held.id], idle)
         assert await texts(hub, held.id) == ["hello"]
         assert (await hub.find(held.id)).title == "the last"
 
 
 async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="slow 50"))
         results = await asyncio.gather(
-            hub.delete(held.id),
+            hub.delete_session(held.id),
             hub.command(held.id, commands.Prompt(text="hello"), "late"),
-            hub.reopen(held.id),
+            hub.continue_session(held.id),
             return_exceptions=True,
         )
         assert results[0] is True
         assert all(isinstance(problem, Exception) for problem in results[1:])
-        assert not hub.held
+        assert not hub.owned_sessions
         assert await hub.sessions() == []
 
 
 async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
-        await hub.drop(held.id)
+        held = await hub.start_session("demo", config(tmp_path))
+        await hub.close_session(held.id)
         record = await maintenance.load_record(hub.journal, held.id)
         await hub.journal.connect(Connection(id="import-1", agent="demo", at=0.0))
         line = b'{"jsonrpc":"2.0","id":"p1","method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
@@ -166,7 +170,7 @@ async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_
         record.add(entry, read_message(entry))
         await hub.journal.append([entry], [record.take()])
         assert (await hub.find(held.id)).status == "running"
-        held = await hub.reopen(held.id)
+        held = await hub.continue_session(held.id)
         (run,) = (await hub.journal.rows(held.id)).runs
         assert (run.status, run.reason) == ("interrupted", "the session was continued before this run had ended")
         await hub.command(held.id, commands.Prompt(text="hello"))
@@ -176,12 +180,12 @@ async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_
 
 async def test_a_session_is_deleted_with_its_sub_agents(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         for name, parent in (("a1", held.id), ("b1", "a1"), ("other", None)):
             talk = await Talk.begin(hub.journal, name)
             talk.note(notes.SessionOpened(agent="demo", cwd=str(tmp_path), parent=parent))
             await talk.commit()
-        assert await hub.delete(held.id)
+        assert await hub.delete_session(held.id)
         assert [one.id for one in await hub.sessions()] == ["other"]
 
 
@@ -197,10 +201,10 @@ async def test_a_session_of_another_process_is_neither_taken_nor_deleted(
         try:
             session_id = (await owner.stdout.readline()).decode().strip()
             with pytest.raises(NotTheOwner):
-                await hub.reopen(session_id)
-            assert session_id not in hub.held  # it stands no worse with it than before
+                await hub.continue_session(session_id)
+            assert session_id not in hub.owned_sessions  # it stands no worse with it than before
             with pytest.raises(SessionBusy):
-                await hub.delete(session_id)
+                await hub.delete_session(session_id)
             with pytest.raises(NotTheOwner):
                 await hub.note(session_id, named("mine"))
             outcome = await hub.command(session_id, commands.Prompt(text="stream 2"))
@@ -218,7 +222,7 @@ async def test_a_prompt_waits_for_a_run_that_a_program_began(new_hub: NewHub, tm
         events = [event async for event in run]  # they are the program's: nobody has taken any of them
         assert any(isinstance(event, AssistantDelta) for event in events)
         assert isinstance(events[-1], RunCompleted)
-        held = hub.held[session.id]
+        held = hub.owned_sessions[session.id]
         await until(hub, held, idle)
         assert await texts(hub, session.id) == ["slow 3", "stream 2"]
 
@@ -227,9 +231,9 @@ async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
     new_hub: NewHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         with monkeypatch.context() as broken:
-            broken.setattr("dragoman.hub.held.reply_to", lambda *_: 1 / 0)
+            broken.setattr("dragoman.hub.owned_session.reply_to", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await hub.command(held.id, commands.AnswerPermission(permission_id="p"), "c1")
         state = await hub.journal.command("c1")
@@ -252,7 +256,7 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
 
     monkeypatch.setattr(Question, "accept", slowly)
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="ask me"))
         await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.questions))
         assert held.session is not None
@@ -265,7 +269,7 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
 
 async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         await hub.command(held.id, commands.Prompt(text="slow 50"))
         for name in ("one", "two", "three"):
             await hub.command(held.id, commands.Prompt(text=name), name)
@@ -276,7 +280,7 @@ async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path:
 
 async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         waiting = held.outcome("one that is on its way")
         await hub.command(held.id, commands.Close())  # it is one of the session's own tasks that closes it then
         with pytest.raises(SessionClosed):
@@ -285,7 +289,7 @@ async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(ne
 
 async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         said = ["stream 1", "stream 2"]
         came = await asyncio.gather(
             *(hub.command(held.id, commands.Prompt(text=text), "c1") for text in said), return_exceptions=True
@@ -301,7 +305,7 @@ async def test_a_session_that_is_being_closed_here_is_not_said_to_be_open_elsewh
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         owned: list[bool] = []
 
         async def close() -> None:
@@ -309,5 +313,5 @@ async def test_a_session_that_is_being_closed_here_is_not_said_to_be_open_elsewh
             await closed()
 
         closed, held.close = held.close, close  # type: ignore[method-assign]  # looked at while it closes
-        await hub.drop(held.id)
+        await hub.close_session(held.id)
         assert owned == [False]

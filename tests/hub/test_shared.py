@@ -12,7 +12,7 @@ import pytest
 from dragoman.config import make_home
 from dragoman.errors import DragomanError, SessionClosed
 from dragoman.hub import commands
-from dragoman.hub.held import Held
+from dragoman.hub.owned_session import OwnedSession
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.stage import LIMIT
 from hub.test_commands import NewHub, config, idle, texts, until
@@ -24,7 +24,7 @@ def shared(home: Path) -> None:
     (home / "config.toml").write_text("[agents.demo]\nshared = true\n")
 
 
-def process_of(held: Held) -> int:
+def process_of(held: OwnedSession) -> int:
     assert held.session is not None
     link = held.session._runtime._link
     assert link is not None
@@ -39,8 +39,8 @@ async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have
     other = tmp_path / "other"
     other.mkdir()
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        opened = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(5)))
-        apart = await hub.open("demo", config(other))
+        opened = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(5)))
+        apart = await hub.start_session("demo", config(other))
         assert len({process_of(held) for held in opened}) == 1
         assert process_of(apart) != process_of(opened[0])
         for number, held in enumerate(opened):
@@ -52,45 +52,47 @@ async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have
 
 async def test_one_that_is_closed_leaves_the_others_their_agent(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        one, other = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(2)))
-        await hub.drop(one.id)
+        one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
+        await hub.close_session(one.id)
         await hub.command(other.id, commands.Prompt(text="hello"))
         await until(hub, other, idle)
-        again = await hub.reopen(one.id)
+        again = await hub.continue_session(one.id)
         assert process_of(again) == process_of(other)
-        await hub.drop(one.id)
-        await hub.drop(other.id)
+        await hub.close_session(one.id)
+        await hub.close_session(other.id)
 
 
 async def test_one_that_is_restarted_gets_a_process_of_its_own(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        one, other = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(2)))
+        one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
         before = process_of(other)
-        again = await hub.reopen(one.id)
+        again = await hub.continue_session(one.id)
         assert process_of(again) != before
         assert process_of(other) == before
-        assert process_of(await hub.open("demo", config(tmp_path))) == process_of(again)  # the newest is shared on
+        assert process_of(await hub.start_session("demo", config(tmp_path))) == process_of(
+            again
+        )  # the newest is shared on
 
 
 async def test_an_agent_that_dies_is_the_end_of_all_its_sessions_and_not_of_the_next(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        one, other = await asyncio.gather(*(hub.open("demo", config(tmp_path)) for _ in range(2)))
+        one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
         os.kill(process_of(one), signal.SIGKILL)
         for held in (one, other):
             await until(hub, held, lambda held: held.connection != "connected")
-        third = await hub.open("demo", config(tmp_path))
+        third = await hub.start_session("demo", config(tmp_path))
         assert await hub.command(third.id, commands.Prompt(text="hello"))
         await until(hub, third, idle)
 
 
 async def test_who_gives_up_opening_takes_nobody_else_with_them(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        one = asyncio.create_task(hub.open("demo", config(tmp_path), "one"))
-        other = asyncio.create_task(hub.open("demo", config(tmp_path), "other"))
+        one = asyncio.create_task(hub.start_session("demo", config(tmp_path), "one"))
+        other = asyncio.create_task(hub.start_session("demo", config(tmp_path), "other"))
         await asyncio.sleep(0)  # both have begun
-        await hub.drop("one")
+        await hub.close_session("one")
         with pytest.raises((SessionClosed, DragomanError)):
             await one
         await hub.command((await other).id, commands.Prompt(text="hello"))
@@ -99,19 +101,19 @@ async def test_who_gives_up_opening_takes_nobody_else_with_them(new_hub: NewHub,
 
 async def test_an_agent_that_nobody_waits_for_is_not_started(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        one = asyncio.create_task(hub.open("demo", config(tmp_path), "one"))
+        one = asyncio.create_task(hub.start_session("demo", config(tmp_path), "one"))
         await asyncio.sleep(0)
-        await hub.drop("one")
+        await hub.close_session("one")
         with pytest.raises(DragomanError):
             await one
-        assert not hub.held
+        assert not hub.owned_sessions
 
 
 async def test_an_agent_is_not_ended_under_one_who_is_about_to_open_a_session(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.open("demo", config(tmp_path))
+        held = await hub.start_session("demo", config(tmp_path))
         assert held.session is not None
-        async with hub._shared.runtime(held.session.spec, lambda: pytest.fail("there is one")) as runtime:
-            await hub.drop(held.id)
+        async with hub._runtime_pool.runtime(held.session.spec, lambda: pytest.fail("there is one")) as runtime:
+            await hub.close_session(held.id)
             assert runtime.living
         assert not runtime.living  # nobody came

@@ -10,10 +10,10 @@ from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
 from dragoman.record import events
 from dragoman.session.handle import SessionHandle
-from dragoman.session.keeping import Keeper
+from dragoman.session.journal_client import JournalClient
 from dragoman.testing.scripted import Answer, Asked, Params, ScriptedAgent
 from dragoman.testing.stage import config, runtime_of
-from hub.keeping import keeper_of
+from hub.journaled import journal_client_of
 
 SAME = [("user", "go"), ("agent", "Hel"), ("agent", "lo.")]
 OTHER = [*SAME, ("user", "and elsewhere"), ("agent", "I was there.")]
@@ -33,8 +33,8 @@ def retelling(method: str, history: Sequence[tuple[str, str]]) -> ScriptedAgent:
     return ScriptedAgent(capabilities=offered, answers=answers)
 
 
-async def begun(keeper: Keeper) -> SessionHandle:
-    async with runtime_of(ScriptedAgent(), keeper=keeper) as runtime:
+async def begun(client: JournalClient) -> SessionHandle:
+    async with runtime_of(ScriptedAgent(), journal_client=client) as runtime:
         session = await runtime.open_session(config())
         await session.run("go")
         return session.snapshot()
@@ -43,10 +43,10 @@ async def begun(keeper: Keeper) -> SessionHandle:
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 async def test_a_history_as_it_was_adds_nothing_and_nothing_is_said_of_it(method: str) -> None:
     journal = MemoryJournal()
-    keeper = await keeper_of(journal)
-    handle = await begun(keeper)
+    client = await journal_client_of(journal)
+    handle = await begun(client)
     before = await journal.rows(handle.session_id)
-    async with runtime_of(retelling(method, SAME), keeper=keeper) as runtime:
+    async with runtime_of(retelling(method, SAME), journal_client=client) as runtime:
         session = await runtime.resume_session(handle)
         told = [event async for event in session.run("go on")]
     after = await journal.rows(handle.session_id)
@@ -59,9 +59,9 @@ async def test_a_history_as_it_was_adds_nothing_and_nothing_is_said_of_it(method
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 async def test_a_history_that_differs_is_told_in_the_next_run_and_kept(method: str) -> None:
     journal = MemoryJournal()
-    keeper = await keeper_of(journal)
-    handle = await begun(keeper)
-    async with runtime_of(retelling(method, OTHER), keeper=keeper) as runtime:
+    client = await journal_client_of(journal)
+    handle = await begun(client)
+    async with runtime_of(retelling(method, OTHER), journal_client=client) as runtime:
         session = await runtime.resume_session(handle)
         told = [event async for event in session.run("go on")]
         again = [event async for event in session.run("once more")]
@@ -78,9 +78,9 @@ async def test_a_history_that_differs_is_told_in_the_next_run_and_kept(method: s
 
 async def test_what_differs_is_kept_also_where_no_prompt_follows() -> None:
     journal = MemoryJournal()
-    keeper = await keeper_of(journal)
-    handle = await begun(keeper)
-    async with runtime_of(retelling("session/load", OTHER), keeper=keeper) as runtime:
+    client = await journal_client_of(journal)
+    handle = await begun(client)
+    async with runtime_of(retelling("session/load", OTHER), journal_client=client) as runtime:
         await runtime.load_session(handle)
     [state] = (await journal.rows(handle.session_id)).session_state
     assert state.differs is not None
@@ -89,9 +89,9 @@ async def test_what_differs_is_kept_also_where_no_prompt_follows() -> None:
 @pytest.mark.parametrize(("method", "forgotten"), [("session/load", ["go"]), ("session/resume", [])])
 async def test_who_is_to_tell_all_and_tells_nothing_has_forgotten_it(method: str, forgotten: list[str]) -> None:
     journal = MemoryJournal()
-    keeper = await keeper_of(journal)
-    handle = await begun(keeper)
-    async with runtime_of(retelling(method, []), keeper=keeper) as runtime:
+    client = await journal_client_of(journal)
+    handle = await begun(client)
+    async with runtime_of(retelling(method, []), journal_client=client) as runtime:
         session = await runtime.resume_session(handle)
         told = [event async for event in session.run("go on")]
     found = [one.here for event in told if isinstance(event, events.HistoryDiffers) for one in event.differences]
@@ -100,8 +100,8 @@ async def test_who_is_to_tell_all_and_tells_nothing_has_forgotten_it(method: str
 
 async def test_a_session_that_is_new_here_has_the_history_and_no_difference() -> None:
     elsewhere, journal = MemoryJournal(), MemoryJournal()
-    handle = await begun(await keeper_of(elsewhere))
-    async with runtime_of(retelling("session/load", OTHER), keeper=await keeper_of(journal)) as runtime:
+    handle = await begun(await journal_client_of(elsewhere))
+    async with runtime_of(retelling("session/load", OTHER), journal_client=await journal_client_of(journal)) as runtime:
         session = await runtime.load_session(handle)
         told = [event async for event in session.run("go on")]
     assert not any(isinstance(event, events.HistoryDiffers) for event in told)

@@ -12,7 +12,7 @@ from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
-from hub.keeping import keeper_of
+from hub.journaled import journal_client_of
 
 
 async def test_all_that_was_said_before_the_answer_is_seen_before_the_end() -> None:
@@ -83,7 +83,7 @@ async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(ke
         return await asyncio.Event().wait()
 
     agent = ScriptedAgent(answers={"session/prompt": prompt})
-    runtime = {"keeper": await keeper_of(MemoryJournal())} if kept else {}
+    runtime = {"journal_client": await journal_client_of(MemoryJournal())} if kept else {}
     async with session_of(agent, runtime=runtime, on_event=heard.append) as session:
         first, second = session.run("one"), session.run("two")
         assert [(await run).text for run in (first, second)] == ["in time", "in time"]

@@ -29,7 +29,7 @@ from dragoman.proc.link import AgentLink
 from dragoman.record.events import Event
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
-from dragoman.session.once import Once
+from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.ports import SessionStatus
 from dragoman.session.run import Run
 from dragoman.session.runtime import AgentRuntime, Launch
@@ -100,7 +100,7 @@ class BackendSession:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: DragomanError | None = None
         self._closed = False
-        self._close = Once(self._let_go, f"close the backend session of {spec.name}")
+        self._close = CloseOnce(self._let_go, f"close the backend session of {spec.name}")
 
     async def open(self, resume: SessionHandle | str | bytes | Mapping[str, object] | None = None) -> BackendSession:
         """Starts the agent and opens the session. On failure nothing is left running."""

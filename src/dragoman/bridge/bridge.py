@@ -69,12 +69,12 @@ class Bridge:
         await self.feeds.start()
         self.watcher = Watcher(self.hub.journal, Modes(self.config))
         await self.watcher.start()
-        self.metrics.sessions.ask(lambda: len(self.hub.held))
+        self.metrics.sessions.ask(lambda: len(self.hub.owned_sessions))
         self.metrics.sessions_running.ask(lambda: self.feeds.listing.running)
         journal = self.hub.journal
         self.metrics.journal_queue.ask(lambda: journal.pending_writes)
         self.metrics.commit_seconds.gather(journal.commit_times)
-        self.metrics.prompts_queued.ask(lambda: sum(len(held.queue) for held in self.hub.held.values()))
+        self.metrics.prompts_queued.ask(lambda: sum(len(held.queue) for held in self.hub.owned_sessions.values()))
         return self
 
     async def close(self) -> None:
@@ -90,7 +90,9 @@ class Bridge:
     @property
     def running(self) -> int:
         """Sessions of ours with a run that goes on."""
-        return sum(held.session is not None and held.session.active is not None for held in self.hub.held.values())
+        return sum(
+            held.session is not None and held.session.active is not None for held in self.hub.owned_sessions.values()
+        )
 
     # -- controls
 
@@ -155,7 +157,7 @@ class Bridge:
         row = await self.hub.journal.session(session_id)
         if row is None:
             raise Refusal("not_found", f"session {session_id} was deleted meanwhile", field="session_id")
-        live = live_of(row, self.hub.held.get(session_id), elsewhere=False, waiting=0)
+        live = live_of(row, self.hub.owned_sessions.get(session_id), elsewhere=False, waiting=0)
         return answers.Opened(session_id=session_id, live=live)
 
     # -- streams
@@ -182,7 +184,7 @@ class Bridge:
     def terminal(self, stream_id: str) -> tuple[Terminal, payload.Terminal | None]:
         """A command that runs, or ran, for an agent here: by `<session id>/<terminal id>`."""
         session_id, _, terminal_id = stream_id.partition("/")
-        held = self.hub.held.get(session_id)
+        held = self.hub.owned_sessions.get(session_id)
         terminal = held.session.terminal(terminal_id) if held is not None and held.session is not None else None
         if terminal is None or held is None or held.session is None:
             raise Refusal("not_found", f"there is no terminal {stream_id} here", field="id")

@@ -22,8 +22,8 @@ from dragoman.bridge.metrics import Metrics
 from dragoman.bridge.payload import Frame, Live, Rows, SessionItem
 from dragoman.bridge.refusal import Refusal
 from dragoman.bridge.rows import changes_of, newest, state_of
-from dragoman.hub.held import Held
 from dragoman.hub.hub import Hub
+from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, Page, read_message
 from dragoman.journal.errors import JournalError
@@ -148,7 +148,7 @@ class Feeds:
         # From here on nothing is awaited: the snapshot and the number belong together.
         position = resumed if resumed is not None else row.frames
         feed.begin(position)
-        held = self._hub.held.get(feed.session_id)
+        held = self._hub.owned_sessions.get(feed.session_id)
         live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(feed.session_id))
         if self._live.get(feed.session_id) != live:
             self._live[feed.session_id] = live
@@ -242,7 +242,7 @@ class Feeds:
         if row is None:
             return told, None
         elsewhere = await self._hub.owned_elsewhere(session_id)
-        held = self._hub.held.get(session_id)
+        held = self._hub.owned_sessions.get(session_id)
         live = live_of(row, held, elsewhere=elsewhere, waiting=self.listing.waiting_in(session_id))
         return live, live if live != told else None
 
@@ -321,7 +321,7 @@ class Feeds:
             return None
         known = self._live.get(session_id)
         elsewhere = known is not None and known.connection == "elsewhere"
-        held = self._hub.held.get(session_id)
+        held = self._hub.owned_sessions.get(session_id)
         waiting = self.listing.waiting_in(session_id)
         live = live_of(row, held, elsewhere=elsewhere and held is None, waiting=waiting)
         if live == known:
@@ -332,8 +332,8 @@ class Feeds:
     def _item(self, row: SessionRow) -> SessionItem:
         return item_of(row, self._held(row.id), waiting=self.listing.waiting_in(row.id))
 
-    def _held(self, session_id: str) -> Held | None:
-        return self._hub.held.get(session_id)
+    def _held(self, session_id: str) -> OwnedSession | None:
+        return self._hub.owned_sessions.get(session_id)
 
     # -- what other processes commit
 
@@ -359,7 +359,7 @@ class Feeds:
             await asyncio.sleep(LOOK_AGAIN)
 
     async def _look_at(self, session_id: str) -> None:
-        held = self._hub.held.get(session_id)
+        held = self._hub.owned_sessions.get(session_id)
         if held is not None and held.session is not None:
             return
         row = await self._journal.session(session_id)

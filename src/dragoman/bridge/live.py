@@ -6,13 +6,13 @@ import time
 
 from dragoman.bridge.payload import Abilities, Connection, Live, Problem, Queued, SessionItem, Status
 from dragoman.errors import AgentCrashed, AuthenticationRequired, CommandNotFound, DragomanError, StartError
-from dragoman.hub.held import Held
+from dragoman.hub.owned_session import OwnedSession
 from dragoman.hub.prompting import describe
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.translate.ingest.report import is_at_work
 
 
-def live_of(row: SessionRow, held: Held | None, *, elsewhere: bool, waiting: int) -> Live:
+def live_of(row: SessionRow, held: OwnedSession | None, *, elsewhere: bool, waiting: int) -> Live:
     continuable = row.handle is not None
     if held is None:
         connection, status = _not_here(row, waiting, elsewhere=elsewhere)
@@ -44,7 +44,7 @@ def live_of(row: SessionRow, held: Held | None, *, elsewhere: bool, waiting: int
     )
 
 
-def status_of(row: SessionRow, held: Held, waiting: int) -> Status:
+def status_of(row: SessionRow, held: OwnedSession, waiting: int) -> Status:
     """By what is committed: what nobody was told of yet is not shown."""
     if held.connection == "starting":
         return "running"
@@ -70,7 +70,7 @@ def _of_run(row: SessionRow, waiting: int) -> Status:
     return "waiting" if waiting else "running"
 
 
-def _reason(held: Held, row: SessionRow) -> str:
+def _reason(held: OwnedSession, row: SessionRow) -> str:
     match held.connection:
         case "starting":
             return ""
@@ -87,7 +87,7 @@ def _last(row: SessionRow) -> str:
     return "The last run was cut." if row.status == "interrupted" else ""
 
 
-def problem_of(problem: DragomanError | None, held: Held | None = None) -> Problem | None:
+def problem_of(problem: DragomanError | None, held: OwnedSession | None = None) -> Problem | None:
     if problem is None:
         return None
     actions: list[str] = []
@@ -120,7 +120,7 @@ def problem_of(problem: DragomanError | None, held: Held | None = None) -> Probl
     )
 
 
-def _abilities(held: Held) -> Abilities:
+def _abilities(held: OwnedSession) -> Abilities:
     if held.session is None or held.connection != "connected":
         return Abilities()
     offered = held.session.capabilities()
@@ -145,7 +145,7 @@ def _abilities(held: Held) -> Abilities:
     )
 
 
-def item_of(row: SessionRow, held: Held | None, *, waiting: int) -> SessionItem:
+def item_of(row: SessionRow, held: OwnedSession | None, *, waiting: int) -> SessionItem:
     """A session as lists show it. One that runs, and is not here, runs elsewhere."""
     if held is not None:
         connection: Connection = held.connection

@@ -202,7 +202,7 @@ class RunCommand:
             async with self._starting:
                 if job.settings.journal:
                     hub = await stack.enter_async_context(Hub(config=job.settings))
-                    self._started.runtime.keep_in(hub.keeper)
+                    self._started.runtime.keep_in(hub.journal_client)
                 await stack.enter_async_context(self._started.runtime)
                 config = job.session_config(self._asker, self._heard)
                 session = await self._started.open(config, job.handle, job.options)

@@ -25,8 +25,8 @@ from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClose
 from dragoman.host.permission import answer_later
 from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
-from dragoman.hub.held import Held
 from dragoman.hub.identity import HEARTBEAT, alive, living, this_process
+from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal import journal_path
 from dragoman.journal.entry import Entry, entry_kind, stored_frame
 from dragoman.journal.errors import JournalError, NotTheOwner
@@ -40,10 +40,10 @@ from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import notes
 from dragoman.session.client import Agent, Continuing, LocalClient, Opening, open_session, resume_session
 from dragoman.session.handle import read_handle
-from dragoman.session.keeping import Keeper
+from dragoman.session.journal_client import JournalClient
 from dragoman.session.opening import config_of_handle
 from dragoman.session.session import Session, new_id
-from dragoman.session.shared import Shared
+from dragoman.session.shared import RuntimePool
 from dragoman.session.spec import SessionConfig
 from dragoman.wire.messages import Notification
 
@@ -70,11 +70,11 @@ class Hub:
         self._config = config or load(Path(home) if home is not None else None)
         self._given = journal
         self._journal: Journal | None = None
-        self._keeper: Keeper | None = None
+        self._journal_client: JournalClient | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._shared = Shared()
+        self._runtime_pool = RuntimePool()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.held: dict[str, Held] = {}
+        self.owned_sessions: dict[str, OwnedSession] = {}
         self.on_change: Callable[[str], None] | None = None  # told of each session of ours that may stand otherwise now
 
     async def start(self) -> Hub:
@@ -84,16 +84,16 @@ class Hub:
         try:
             process = this_process()
             await self._journal.heartbeat(process)
-            self._keeper = Keeper(self._journal, process, alive)
-            self._keeper.on_opened, self._keeper.on_left = self._session_opened, self._session_left
-            await self._interrupt_what_the_dead_left()
+            self._journal_client = JournalClient(self._journal, process, alive)
+            self._journal_client.on_opened, self._journal_client.on_left = self._session_opened, self._session_left
+            await self._interrupt_orphaned_runs()
         except BaseException:
             await self.close()
             raise
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._beat(), name="dragoman heartbeat"),
-            loop.create_task(self._look_into_the_inbox(), name="dragoman inbox"),
+            loop.create_task(self._watch_inbox(), name="dragoman inbox"),
         ]
         return self
 
@@ -104,8 +104,8 @@ class Hub:
                 task.cancel()
             await asyncio.wait(self._tasks)
             self._tasks = []
-        closed = await asyncio.gather(*(held.close() for held in self.held.values()), return_exceptions=True)
-        self.held.clear()
+        closed = await asyncio.gather(*(held.close() for held in self.owned_sessions.values()), return_exceptions=True)
+        self.owned_sessions.clear()
         if self._journal is not None and self._given is None:
             await self._journal.close()
         for problem in closed:
@@ -129,15 +129,15 @@ class Hub:
         return self._journal
 
     @property
-    def keeper(self) -> Keeper:
+    def journal_client(self) -> JournalClient:
         """For an `AgentRuntime` of one's own."""
-        if self._keeper is None:
+        if self._journal_client is None:
             raise InputError("the hub is not started", guidance="Use `async with Hub() as hub:`.")
-        return self._keeper
+        return self._journal_client
 
     def open_session(self, agent: Agent | None = None, **settings: Any) -> Opening:
         """As `dragoman.open_session`, and kept."""
-        return open_session(agent, keeper=self.keeper, **settings)
+        return open_session(agent, journal_client=self.journal_client, **settings)
 
     def resume_session(self, session_id: str, **settings: Any) -> Opening:
         """A session of the journal, continued by the agent that it was with."""
@@ -146,30 +146,34 @@ class Hub:
             row = await self.find(session_id)
             if row.handle is None:
                 raise _not_continuable(row)
-            return await resume_session(row.handle, keeper=self.keeper, **settings)
+            return await resume_session(row.handle, journal_client=self.journal_client, **settings)
 
         return Opening(open_it)
 
     # -- sessions that are steered by commands
 
-    async def open(self, agent: Agent | None, config: SessionConfig, session_id: str | None = None) -> Held:
+    async def start_session(
+        self, agent: Agent | None, config: SessionConfig, session_id: str | None = None
+    ) -> OwnedSession:
         """A new session, held here until `drop`. What waits for a person waits for a command that answers it."""
         session_id = session_id or new_id()
         client = self._client()
         async with self._turn(session_id):
-            if session_id in self.held:
+            if session_id in self.owned_sessions:
                 raise InputError(f"session {session_id} is open already")
             held = self._hold(session_id)
             await self._have(held, client.open(agent, _answered_by_commands(config), held.id))
             return held
 
-    async def reopen(self, session_id: str, how: Continuing = "resume", *, anyway: bool = True) -> Held:
+    async def continue_session(
+        self, session_id: str, how: Continuing = "resume", *, anyway: bool = True
+    ) -> OwnedSession:
         """A session of the journal, continued here; one that is held already has its agent ended first, or, where it
         need not be done `anyway`, is left as it is."""
         session_id = (await self.find(session_id)).id
         client = self._client()
         async with self._turn(session_id):
-            known = self.held.get(session_id)
+            known = self.owned_sessions.get(session_id)
             if known is not None and known.connection == "connected" and not anyway:
                 return known
             if known is not None:
@@ -186,15 +190,15 @@ class Hub:
             await self._have(held, resumed)
             return held
 
-    async def fork(self, session_id: str, fork_id: str | None = None) -> Held:
+    async def fork_session(self, session_id: str, fork_id: str | None = None) -> OwnedSession:
         """A second session that begins with all that this one knows, with an agent of its own."""
         fork_id = fork_id or new_id()
         client = self._client()
         async with self._turn(fork_id):
-            held = self.held.get(session_id)
+            held = self.owned_sessions.get(session_id)
             if held is None or held.session is None:
                 raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then fork it.")
-            if fork_id in self.held:
+            if fork_id in self.owned_sessions:
                 raise InputError(f"session {fork_id} is open already")
             held.session.capabilities().require("fork", "fork a session")
             session = held.session
@@ -203,12 +207,12 @@ class Hub:
             await self._have(fork, client.fork(session.spec, session.agent_session_id, config, fork_id))
             return fork
 
-    async def drop(self, session_id: str) -> None:
+    async def close_session(self, session_id: str) -> None:
         """Ends the session here; it stays in the journal. One that is still being opened is given up."""
         async with self._last_turn(session_id):
             pass
 
-    async def delete(self, session_id: str, *, by: str = "") -> bool:
+    async def delete_session(self, session_id: str, *, by: str = "") -> bool:
         """Ends it here, and removes it from the journal, with its sub-agents; False where there is no such session.
         `SessionBusy` where another process has it open."""
         async with self._last_turn(session_id):
@@ -219,7 +223,7 @@ class Hub:
             sub_agents = descendants(await self.journal.sessions(), [session_id])
             deleted = await self.journal.delete(session_id, at=time.time(), by=by)
         for one in sub_agents:
-            await self.delete(one.id, by=by)
+            await self.delete_session(one.id, by=by)
         return deleted
 
     @asynccontextmanager
@@ -233,10 +237,10 @@ class Hub:
     @asynccontextmanager
     async def _last_turn(self, session_id: str) -> AsyncIterator[None]:
         """Within, the session is no longer held."""
-        if (held := self.held.get(session_id)) is not None:
+        if (held := self.owned_sessions.get(session_id)) is not None:
             held.give_up()
         async with self._turn(session_id):
-            held = self.held.pop(session_id, None)
+            held = self.owned_sessions.pop(session_id, None)
             if held is not None:
                 await held.close()
                 self._changed(session_id)
@@ -250,7 +254,7 @@ class Hub:
         command_id = command_id or uuid.uuid4().hex
         known = await self.journal.command(command_id)
         if known is None:
-            held = self.held.get(session_id)
+            held = self.owned_sessions.get(session_id)
             outcome = None
             if held is not None and held.expects(command_id, command):
                 outcome = held.outcome(command_id)
@@ -272,7 +276,7 @@ class Hub:
     async def owned_elsewhere(self, session_id: str) -> bool:
         """Whether another process, which lives, has it open."""
         owner = await self.journal.owner(session_id)
-        if owner is None or owner.process is None or owner.process.id == self.keeper.process.id:
+        if owner is None or owner.process is None or owner.process.id == self.journal_client.process.id:
             return False
         return alive(owner.process)
 
@@ -281,7 +285,7 @@ class Hub:
         async with asyncio.timeout(CARRIED_OUT):
             taken_at: float | None = None
             while True:
-                held = self.held.get(session_id)
+                held = self.owned_sessions.get(session_id)
                 if held is not None and (outcome := held.waiting(command_id)) is not None:
                     return outcome
                 state = await self.journal.command(command_id)
@@ -299,22 +303,26 @@ class Hub:
 
     def _client(self) -> LocalClient:
         # Read anew: agents may have been added, or changed, since.
-        return LocalClient(config=load(self._config.home), keeper=self.keeper, shared=self._shared)
+        return LocalClient(
+            config=load(self._config.home), journal_client=self.journal_client, runtime_pool=self._runtime_pool
+        )
 
-    def _hold(self, session_id: str) -> Held:
-        held = self.held[session_id] = self._new_held(session_id, stays=True)
+    def _hold(self, session_id: str) -> OwnedSession:
+        held = self.owned_sessions[session_id] = self._new_held(session_id, stays=True)
         self._changed(session_id)
         return held
 
-    def _new_held(self, session_id: str, *, stays: bool) -> Held:
-        return Held(session_id, self.keeper, lambda: self._changed(session_id), stays=stays, home=self._config.home)
+    def _new_held(self, session_id: str, *, stays: bool) -> OwnedSession:
+        return OwnedSession(
+            session_id, self.journal_client, lambda: self._changed(session_id), stays=stays, home=self._config.home
+        )
 
-    async def _have(self, held: Held, opening: Coroutine[Any, Any, Session]) -> None:
+    async def _have(self, held: OwnedSession, opening: Coroutine[Any, Any, Session]) -> None:
         held.opening = asyncio.get_running_loop().create_task(opening, name=f"dragoman open {held.id}")
         try:
             session = await held.opening
         except BaseException as problem:
-            self.held.pop(held.id, None)
+            self.owned_sessions.pop(held.id, None)
             try:
                 # One that another process has is not ours to show a problem of.
                 if (
@@ -322,7 +330,7 @@ class Hub:
                     and not isinstance(problem, NotTheOwner)
                     and await self.journal.session(held.id) is not None
                 ):
-                    self.held[held.id] = held
+                    self.owned_sessions[held.id] = held
                     held.failed(problem)
             finally:
                 self._changed(held.id)
@@ -335,16 +343,16 @@ class Hub:
             held.opened(session)
 
     def _session_opened(self, session: Session) -> None:
-        held = self.held.get(session.id)
+        held = self.owned_sessions.get(session.id)
         if held is None:
-            held = self.held[session.id] = self._new_held(session.id, stays=False)
+            held = self.owned_sessions[session.id] = self._new_held(session.id, stays=False)
         if held.session is not session:
             held.opened(session)
 
     def _session_left(self, session: Session) -> None:
-        held = self.held.get(session.id)
+        held = self.owned_sessions.get(session.id)
         if held is not None and not held.stays:
-            del self.held[session.id]
+            del self.owned_sessions[session.id]
 
     def _changed(self, session_id: str) -> None:
         if self.on_change is not None:
@@ -369,22 +377,22 @@ class Hub:
         while True:
             await asyncio.sleep(HEARTBEAT)
             try:
-                await self.journal.heartbeat(living(self.keeper.process))
+                await self.journal.heartbeat(living(self.journal_client.process))
             except JournalError:
                 pass  # the next one may come through; who appends hears of it
 
-    async def _look_into_the_inbox(self) -> None:
+    async def _watch_inbox(self) -> None:
         """What other processes want of our sessions."""
         async for _ in self.journal.news():
             try:
                 for session_id in await self.journal.waiting():
-                    if (held := self.held.get(session_id)) is not None and held.session is not None:
+                    if (held := self.owned_sessions.get(session_id)) is not None and held.session is not None:
                         await held.drain()
             except JournalError as problem:
                 logger.warning("the inbox cannot be read: %s", problem)
             await asyncio.sleep(LOOK_AGAIN)
 
-    async def _interrupt_what_the_dead_left(self) -> None:
+    async def _interrupt_orphaned_runs(self) -> None:
         # Transcripts that their agent still writes to are nobody's here, and go on.
         written = {one.session_id for one in await self.journal.positions() if not one.finished}
         for row in await self.journal.sessions():
@@ -397,7 +405,7 @@ class Hub:
     async def note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
         """Adds notes of ours to a session. `NotTheOwner` where another living process has it."""
         async with self._turn(session_id):
-            held = self.held.get(session_id)
+            held = self.owned_sessions.get(session_id)
             if held is not None and held.session is not None:
                 for note in notes_of(SessionRecord(session_id, held.session.fold)):
                     await held.session.recorded(note)
@@ -405,7 +413,7 @@ class Hub:
                 await self._note(session_id, notes_of)
 
     async def _note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
-        process = self.keeper.process
+        process = self.journal_client.process
         epoch = await self.journal.claim(session_id, process.id, alive=alive)
         try:
             record = await load_record(self.journal, session_id)

@@ -33,7 +33,7 @@ _CANNOT_CROSS = {
     "env": "Set variables where the server runs, or add an agent of your own there that has them.",
     "headers": "Add an agent of your own on the server.",
     "limits": "They are the server's settings.",
-    "keeper": "Sessions on a server are kept there.",
+    "journal_client": "Sessions on a server are kept there.",
     "session_id": "The server gives it.",
     "on_diagnostic": "It is in the server's log.",
     "buffers": "Files are served where the server runs.",

@@ -42,7 +42,7 @@ from dragoman.remote.socket import Socket, new_call
 from dragoman.remote.turns import Prompt, Turns
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle, read_handle
-from dragoman.session.once import Once
+from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run
@@ -102,7 +102,7 @@ class RemoteSession:
         self._failure: DragomanError | None = None
         self._closed = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._close = Once(self._let_go, f"close session {session_id}")
+        self._close = CloseOnce(self._let_go, f"close session {session_id}")
 
     async def begin(self) -> None:
         """Follows it; returns when all that was said so far is known here."""

@@ -20,7 +20,7 @@ from dragoman.bridge.payload import Out
 from dragoman.errors import DragomanError, ServerRefused, ServerUnreachable, SessionClosed
 from dragoman.remote.connecting import Connecting
 from dragoman.remote.refused import error_of
-from dragoman.session.once import Once
+from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.session import new_id
 from dragoman.wire.connection import copy_error
 
@@ -74,7 +74,7 @@ class Socket:
     def __init__(self, url: str, token: str, *, fingerprint: str | None = None, patience: float = 60.0) -> None:
         self._connecting = Connecting(url, token, fingerprint)
         self._patience = patience
-        self._begin = Once(self._connect_first, "dragoman connects")
+        self._begin = CloseOnce(self._connect_first, "dragoman connects")
         self._closed = False
         self._problem: DragomanError | None = None
         self._outgoing: asyncio.Queue[bytes] | None = None  # of the connection that stands

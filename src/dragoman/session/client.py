@@ -28,13 +28,13 @@ from dragoman.session.prompt import Input
 from dragoman.session.result import RunResult
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.shared import Shared
+from dragoman.session.shared import RuntimePool
 from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, OnEvent, SessionConfig, rules_of, spec_of_preset
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
 
 if TYPE_CHECKING:
-    from dragoman.session.keeping import Keeper
+    from dragoman.session.journal_client import JournalClient
 
 Agent = str | AgentSpec | Sequence[str]
 
@@ -42,7 +42,7 @@ Agent = str | AgentSpec | Sequence[str]
 Continuing: TypeAlias = Literal["resume", "load", "anew"]
 
 
-class OwnedSession(Session):
+class LocalSession(Session):
     """A session with a process of its own: the process ends with the last session on it."""
 
     async def close(self) -> None:
@@ -92,19 +92,19 @@ class LocalClient:
         env: Mapping[str, str | None] | None = None,
         headers: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        keeper: Keeper | None = None,
-        shared: Shared | None = None,
+        journal_client: JournalClient | None = None,
+        runtime_pool: RuntimePool | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
-        """`shared`: what several clients have together, and open their sessions on."""
+        """`runtime_pool`: what several clients have together, and open their sessions on."""
         if not isinstance(limits, Limits | None):
             raise InputError(f"limits is {limits!r}; expected Limits, such as Limits(cancel_grace=1)")
         self._config = config or load()
         self._env = dict(env or {})
         self._headers = dict(headers or {})
         self._limits = limits or limits_of(self._config)
-        self._keeper = keeper
-        self._shared = shared or Shared()
+        self._journal_client = journal_client
+        self._runtime_pool = runtime_pool or RuntimePool()
         self._on_diagnostic = on_diagnostic
         self._sessions: list[Session] = []
 
@@ -211,8 +211,8 @@ class LocalClient:
             line_limit=self._config.line_limit,
             sources=rule_sources(self._config),
             on_question=ask_the_newest if spec.shared and config.on_question is not None else config.on_question,
-            keeper=self._keeper,
-            session_type=OwnedSession,
+            journal_client=self._journal_client,
+            session_type=LocalSession,
         )
         return runtime
 
@@ -226,7 +226,7 @@ class LocalClient:
     ) -> Session:
         if spec.cwd is None:
             spec = replace(spec, cwd=config.workspace.cwd)
-        async with self._shared.runtime(spec, lambda: self._runtime(spec, config), new=restart) as runtime:
+        async with self._runtime_pool.runtime(spec, lambda: self._runtime(spec, config), new=restart) as runtime:
             session = await open_it(runtime)
         self._sessions = [*(known for known in self._sessions if not known.closed), session]
         return session
@@ -264,7 +264,7 @@ def open_session(
     headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     session_id: str | None = None,
-    keeper: Keeper | None = None,
+    journal_client: JournalClient | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
     """A session with an agent, in a process of its own. Await it, or use it with `async with`.
@@ -279,7 +279,12 @@ def open_session(
     async def open_it() -> Session:
         settings = load()
         client = LocalClient(
-            config=settings, env=env, headers=headers, limits=limits, keeper=keeper, on_diagnostic=on_diagnostic
+            config=settings,
+            env=env,
+            headers=headers,
+            limits=limits,
+            journal_client=journal_client,
+            on_diagnostic=on_diagnostic,
         )
         config = SessionConfig(
             workspace=Workspace(cwd, additional),
@@ -314,7 +319,7 @@ def resume_session(
     headers: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     how: Continuing = "resume",
-    keeper: Keeper | None = None,
+    journal_client: JournalClient | None = None,
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
 ) -> Opening:
     """The session of `Session.snapshot()`, in a new process. Await it, or use it with `async with`.
@@ -326,7 +331,9 @@ def resume_session(
 
     async def open_it() -> Session:
         known = with_servers(read_handle(handle), mcp_servers)
-        client = LocalClient(env=env, headers=headers, limits=limits, keeper=keeper, on_diagnostic=on_diagnostic)
+        client = LocalClient(
+            env=env, headers=headers, limits=limits, journal_client=journal_client, on_diagnostic=on_diagnostic
+        )
         config = replace(
             config_of_handle(known),
             rules=rules_of(rules),

@@ -15,7 +15,7 @@ from dragoman.session.spec import AgentSpec, Limits
 async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
     """Connects to the spec's address, or starts the first of its commands that is there."""
     if spec.url is not None:
-        from dragoman.session.remote import connect  # the network is loaded when it is used
+        from dragoman.session.network_link import connect  # the network is loaded when it is used
 
         return await connect(spec.url, headers=spec.headers)(spec, limits, on_stderr)
     command, env = await find_command(spec, agent_environment(os.environ, spec.env))

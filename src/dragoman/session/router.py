@@ -34,7 +34,7 @@ from dragoman.wire.messages import (
 
 if TYPE_CHECKING:
     from dragoman.journal.entry import Origin
-    from dragoman.session.keeping import Kept
+    from dragoman.session.journal_client import ConnectionRecorder
     from dragoman.session.run import Run
     from dragoman.session.session import Session
 
@@ -70,7 +70,7 @@ class Router:
         self._names: set[str] = set()  # that sessions have, or had, on this connection
         self._woken = asyncio.Event()
         self._weight = 0  # bytes of large messages since nothing waited to be iterated
-        self.kept: Kept | None = None  # where frames go before anyone is told of them
+        self.kept: ConnectionRecorder | None = None  # where frames go before anyone is told of them
         self._asked_for: Session | None = None  # the session that the next request will open
         self.held = False  # the agent is not read: what it says meanwhile is not heard
 

@@ -38,8 +38,8 @@ from dragoman.session.capabilities import Capabilities, capabilities_of
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.launch import launch
+from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.login_method import TERMINAL_AUTH, login_line
-from dragoman.session.once import Once
 from dragoman.session.opening import (
     OpeningKnown,
     config_of_handle,
@@ -59,7 +59,10 @@ from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 
 if TYPE_CHECKING:
-    from dragoman.session.keeping import Keeper, Kept  # with a journal: loaded by who has one
+    from dragoman.session.journal_client import (  # with a journal: loaded by who has one
+        ConnectionRecorder,
+        JournalClient,
+    )
 
 _T = TypeVar("_T")
 
@@ -74,8 +77,8 @@ class AgentRuntime:
     """`async with AgentRuntime(AgentSpec(command=[…])) as runtime:` starts the agent and, at the end, ends it.
 
     `sources` are the rules that its sessions have beside their own (`rule_sources(config)`: the user's). `on_question`
-    answers the agent's questions; without one it is told that there is nobody to ask. With a `keeper` everything is
-    kept in its journal before it is shown, or written to the agent.
+    answers the agent's questions; without one it is told that there is nobody to ask. With a `journal_client`
+    everything is in the journal before it is shown, or written to the agent.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class AgentRuntime:
         line_limit: int = DEFAULT_LINE_LIMIT_BYTES,
         sources: RuleSources | None = None,
         on_question: OnQuestion | None = None,
-        keeper: Keeper | None = None,
+        journal_client: JournalClient | None = None,
         launch: Launch = launch,
         session_type: type[Session] = Session,
     ) -> None:
@@ -96,8 +99,8 @@ class AgentRuntime:
         self.diagnostics = Diagnostics(on_diagnostic)
         self.sources = sources or RuleSources()
         self.on_question = on_question
-        self.kept: Kept | None = None
-        self._keeper = keeper
+        self.kept: ConnectionRecorder | None = None
+        self._journal_client = journal_client
         self._line_limit = line_limit
         self._launch = launch
         self._session_type = session_type
@@ -110,11 +113,11 @@ class AgentRuntime:
         self._failure: DragomanError | None = None
         self._ending: str | None = None  # why we end the link ourselves
         self._closed = False
-        self._close = Once(self._end, f"close {spec.name}")
+        self._close = CloseOnce(self._end, f"close {spec.name}")
 
-    def keep_in(self, keeper: Keeper) -> None:
+    def keep_in(self, journal_client: JournalClient) -> None:
         """What is said is kept in its journal. To be called before the start."""
-        self._keeper = keeper
+        self._journal_client = journal_client
 
     # -- starting
 
@@ -125,9 +128,9 @@ class AgentRuntime:
         try:
             async with asyncio.timeout(self.limits.start):
                 self._link = await self._launch(self.spec, self.limits, self._said_on_stderr)
-                if self._keeper is not None:
+                if self._journal_client is not None:
                     secrets = {name: value for name, value in self.spec.env.items() if value} | self.spec.headers
-                    self.kept = await self._keeper.connect(self.spec.preset or self.spec.name, secrets)
+                    self.kept = await self._journal_client.connect(self.spec.preset or self.spec.name, secrets)
                     self._router.kept = self.kept
                 self._connection = Connection(
                     self._link,

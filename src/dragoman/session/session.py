@@ -27,15 +27,15 @@ from dragoman.record.fold import SessionFold
 from dragoman.session import hooks, settings
 from dragoman.session.callback import call
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.frames import Frames
+from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle
-from dragoman.session.once import Once
+from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
+from dragoman.session.run_queue import RunQueue
 from dragoman.session.snapshot import handle_of
 from dragoman.session.spec import AgentSpec, SessionConfig, rules_of
-from dragoman.session.turns import Turns
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Request
 
@@ -84,8 +84,8 @@ class Session:
             file_handler=config.file_handler,
             terminal_handler=config.terminal_handler,
         )
-        self._frames = frames = Frames(self, self._host, runtime.kept, tells_all=self._wants_events)
-        self._turns = Turns(self, runtime, self._host, frames)
+        self._frames = frames = SessionDispatcher(self, self._host, runtime.kept, tells_all=self._wants_events)
+        self._turns = RunQueue(self, runtime, self._host, frames)
         # What the router, the runtime and the hub bring goes there at once.
         self.heard = frames.heard
         self.record = frames.record
@@ -96,7 +96,7 @@ class Session:
         self._failure: DragomanError | None = None
         self.when_lost: Callable[[], None] | None = None  # called when the agent is gone
         self._closed = False
-        self._close = Once(self._let_go, f"close session {session_id}")
+        self._close = CloseOnce(self._let_go, f"close session {session_id}")
 
     # -- for programs
 

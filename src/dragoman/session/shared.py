@@ -1,4 +1,4 @@
-"""`Shared`: the agents of a process that has many sessions, and which of them a new session is opened on.
+"""`RuntimePool`: the agents of a process that has many sessions, and which of them a new session is opened on.
 
 An agent that is `shared` has one process for all its sessions in a folder that were opened with the same settings: a
 hundred sessions then cost one process, and what ends it ends them all. Others have a process for each session. Either
@@ -15,7 +15,7 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 
 
-class Shared:
+class RuntimePool:
     def __init__(self) -> None:
         self._runtimes: list[AgentRuntime] = []
         self._starts: dict[AgentRuntime, asyncio.Task[AgentRuntime]] = {}

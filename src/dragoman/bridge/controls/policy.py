@@ -101,7 +101,7 @@ def _remembered(entry: RememberedRule) -> answers.RuleItem:
 
 
 async def preview(bridge: Bridge, said: asked.PolicyPreview, caller: Caller) -> answers.Preview:
-    held = bridge.hub.held.get(said.session_id)
+    held = bridge.hub.owned_sessions.get(said.session_id)
     if held is None or held.session is None:
         raise Refusal("conflict", f"session {said.session_id} is not open here")
     derived = held.session.preview(said.permission_id, allowed=said.answer == "allow")

@@ -73,7 +73,7 @@ async def open_session(bridge: Bridge, said: asked.SessionOpen, caller: Caller) 
         network=said.network,
         web_search=said.web_search,
     )
-    held = await bridge.hub.open(said.agent or settings.agent, config, session_id)
+    held = await bridge.hub.start_session(said.agent or settings.agent, config, session_id)
     return await bridge.opened(held.id)
 
 
@@ -84,7 +84,7 @@ def _id_for(command_id: str | None) -> str:
 
 async def _reopen(bridge: Bridge, session_id: str, how: Continuing, *, anyway: bool = True) -> answers.Opened:
     await row_of_session(bridge, session_id)
-    await bridge.hub.reopen(session_id, how, anyway=anyway)
+    await bridge.hub.continue_session(session_id, how, anyway=anyway)
     return await bridge.opened(session_id)
 
 
@@ -104,21 +104,21 @@ async def fork(bridge: Bridge, said: asked.SessionFork, caller: Caller) -> answe
     await row_of_session(bridge, said.session_id)
     fork_id = _id_for(said.command_id)
     if await bridge.hub.journal.session(fork_id) is None:
-        await bridge.hub.fork(said.session_id, fork_id)
+        await bridge.hub.fork_session(said.session_id, fork_id)
     return await bridge.opened(fork_id)
 
 
 async def close(bridge: Bridge, said: asked.SessionClose, caller: Caller) -> answers.Done:
     await row_of_session(bridge, said.session_id)
-    if said.session_id in bridge.hub.held:
-        await bridge.hub.drop(said.session_id)
+    if said.session_id in bridge.hub.owned_sessions:
+        await bridge.hub.close_session(said.session_id)
     else:
         await _command(bridge, said.session_id, commands.Close(), said.command_id)
     return answers.Done()
 
 
 async def delete(bridge: Bridge, said: asked.SessionDelete, caller: Caller) -> answers.Done:
-    deleted = await bridge.hub.delete(said.session_id, by=caller.name)
+    deleted = await bridge.hub.delete_session(said.session_id, by=caller.name)
     if not deleted and said.command_id is None:
         raise Refusal("not_found", f"there is no session {said.session_id}", field="session_id")
     return answers.Done()

@@ -13,7 +13,7 @@ from dragoman.host.question.question import OnQuestion
 from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.keeping import Keeper
+from dragoman.session.journal_client import JournalClient
 from dragoman.session.opening import restore
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
@@ -36,7 +36,7 @@ class ChatAgent:
         self._heard = heard
         self._diagnosed = diagnosed
         self._on_question = on_question
-        self._keeper: Keeper | None = None
+        self._journal_client: JournalClient | None = None
         self._started = self._process()
         self._session: Session | None = None
         self._opening = True
@@ -62,14 +62,14 @@ class ChatAgent:
 
     def _process(self) -> AgentProcess:
         started = AgentProcess(self._job, on_diagnostic=self._diagnosed, on_question=self._on_question)
-        if self._keeper is not None:
-            started.runtime.keep_in(self._keeper)
+        if self._journal_client is not None:
+            started.runtime.keep_in(self._journal_client)
         return started
 
-    def keep_in(self, keeper: Keeper) -> None:
+    def keep_in(self, journal_client: JournalClient) -> None:
         """What is said is kept in its journal. To be called before the start."""
-        self._keeper = keeper
-        self._started.runtime.keep_in(keeper)
+        self._journal_client = journal_client
+        self._started.runtime.keep_in(journal_client)
 
     async def start(self) -> None:
         await self._started.runtime.start()

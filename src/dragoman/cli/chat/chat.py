@@ -186,7 +186,7 @@ class ChatCommand:
         async with AsyncExitStack() as stack:
             if self._job.settings.journal:
                 hub = await stack.enter_async_context(Hub(config=self._job.settings))
-                self._agent.keep_in(hub.keeper)
+                self._agent.keep_in(hub.journal_client)
             await self._with_the_agent()
 
     async def _with_the_agent(self) -> None:

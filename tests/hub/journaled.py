@@ -7,22 +7,22 @@ from contextlib import asynccontextmanager
 
 from dragoman.hub.identity import alive, this_process
 from dragoman.journal.memory import MemoryJournal
-from dragoman.session.keeping import Keeper
+from dragoman.session.journal_client import JournalClient
 from dragoman.session.session import Session
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import session_of
 
 
-async def keeper_of(journal: MemoryJournal) -> Keeper:
+async def journal_client_of(journal: MemoryJournal) -> JournalClient:
     process = this_process()
     await journal.heartbeat(process)
-    return Keeper(journal, process, alive)
+    return JournalClient(journal, process, alive)
 
 
 @asynccontextmanager
-async def kept_session(
+async def journaled_session(
     agent: ScriptedAgent | Callable[[Turn], object], journal: MemoryJournal, **settings: object
 ) -> AsyncIterator[Session]:
-    keeper = await keeper_of(journal)
-    async with session_of(agent, runtime={"keeper": keeper}, **settings) as session:  # type: ignore[arg-type]
+    client = await journal_client_of(journal)
+    async with session_of(agent, runtime={"journal_client": client}, **settings) as session:  # type: ignore[arg-type]
         yield session

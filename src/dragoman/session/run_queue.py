@@ -1,4 +1,4 @@
-"""`Turns`: the runs of a session, one at a time, in the order in which they were asked for.
+"""`RunQueue`: the runs of a session, one at a time, in the order in which they were asked for.
 
 The next prompt is sent only after the run before it has ended, and that is a fact in the fold: all its updates are seen
 by then. A run that is asked to end does so within the grace, or its agent is ended.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dragoman.errors import DragomanError, InputError
 from dragoman.host.host import Host
 from dragoman.record import notes, rows
-from dragoman.session.frames import Frames
+from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.wire import vocabulary as acp
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Blocks: TypeAlias = tuple[acp.ContentBlock, ...]
 
 
-class Turns:
-    def __init__(self, session: Session, runtime: AgentRuntime, host: Host, frames: Frames) -> None:
+class RunQueue:
+    def __init__(self, session: Session, runtime: AgentRuntime, host: Host, frames: SessionDispatcher) -> None:
         self.unsaid_system_prompt = session.config.system_prompt  # goes with the first prompt, unless it is said before
         self._session = session
         self._runtime = runtime

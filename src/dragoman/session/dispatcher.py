@@ -1,4 +1,4 @@
-"""`Frames`: everything that is said in a session, by the agent, to it and by the host, and who is told of it.
+"""`SessionDispatcher`: folds every frame of a session and tells its run, and the session, what changed.
 
 Each frame is folded in the order of the wire, and what it changed is told as events: to the run that was active when it
 was said, and to the session. With a journal the frame goes there first: it is folded on the way, and nobody is told of
@@ -26,17 +26,17 @@ from dragoman.wire.messages import Message, Notification, Reply, Request, Update
 if TYPE_CHECKING:
     from dragoman.journal.entry import Origin
     from dragoman.journal.errors import JournalError
-    from dragoman.session.keeping import Kept
+    from dragoman.session.journal_client import ConnectionRecorder
     from dragoman.session.session import Session
 
 # Where a frame comes from, as the journal says it.
 _ORIGINS: Final[dict[Direction, Origin]] = {"in": "agent", "out": "client", "host": "host"}
 
 
-class Frames:
+class SessionDispatcher:
     """`tells_all`: the session's `emit` is to be told of every event, whoever iterates."""
 
-    def __init__(self, session: Session, host: Host, kept: Kept | None, *, tells_all: bool) -> None:
+    def __init__(self, session: Session, host: Host, kept: ConnectionRecorder | None, *, tells_all: bool) -> None:
         self.count = 0
         self.active: Run | None = None  # the run that goes on: what is said now is said in it
         self.on_run_ended: Callable[[rows.Run], None] | None = None

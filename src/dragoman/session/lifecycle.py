@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class Once:
+class CloseOnce:
     """Closing something: the first call does it, all wait for the same end, none who gives up stops it."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:

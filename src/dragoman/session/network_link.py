@@ -14,7 +14,7 @@ from typing import Protocol
 
 from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
-from dragoman.session.once import Once
+from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.runtime import Launch
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire import http, websocket
@@ -47,7 +47,7 @@ class RemoteLink:
         self._grace = END_GRACE_S
         self._exit_code: int | None = None
         self._code_at_end = LOST
-        self._end_once = Once(self._end, f"end {name}")
+        self._end_once = CloseOnce(self._end, f"end {name}")
         self.read = transport.read
         self.write = transport.write
         self.drain = transport.drain

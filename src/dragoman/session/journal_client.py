@@ -1,7 +1,7 @@
-"""Keeping what is said: a runtime's connection, frame by frame, in the journal before anyone is told of it.
+"""Recording a runtime's connection, frame by frame, in the journal before anyone is told of it.
 
-`Keeper` is a process's hold on a journal: who we are, and which sessions are ours. `Kept` is one connection's: frames
-go in as they are heard and said, and come out, in the same order and with what they changed, once they are committed.
+`JournalClient` is this process's handle on a journal: its identity, and the sessions that it has claimed.
+`ConnectionRecorder` takes the frames of one connection and hands them on, in order, once they are committed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Handshake(msgspec.Struct, frozen=True):
     agentInfo: msgspec.Raw = msgspec.Raw(b"")  # noqa: N815
 
 
-class Keeper:
+class JournalClient:
     """`alive` tells whether another process still lives: a session of a dead one may be taken over."""
 
     def __init__(self, journal: Journal, process: Process, alive: Callable[[Process], bool]) -> None:
@@ -51,10 +51,10 @@ class Keeper:
         self.on_left: Callable[[Session], None] | None = None
         self._alive = alive
 
-    async def connect(self, agent: str, secrets: Mapping[str, str]) -> Kept:
+    async def connect(self, agent: str, secrets: Mapping[str, str]) -> ConnectionRecorder:
         connection = Connection(id=uuid.uuid4().hex, agent=agent, at=time.time())
         await self.journal.connect(connection)
-        return Kept(self, connection, secrets)
+        return ConnectionRecorder(self, connection, secrets)
 
     async def take(self, session_id: str) -> tuple[SessionRecord, int]:
         """The session, new or known, for this process alone. `NotTheOwner` where a living process has it."""
@@ -67,11 +67,11 @@ class Keeper:
         await self.journal.release(session_id, self.process.id)
 
 
-class Kept:
-    def __init__(self, keeper: Keeper, connection: Connection, secrets: Mapping[str, str]) -> None:
-        self._keeper = keeper
+class ConnectionRecorder:
+    def __init__(self, client: JournalClient, connection: Connection, secrets: Mapping[str, str]) -> None:
+        self._client = client
         self._connection = connection
-        self._recorder = Recorder(keeper.journal, connection.id, told=self._told, secrets=secrets)
+        self._recorder = Recorder(client.journal, connection.id, told=self._told, secrets=secrets)
         self._sessions: dict[str, Told] = {}
         self.add = self._recorder.add  # itself: every update of every agent goes through it
 
@@ -86,7 +86,7 @@ class Kept:
             told = msgspec.json.decode(answer, type=_Handshake)
         except DECODE_ERRORS:
             return
-        await self._keeper.journal.connect(
+        await self._client.journal.connect(
             msgspec.structs.replace(
                 self._connection,
                 protocol_version=told.protocolVersion,
@@ -97,7 +97,7 @@ class Kept:
 
     async def record_of(self, session_id: str) -> SessionRecord:
         """What the journal knows of the session, to go on from; from here on it is ours."""
-        record, epoch = await self._keeper.take(session_id)
+        record, epoch = await self._client.take(session_id)
         self._recorder.session(record, epoch)
         return record
 
@@ -116,17 +116,17 @@ class Kept:
             handle=session.snapshot().to_json(),
         )
         session.record("host", notes.write(opened), time.time())
-        if self._keeper.on_opened is not None and not session.closed:
-            self._keeper.on_opened(session)
+        if self._client.on_opened is not None and not session.closed:
+            self._client.on_opened(session)
 
     async def leave(self, session: Session) -> None:
         """All of it is committed, and another process may have it."""
         await self.flush()
         self._recorder.forget(session.id)
         self._sessions.pop(session.id, None)
-        if self._keeper.on_left is not None:
-            self._keeper.on_left(session)
-        await self._keeper.let_go(session.id)
+        if self._client.on_left is not None:
+            self._client.on_left(session)
+        await self._client.let_go(session.id)
 
     async def flush(self) -> None:
         """Returns when all that was added is committed, and told."""

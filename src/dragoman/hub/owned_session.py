@@ -1,4 +1,4 @@
-"""`Held`: a session that this process has open, and what others want of it.
+"""`OwnedSession`: a session that this process has open, and what others want of it.
 
 Commands come through the journal's inbox, from any process. Promised: each is carried out once; what a command did and
 its receipt are in one commit. A prompt that has to wait stays in the inbox without a receipt until its turn, and so do
@@ -28,7 +28,7 @@ from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.session import Session
 
 if TYPE_CHECKING:
-    from dragoman.session.keeping import Keeper
+    from dragoman.session.journal_client import JournalClient
     from dragoman.session.run import Run
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 Connection: TypeAlias = Literal["starting", "connected", "disconnected", "error"]
 
 # Prompts that may wait for one session. All who follow it are shown all of them, whenever one changes.
-QUEUED: Final = 100
+MAX_QUEUED_PROMPTS: Final = 100
 
 # Seconds of a wait that is begun again when they are over.
 LONG: Final = 3600.0
@@ -55,20 +55,20 @@ class Queued(msgspec.Struct, frozen=True):
     changes: tuple[str, ...] = ()
 
 
-class Held:
+class OwnedSession:
     """`changed` is called whenever it may stand otherwise with the session than before. `stays`: also when it was
     closed, or its agent is gone, until the hub drops it. `home` is our own folder."""
 
     def __init__(
-        self, session_id: str, keeper: Keeper, changed: Callable[[], None], *, stays: bool, home: Path
+        self, session_id: str, journal_client: JournalClient, changed: Callable[[], None], *, stays: bool, home: Path
     ) -> None:
         self.id = session_id
         self.stays = stays
         self.session: Session | None = None
         self.connection: Connection = "starting"
         self.problem: DragomanError | None = None  # what last went wrong with it; None once it goes well again
-        self.queue: PromptQueue[Queued] = PromptQueue(max_prompts=QUEUED, on_change=changed)
-        self._keeper = keeper
+        self.queue: PromptQueue[Queued] = PromptQueue(max_prompts=MAX_QUEUED_PROMPTS, on_change=changed)
+        self._journal_client = journal_client
         self._home = home
         self._changed = changed
         self.opening: asyncio.Task[Session] | None = None
@@ -188,10 +188,10 @@ class Held:
             await self._carry_out(sent, left_behind=sent.id not in self._early)
 
     async def _take(self) -> Sequence[Sent]:
-        epoch = self._keeper.epochs.get(self.id)
+        epoch = self._journal_client.epochs.get(self.id)
         if epoch is None or self.session is None:
             return ()
-        return await self._keeper.journal.take(self.id, epoch)
+        return await self._journal_client.journal.take(self.id, epoch)
 
     async def _carry_out(self, sent: Sent, *, left_behind: bool = False) -> None:
         future = self.outcome(sent.id)
