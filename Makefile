@@ -8,7 +8,7 @@ export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 # Tests run hundreds of commands; with this variable set, Python would compile every module again for each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run run-check hello install lint format test test-all test-agents torture bench vocabulary reference clean page built browser types test-page bench-page shots
+.PHONY: run run-check hello install lint lint-page format format-page test test-all test-agents torture bench vocabulary reference clean page built browser types test-page bench-page shots
 
 run: install built  ## install, build the page, and serve it: prints a link
 	$(BIN)/dragoman serve
@@ -35,10 +35,19 @@ lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory lint-page; else \
+		echo "The page is not linted, as there is no npm."; fi
+
+lint-page: web/node_modules/.installed  ## the page: Biome with the rules of hooks, and the types
+	cd web && npm run --silent lint
 
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory format-page; fi
+
+format-page: web/node_modules/.installed
+	cd web && npm run --silent format
 
 test: install  ## under five minutes
 	$(BIN)/pytest -n 3 -m "not slow"

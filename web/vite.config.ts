@@ -10,7 +10,7 @@ import { defineConfig } from "vitest/config";
 const PAGE = resolve("../src/dragoman/bridge/page");
 
 // Where `dragoman serve` listens, for `npm run dev` beside it.
-const BRIDGE = process.env["DRAGOMAN_BRIDGE"] ?? "http://127.0.0.1:8421";
+const BRIDGE = process.env.DRAGOMAN_BRIDGE ?? "http://127.0.0.1:8421";
 
 /** Each text beside itself, compressed once and for all: the server only chooses. */
 function compressed(): Plugin {

@@ -110,3 +110,20 @@ def test_a_session_is_started_and_spoken_to_by_keys_alone(person: Person) -> Non
     person.page.keyboard.type("hello")
     person.page.keyboard.press("Enter")
     expect(person.conversation.get_by_text(re.compile("demo agent", re.IGNORECASE)).first).to_be_visible()
+
+
+def test_a_menu_action_that_moves_the_keyboard_keeps_it(person: Person) -> None:
+    person.start_session()
+    person.is_ready()
+    person.act("Rename")
+    expect(person.page.get_by_label("Title of the session")).to_be_focused()
+    person.page.keyboard.press("Escape")
+    person.page.get_by_role("button", name="What can be done with this session").click()
+    expect(person.page.get_by_role("menu")).to_be_visible()
+    person.page.keyboard.press("Escape")
+    expect(person.page.get_by_role("menu")).to_have_count(0)
+    expect(person.page.get_by_role("button", name="What can be done with this session")).to_be_focused()
+    person.act("Delete")
+    person.page.keyboard.press("Escape")
+    expect(person.page.get_by_role("dialog")).to_have_count(0)
+    expect(person.page.get_by_role("button", name="What can be done with this session")).to_be_focused()

@@ -5,13 +5,13 @@ import { Sidebar } from "./list/Sidebar";
 import { ConnectionBanner } from "./notice/ConnectionBanner";
 import { Notices } from "./notice/Notices";
 import type { PaletteItem } from "./palette/commands";
-import { OfferedContext } from "./palette/offered";
+import { ViewCommandsContext } from "./palette/viewCommands";
 import { Palette } from "./palette/Palette";
 import { Shortcuts } from "./palette/Shortcuts";
-import { useKeys } from "./palette/useKeys";
+import { useShortcuts } from "./palette/useShortcuts";
 import { ScopeContext } from "./permission";
 import { PhoneTabs } from "./phone/PhoneTabs";
-import { usePhone } from "./phone/usePhone";
+import { useIsPhone } from "./phone/mediaQueries";
 import type { Scope } from "./protocol";
 import { formatRoute, navigate, useRoute } from "./route";
 import type { Route } from "./route";
@@ -19,7 +19,7 @@ import { SessionView } from "./session/SessionView";
 import { Settings } from "./settings/Settings";
 import { FirstStart } from "./start/FirstStart";
 import { NewSession } from "./start/NewSession";
-import { useHello, useKnown } from "./store/client";
+import { useHello, useStore } from "./store/client";
 import { Tray } from "./tray/Tray";
 import { Boundary } from "./ui/Boundary";
 import { useTitle } from "./useTitle";
@@ -29,27 +29,27 @@ export function App() {
   const offered = useRef<readonly PaletteItem[]>([]);
   return (
     <Notices>
-      <OfferedContext value={offered}>
+      <ViewCommandsContext value={offered}>
         <ScopeContext value={useScope()}>
           <Shell />
         </ScopeContext>
-      </OfferedContext>
+      </ViewCommandsContext>
     </Notices>
   );
 }
 
 /** What the token allows, as it was last told: it does not change while the server is away. */
 function useScope(): Scope {
-  const told = useHello()?.scope;
+  const granted = useHello()?.scope;
   const [scope, setScope] = useState<Scope>("admin");
-  if (told !== undefined && told !== scope) setScope(told);
-  return told ?? scope;
+  if (granted !== undefined && granted !== scope) setScope(granted);
+  return granted ?? scope;
 }
 
 function Shell() {
   const route = useRoute();
-  const phone = usePhone();
-  const [overlay, setOverlay] = useState<"palette" | "keys" | null>(null);
+  const phone = useIsPhone();
+  const [overlay, setOverlay] = useState<"palette" | "shortcuts" | null>(null);
   const searchField = useRef<HTMLInputElement>(null);
   const close = () => setOverlay(null);
   const search = () => {
@@ -59,14 +59,14 @@ function Shell() {
   };
   useTitle();
   useNeedsFirst(route);
-  useKeys({
+  useShortcuts({
     "mod+k": () => setOverlay(overlay === "palette" ? null : "palette"),
     "/": search,
-    "?": () => setOverlay("keys"),
+    "?": () => setOverlay("shortcuts"),
     n: () => navigate({ view: "new" }),
     a: () => navigate({ view: "needs" }),
   });
-  const first = useKnown((known) => known.list?.sessions.length === 0);
+  const first = useStore((known) => known.list?.sessions.length === 0);
   return (
     <div className="app" data-view={route.view} data-first={first || undefined}>
       <a className="skip" href="#main">
@@ -82,8 +82,10 @@ function Shell() {
         </main>
       </div>
       {phone && <PhoneTabs route={route} />}
-      {overlay === "palette" && <Palette onSearch={search} onKeys={() => setOverlay("keys")} onClose={close} />}
-      {overlay === "keys" && <Shortcuts onClose={close} />}
+      {overlay === "palette" && (
+        <Palette onSearch={search} onShortcuts={() => setOverlay("shortcuts")} onClose={close} />
+      )}
+      {overlay === "shortcuts" && <Shortcuts onClose={close} />}
     </div>
   );
 }
@@ -104,7 +106,7 @@ function View({ route }: { route: Route }): ReactNode {
 }
 
 function Home() {
-  const list = useKnown((known) => known.list);
+  const list = useStore((known) => known.list);
   if (list === null) return <p className="list-note">Connecting…</p>;
   return <Start first={list.sessions.length === 0} />;
 }
@@ -118,7 +120,7 @@ function Start({ first }: { first: boolean }) {
 
 /** Who opens the page sees first what needs them. */
 function useNeedsFirst(route: Route): void {
-  const waiting = useKnown((known) => known.waiting);
+  const waiting = useStore((known) => known.waiting);
   const looked = useRef(false);
   useEffect(() => {
     if (waiting === null || looked.current) return;

@@ -26,18 +26,22 @@ export function parseRoute(url: URL): Route {
       return {
         view: "session",
         id: second,
-        ...given("anchor", url.hash.slice(1)),
+        ...optionalField("anchor", url.hash.slice(1)),
         ...(third === BESIDE ? { beside: true } : {}),
       };
     case "needs":
       return { view: "needs" };
     case "new": {
       const agent = url.searchParams.get("agent") ?? "";
-      return { view: "new", ...given("agent", agent), ...given("cwd", url.searchParams.get("cwd") ?? "") };
+      return {
+        view: "new",
+        ...optionalField("agent", agent),
+        ...optionalField("cwd", url.searchParams.get("cwd") ?? ""),
+      };
     }
     case "settings": {
       const tab = SETTINGS_TABS.find((name) => name === second) ?? "agents";
-      return { view: "settings", tab, ...given("session", url.searchParams.get("session") ?? "") };
+      return { view: "settings", tab, ...optionalField("session", url.searchParams.get("session") ?? "") };
     }
     default:
       return { view: "home" };
@@ -67,7 +71,7 @@ function decoded(part: string): string {
   }
 }
 
-function given<K extends string>(name: K, value: string): Partial<Record<K, string>> {
+function optionalField<K extends string>(name: K, value: string): Partial<Record<K, string>> {
   return value === "" ? {} : ({ [name]: value } as Partial<Record<K, string>>);
 }
 
@@ -93,13 +97,13 @@ function watch(watcher: () => void): () => void {
   };
 }
 
-function here(): Route {
+function currentRoute(): Route {
   if (current?.href !== location.href) current = { href: location.href, route: parseRoute(new URL(location.href)) };
   return current.route;
 }
 
 export function useRoute(): Route {
-  return useSyncExternalStore(watch, here);
+  return useSyncExternalStore(watch, currentRoute);
 }
 
 export function navigate(route: Route, how: "push" | "replace" = "push"): void {

@@ -11,25 +11,25 @@ export const THEME_NAMES: Readonly<Record<Theme, string>> = {
   dark: "Dark",
 };
 
-const KEY = "dragoman.theme";
+const STORAGE_KEY = "dragoman.theme";
 const watchers = new Set<() => void>();
 
 function current(): Theme {
-  return THEMES.find((theme) => theme === document.documentElement.dataset["theme"]) ?? "system";
+  return THEMES.find((theme) => theme === document.documentElement.dataset.theme) ?? "system";
 }
 
 function show(theme: string | null): void {
   const { dataset } = document.documentElement;
-  if (theme === "light" || theme === "dark") dataset["theme"] = theme;
-  else delete dataset["theme"];
+  if (theme === "light" || theme === "dark") dataset.theme = theme;
+  else delete dataset.theme;
   for (const watcher of watchers) watcher();
 }
 
 export function chooseTheme(theme: Theme): void {
   show(theme);
   try {
-    if (theme === "system") localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, theme);
+    if (theme === "system") localStorage.removeItem(STORAGE_KEY);
+    else localStorage.setItem(STORAGE_KEY, theme);
   } catch {
     // Then it counts until the page is loaded anew.
   }
@@ -38,7 +38,7 @@ export function chooseTheme(theme: Theme): void {
 /** From now on what another tab of the same browser chooses counts here too. */
 export function followTheme(): void {
   addEventListener("storage", (event) => {
-    if (event.key === KEY || event.key === null) show(event.newValue);
+    if (event.key === STORAGE_KEY || event.key === null) show(event.newValue);
   });
 }
 

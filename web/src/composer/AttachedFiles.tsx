@@ -2,7 +2,7 @@ import { useRef } from "react";
 
 import { imageData } from "../markdown";
 import { IconButton } from "../ui/Button";
-import type { Dropped } from "./attachments";
+import type { InlineAttachment } from "./attachments";
 
 /** Opens the browser's own choice of files. */
 export function AttachButton({ disabled, onFiles }: { disabled: boolean; onFiles: (files: File[]) => void }) {
@@ -25,7 +25,13 @@ export function AttachButton({ disabled, onFiles }: { disabled: boolean; onFiles
 }
 
 /** What was dropped or pasted, until it is sent. */
-export function Attachments({ dropped, onRemove }: { dropped: readonly Dropped[]; onRemove: (at: number) => void }) {
+export function Attachments({
+  dropped,
+  onRemove,
+}: {
+  dropped: readonly InlineAttachment[];
+  onRemove: (at: number) => void;
+}) {
   if (dropped.length === 0) return null;
   return (
     <ul className="attachments" aria-label="Attached">

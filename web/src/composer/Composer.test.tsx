@@ -1,8 +1,8 @@
 // @vitest-environment happy-dom
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import { draw, MadeBridge, type Drawn } from "../dev/draw";
-import { LIVE, Made, SESSION, STATE } from "../dev/made";
+import { render, FakeBridge, type Rendered } from "../dev/render";
+import { LIVE, RowBuilder, SESSION, STATE } from "../dev/rowBuilder";
 import type { Live } from "../protocol";
 import { Composer } from "./Composer";
 
@@ -13,13 +13,13 @@ const ANSWERS = {
   "session.resume": { session_id: "s1", live: IDLE },
 } as const;
 
-let drawn: Drawn;
+let drawn: Rendered;
 beforeEach(() => localStorage.clear());
 afterEach(() => drawn.end());
 
-async function composer(live: Live = IDLE, bridge = new MadeBridge(ANSWERS), made = new Made()) {
+async function composer(live: Live = IDLE, bridge = new FakeBridge(ANSWERS), made = new RowBuilder()) {
   const state = { ...STATE, commands: [{ name: "review", description: "Look at it", hint: null }] };
-  drawn = await draw(<Composer bridge={bridge} session={SESSION} live={live} state={state} rows={made.rows} />);
+  drawn = await render(<Composer bridge={bridge} session={SESSION} live={live} state={state} rows={made.rows} />);
   return { bridge, area: drawn.place.querySelector("textarea") as HTMLTextAreaElement };
 }
 
@@ -27,9 +27,9 @@ test("Enter sends what was written, Shift Enter does not", async () => {
   const { bridge, area } = await composer();
   await drawn.type(area, " hello ");
   await drawn.key(area, "Enter", { shiftKey: true });
-  expect(bridge.asked).toEqual([]);
+  expect(bridge.requests).toEqual([]);
   await drawn.key(area, "Enter");
-  expect(bridge.asked).toEqual([
+  expect(bridge.requests).toEqual([
     { type: "session.prompt", fields: { session_id: "s1", text: "hello", attachments: [], when: "queue" } },
   ]);
   expect(area.value).toBe("");
@@ -39,11 +39,11 @@ test("Enter that ends the writing of a Japanese word sends nothing", async () =>
   const { bridge, area } = await composer();
   await drawn.type(area, "日本");
   await drawn.key(area, "Enter", { isComposing: true });
-  expect(bridge.asked).toEqual([]);
+  expect(bridge.requests).toEqual([]);
 });
 
 test("what could not be sent is still there, with why", async () => {
-  const { area } = await composer(IDLE, new MadeBridge({ "session.prompt": new Error("The agent is gone.") }));
+  const { area } = await composer(IDLE, new FakeBridge({ "session.prompt": new Error("The agent is gone.") }));
   await drawn.type(area, "hello");
   await drawn.key(area, "Enter");
   expect(area.value).toBe("hello");
@@ -63,14 +63,14 @@ test("a command is completed from the agent's own", async () => {
   expect(drawn.place.querySelector("[role=option]")?.textContent).toContain("review");
   await drawn.key(area, "Enter");
   expect(area.value).toBe("/review ");
-  expect(bridge.asked).toEqual([]);
+  expect(bridge.requests).toEqual([]);
 });
 
 test("a session that nobody has open is continued before it is written to", async () => {
   const { bridge, area } = await composer({ ...IDLE, connection: "none", continuable: true });
   await drawn.type(area, "go on");
   await drawn.key(area, "Enter");
-  expect(bridge.asked.map((one) => one.type)).toEqual(["session.resume", "session.prompt"]);
+  expect(bridge.requests.map((one) => one.type)).toEqual(["session.resume", "session.prompt"]);
 });
 
 test("a session that another process has open cannot be written to here", async () => {
@@ -88,10 +88,10 @@ test("a run of an agent in a terminal can neither be stopped here nor written to
 test("Escape stops a run when it is pressed twice", async () => {
   const { bridge } = await composer(LIVE);
   await drawn.key(document.body, "Escape");
-  expect(bridge.asked).toEqual([]);
+  expect(bridge.requests).toEqual([]);
   expect(drawn.place.textContent).toContain("Press Esc again to stop");
   await drawn.key(document.body, "Escape");
-  expect(bridge.asked).toEqual([{ type: "session.cancel", fields: { session_id: "s1" } }]);
+  expect(bridge.requests).toEqual([{ type: "session.cancel", fields: { session_id: "s1" } }]);
 });
 
 test("while a run goes on, what is sent waits, unless it is sent now", async () => {
@@ -100,11 +100,11 @@ test("while a run goes on, what is sent waits, unless it is sent now", async () 
   await drawn.press("Queue");
   await drawn.type(area, "now");
   await drawn.press("Send now");
-  expect(bridge.asked.map((one) => one.fields["when"])).toEqual(["queue", "now"]);
+  expect(bridge.requests.map((one) => one.fields.when)).toEqual(["queue", "now"]);
 });
 
 test("the arrow goes back through what was sent, and only from an untouched field", async () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.message("user", "first");
   made.message("user", "second");
   const { area } = await composer(IDLE, undefined, made);
@@ -125,7 +125,7 @@ test("prompts that wait can be moved, changed, sent at once and taken out", asyn
     { id: "1", text: "one", attachments: [], time: 0 },
     { id: "2", text: "two", attachments: ["a.md"], time: 0 },
   ];
-  const bridge = new MadeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {} });
+  const bridge = new FakeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {} });
   await composer({ ...LIVE, queue }, bridge);
   const buttons = [...drawn.place.querySelectorAll<HTMLButtonElement>(".queue li:last-child button")];
   expect(buttons.map((button) => button.getAttribute("aria-label") ?? button.textContent)).toEqual([
@@ -138,7 +138,7 @@ test("prompts that wait can be moved, changed, sent at once and taken out", asyn
   buttons[1]?.click();
   buttons[2]?.click();
   buttons[4]?.click();
-  expect(bridge.asked).toEqual([
+  expect(bridge.requests).toEqual([
     { type: "queue.send", fields: { session_id: "s1", queued_id: "2" } },
     { type: "queue.move", fields: { session_id: "s1", queued_id: "2", to: 0 } },
     { type: "queue.remove", fields: { session_id: "s1", queued_id: "2" } },

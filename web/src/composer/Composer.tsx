@@ -10,21 +10,21 @@ import {
 } from "react";
 
 import type { Bridge } from "../conversation/bridge";
-import { tellSent } from "../conversation/sent";
-import { useSame } from "../conversation/useSame";
+import { notifySent } from "../conversation/promptSent";
+import { useEvent } from "../ui/useEvent";
 import type { Attachment, Live, Rows, SessionItem, State } from "../protocol";
-import { agentFailed, Refused } from "../socket/control";
+import { isAgentFailure, RequestError } from "../socket/requests";
 import { Button } from "../ui/Button";
 import { AttachButton, Attachments } from "./AttachedFiles";
-import { attach, refusals, type Dropped } from "./attachments";
+import { attach, unsupportedAttachments, type InlineAttachment } from "./attachments";
 import { complete, triggerAt } from "./completion";
-import { keepDraft, mentioned, NO_DRAFT, readDraft, type Draft } from "./draft";
-import { promptsOf, went } from "./history";
+import { saveDraft, mentionedPaths, NO_DRAFT, readDraft, type Draft } from "./draft";
+import { sentPrompts, stepHistory } from "./history";
 import { QueueList } from "./QueueList";
 import { StatusLine } from "./StatusLine";
 import { Suggestions } from "./Suggestions";
 import { useSuggestions } from "./useSuggestions";
-import { useStop } from "./useStop";
+import { useDoubleEscape } from "./useDoubleEscape";
 import "../conversation/shared.css";
 import "./composer.css";
 
@@ -40,14 +40,14 @@ export interface ComposerProps {
 
 /** Where one writes to the agent. Each session has its own, with its own draft. */
 export function Composer(props: ComposerProps) {
-  return <Writing key={props.session.id} {...props} />;
+  return <ComposerForm key={props.session.id} {...props} />;
 }
 
-function Writing({ bridge, session, live, state, rows, allowed = true }: ComposerProps) {
+function ComposerForm({ bridge, session, live, state, rows, allowed = true }: ComposerProps) {
   const area = useRef<HTMLTextAreaElement>(null);
   const list = useId();
   const [draft, setDraft] = useState<Draft>(() => readDraft(session.id));
-  const [dropped, setDropped] = useState<readonly Dropped[]>([]);
+  const [dropped, setDropped] = useState<readonly InlineAttachment[]>([]);
   const [caret, setCaret] = useState(draft.text.length);
   const [closed, setClosed] = useState<string | null>(null);
   const [chosen, setChosen] = useState(0);
@@ -60,18 +60,18 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
   const triggered = trigger && closed !== `${trigger.kind}${trigger.from}` ? trigger : null;
   const suggestions = useSuggestions(bridge, session.id, triggered, state.commands);
   const attachments: readonly Attachment[] = [
-    ...mentioned(draft).map((path) => ({ type: "file" as const, path })),
+    ...mentionedPaths(draft).map((path) => ({ type: "file" as const, path })),
     ...dropped,
   ];
-  const refused = refusals(attachments, live);
-  const hindrance = cannotPrompt(live, allowed);
-  const ready = draft.text.trim() !== "" && refused.length === 0 && hindrance === "" && !sending;
+  const refused = unsupportedAttachments(attachments, live);
+  const blocker = promptBlocker(live, allowed);
+  const ready = draft.text.trim() !== "" && refused.length === 0 && blocker === "" && !sending;
 
-  const tell = (error: unknown) => setProblem(wordsOf(error));
-  const stop = () => void bridge.control("session.cancel", { session_id: session.id }).catch(tell);
-  const armed = useStop(running && hindrance === "", stop);
+  const tell = (error: unknown) => setProblem(errorText(error));
+  const stop = () => void bridge.request("session.cancel", { session_id: session.id }).catch(tell);
+  const armed = useDoubleEscape(running && blocker === "", stop);
 
-  useEffect(() => keepDraft(session.id, draft), [session.id, draft]);
+  useEffect(() => saveDraft(session.id, draft), [session.id, draft]);
   useAutosize(area, draft.text);
   useDrop((files) => void add(files));
 
@@ -93,14 +93,14 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
     setPast(-1);
     try {
       const prompt = { text: before.draft.text.trim(), attachments, when };
-      const id = open ? session.id : (await bridge.control("session.resume", { session_id: session.id })).session_id;
-      tellSent(id);
-      await bridge.control("session.prompt", { session_id: id, ...prompt });
+      const id = open ? session.id : (await bridge.request("session.resume", { session_id: session.id })).session_id;
+      notifySent(id);
+      await bridge.request("session.prompt", { session_id: id, ...prompt });
     } catch (error) {
       // Nothing that was written is lost, unless something else was written meanwhile.
       setDraft((now) => (now.text === "" ? before.draft : now));
       setDropped((now) => (now.length === 0 ? before.dropped : now));
-      if (!open && agentFailed(error)) setProblem("Not sent: the agent did not start.");
+      if (!open && isAgentFailure(error)) setProblem("Not sent: the agent did not start.");
       else tell(error);
     } finally {
       setSending(false);
@@ -114,7 +114,7 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
   };
 
   const add = async (files: Iterable<File>) => {
-    if (hindrance !== "") return;
+    if (blocker !== "") return;
     for (const file of files) {
       try {
         const made = await attach(file);
@@ -125,10 +125,10 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
     }
   };
 
-  const prompts = useMemo(() => promptsOf(rows.messages), [rows.messages]);
+  const prompts = useMemo(() => sentPrompts(rows.messages), [rows.messages]);
   const recall = (by: 1 | -1): boolean => {
     const unchanged = past < 0 ? draft.text === "" : draft.text === prompts[past];
-    const next = went(past, by, prompts.length);
+    const next = stepHistory(past, by, prompts.length);
     if (!unchanged || next === past) return false;
     setPast(next);
     write(next < 0 ? "" : (prompts[next] ?? ""));
@@ -156,7 +156,7 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
   };
   const plainKey = (event: KeyboardEvent): boolean => {
     if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) void send("now");
-    else if (event.key === "Enter" && !event.shiftKey && !coarse()) void send("queue");
+    else if (event.key === "Enter" && !event.shiftKey && !hasCoarsePointer()) void send("queue");
     else if (event.key === "ArrowUp") return recall(1);
     else if (event.key === "ArrowDown") return recall(-1);
     else return false;
@@ -178,8 +178,8 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
           ref={area}
           rows={1}
           aria-label="Message to the agent"
-          placeholder={hindrance || "Ask, or tell what to do.  @ names a file, / a command"}
-          disabled={hindrance !== ""}
+          placeholder={blocker || "Ask, or tell what to do.  @ names a file, / a command"}
+          disabled={blocker !== ""}
           value={draft.text}
           aria-haspopup="listbox"
           aria-controls={suggestions.length > 0 ? list : undefined}
@@ -196,11 +196,11 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
           onPaste={paste}
         />
         <div className="composer-bar">
-          <AttachButton disabled={hindrance !== ""} onFiles={(files) => void add(files)} />
+          <AttachButton disabled={blocker !== ""} onFiles={(files) => void add(files)} />
           <span className="composer-hint" role="status">
             {armed ? "Press Esc again to stop" : ""}
           </span>
-          {running && hindrance === "" && (
+          {running && blocker === "" && (
             <Button onClick={stop} title="Stop the run (Esc twice)">
               <span aria-hidden="true">■</span> Stop
             </Button>
@@ -245,7 +245,7 @@ function Writing({ bridge, session, live, state, rows, allowed = true }: Compose
   );
 }
 
-function cannotPrompt(live: Live, allowed: boolean): string {
+function promptBlocker(live: Live, allowed: boolean): string {
   if (!allowed) return "This device may look, but not write.";
   if (live.connection === "elsewhere") return "Another process has this session open: write there.";
   if (live.connection === "watched") return "Another program is at work on this session: write there.";
@@ -253,14 +253,14 @@ function cannotPrompt(live: Live, allowed: boolean): string {
   return "";
 }
 
-function wordsOf(error: unknown): string {
-  if (error instanceof Refused && error.body.guidance) return `${error.message} ${error.body.guidance}`;
+function errorText(error: unknown): string {
+  if (error instanceof RequestError && error.body.guidance) return `${error.message} ${error.body.guidance}`;
   return error instanceof Error ? error.message : String(error);
 }
 
 /** Files may be dropped anywhere: a browser that is not told otherwise leaves the page to show them. */
 function useDrop(dropped: (files: FileList) => void): void {
-  const same = useSame(dropped);
+  const same = useEvent(dropped);
   useEffect(() => {
     const over = (event: DragEvent) => {
       if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
@@ -280,7 +280,7 @@ function useDrop(dropped: (files: FileList) => void): void {
 }
 
 /** On a phone, Enter makes a line, for there is no Shift to hold. */
-function coarse(): boolean {
+function hasCoarsePointer(): boolean {
   return matchMedia("(pointer: coarse)").matches;
 }
 

@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { Bridge } from "../conversation/bridge";
 import type { Queued } from "../protocol";
 import { IconButton } from "../ui/Button";
+import { focusOnMount } from "../ui/focusOnMount";
 
 interface Props {
   bridge: Bridge;
@@ -24,10 +25,10 @@ export function QueueList({ bridge, sessionId, queue, onProblem }: Props) {
           queued={queued}
           first={at === 0}
           last={at === queue.length - 1}
-          onEdit={(text) => did(bridge.control("queue.edit", { ...target(queued), text }))}
-          onMove={(by) => did(bridge.control("queue.move", { ...target(queued), to: at + by }))}
-          onRemove={() => did(bridge.control("queue.remove", target(queued)))}
-          onSendNow={() => did(bridge.control("queue.send", target(queued)))}
+          onEdit={(text) => did(bridge.request("queue.edit", { ...target(queued), text }))}
+          onMove={(by) => did(bridge.request("queue.move", { ...target(queued), to: at + by }))}
+          onRemove={() => did(bridge.request("queue.remove", target(queued)))}
+          onSendNow={() => did(bridge.request("queue.send", target(queued)))}
         />
       ))}
     </ol>
@@ -57,7 +58,7 @@ function QueuedView({ queued, first, last, onEdit, onMove, onRemove, onSendNow }
           className="input"
           aria-label="The waiting prompt"
           rows={2}
-          autoFocus
+          ref={focusOnMount}
           value={text}
           onChange={(event) => setText(event.target.value)}
           onKeyDown={(event) => {

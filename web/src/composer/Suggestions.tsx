@@ -10,12 +10,13 @@ interface Props {
 /** Above the text: files or commands. The keys stay with the text; a press takes one. */
 export function Suggestions({ id, suggestions, chosen, onTake }: Props) {
   return (
-    <ul id={id} className="suggestions" role="listbox" aria-label="Suggestions">
+    <div id={id} className="suggestions" role="listbox" aria-label="Suggestions">
       {suggestions.map(({ value, note }, at) => (
-        <li
+        <div
           key={value}
           id={`${id}-${at}`}
           role="option"
+          tabIndex={-1}
           aria-selected={at === chosen}
           // Before the text loses the focus.
           onMouseDown={(event) => {
@@ -25,8 +26,8 @@ export function Suggestions({ id, suggestions, chosen, onTake }: Props) {
         >
           <span className="suggestion-value">{value}</span>
           {note && <span className="soft">{note}</span>}
-        </li>
+        </div>
       ))}
-    </ul>
+    </div>
   );
 }

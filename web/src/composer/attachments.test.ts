@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
-import { LIVE } from "../dev/made";
-import { attach, NotAttached, refusals } from "./attachments";
+import { LIVE } from "../dev/rowBuilder";
+import { attach, AttachmentError, unsupportedAttachments } from "./attachments";
 
 test("a file is what it holds", async () => {
   expect(await attach(new File([new Uint8Array([1, 2])], "a.png", { type: "image/png" }))).toEqual({
@@ -20,7 +20,7 @@ test("a file is what it holds", async () => {
 });
 
 test("a file that no agent can take is refused with why", async () => {
-  await expect(attach(new File([new Uint8Array([0xff, 0xfe, 0])], "a.bin"))).rejects.toThrow(NotAttached);
+  await expect(attach(new File([new Uint8Array([0xff, 0xfe, 0])], "a.bin"))).rejects.toThrow(AttachmentError);
   await expect(attach(new File([new Uint8Array(7 * 1024 * 1024)], "big.txt"))).rejects.toThrow(
     "big.txt is too large: 7.0 MB, the most is 6.0 MB.",
   );
@@ -29,9 +29,9 @@ test("a file that no agent can take is refused with why", async () => {
 test("what this agent cannot take is said before it is sent", () => {
   const image = { type: "image" as const, mime_type: "image/png", data: "" };
   const abilities = { ...LIVE.abilities, image: false };
-  expect(refusals([image], { connection: "connected", abilities })).toEqual([
+  expect(unsupportedAttachments([image], { connection: "connected", abilities })).toEqual([
     "This agent takes no images. Remove them to send.",
   ]);
-  expect(refusals([image], LIVE)).toEqual([]);
-  expect(refusals([image], { connection: "none", abilities })).toEqual([]);
+  expect(unsupportedAttachments([image], LIVE)).toEqual([]);
+  expect(unsupportedAttachments([image], { connection: "none", abilities })).toEqual([]);
 });

@@ -2,23 +2,25 @@
 
 import type { Attachment, Live } from "../protocol";
 
-export type Dropped = Exclude<Attachment, { type: "file" }>;
+export type InlineAttachment = Exclude<Attachment, { type: "file" }>;
 
 /** Larger ones do not fit in one message to the server. */
-const LARGEST = 6 * 1024 * 1024;
+const MAX_FILE_BYTES = 6 * 1024 * 1024;
 
-export class NotAttached extends Error {}
+export class AttachmentError extends Error {}
 
-export async function attach(file: File): Promise<Dropped> {
+export async function attach(file: File): Promise<InlineAttachment> {
   const name = file.name || "pasted";
-  if (file.size > LARGEST)
-    throw new NotAttached(`${name} is too large: ${megabytes(file.size)}, the most is ${megabytes(LARGEST)}.`);
+  if (file.size > MAX_FILE_BYTES)
+    throw new AttachmentError(
+      `${name} is too large: ${megabytes(file.size)}, the most is ${megabytes(MAX_FILE_BYTES)}.`,
+    );
   const bytes = new Uint8Array(await file.arrayBuffer());
   if (/^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(file.type))
     return { type: "image", mime_type: file.type, data: base64(bytes), name };
   if (file.type.startsWith("audio/")) return { type: "audio", mime_type: file.type, data: base64(bytes), name };
   const text = textOf(bytes);
-  if (text === null) throw new NotAttached(`${name} is neither text, an image nor a sound: agents cannot take it.`);
+  if (text === null) throw new AttachmentError(`${name} is neither text, an image nor a sound: agents cannot take it.`);
   return { type: "text", name, text };
 }
 
@@ -43,7 +45,7 @@ function textOf(bytes: Uint8Array): string | null {
 }
 
 /** Why this cannot be sent to this agent; empty where it can. An agent that is not connected has not said yet. */
-export function refusals(
+export function unsupportedAttachments(
   attachments: readonly Attachment[],
   { connection, abilities }: Pick<Live, "connection" | "abilities">,
 ): readonly string[] {

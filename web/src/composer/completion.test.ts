@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { complete, fittingCommands, triggerAt } from "./completion";
+import { complete, matchingCommands, triggerAt } from "./completion";
 
 test("a file is named after an at sign that begins a word", () => {
   expect(triggerAt("see @src/pa", 11)).toEqual({ kind: "file", query: "src/pa", from: 4, to: 11 });
@@ -25,5 +25,5 @@ test("what is chosen takes the place of what was typed, and the caret goes behin
 
 test("commands that begin with what was typed come first", () => {
   const commands = ["preview", "review", "compact"].map((name) => ({ name, description: "", hint: null }));
-  expect(fittingCommands(commands, "RE").map((command) => command.name)).toEqual(["review", "preview"]);
+  expect(matchingCommands(commands, "RE").map((command) => command.name)).toEqual(["review", "preview"]);
 });

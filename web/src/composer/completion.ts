@@ -30,7 +30,7 @@ export function complete(text: string, trigger: Trigger, chosen: string): { text
 }
 
 /** Commands that fit what was typed: those that begin with it first. */
-export function fittingCommands(commands: readonly Command[], query: string): readonly Command[] {
+export function matchingCommands(commands: readonly Command[], query: string): readonly Command[] {
   const words = query.toLowerCase();
   const begins = commands.filter((command) => command.name.toLowerCase().startsWith(words));
   const contains = commands.filter(

@@ -8,21 +8,21 @@ export interface Draft {
 
 export const NO_DRAFT: Draft = { text: "", mentions: [] };
 
-const name = (sessionId: string) => `dragoman.draft.${sessionId}`;
+const storageKey = (sessionId: string) => `dragoman.draft.${sessionId}`;
 
 export function readDraft(sessionId: string): Draft {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(name(sessionId)) ?? "null");
-    return isDraft(kept) ? kept : NO_DRAFT;
+    const stored: unknown = JSON.parse(localStorage.getItem(storageKey(sessionId)) ?? "null");
+    return isDraft(stored) ? stored : NO_DRAFT;
   } catch {
     return NO_DRAFT;
   }
 }
 
-export function keepDraft(sessionId: string, draft: Draft): void {
+export function saveDraft(sessionId: string, draft: Draft): void {
   try {
-    if (draft.text === "") localStorage.removeItem(name(sessionId));
-    else localStorage.setItem(name(sessionId), JSON.stringify(draft));
+    if (draft.text === "") localStorage.removeItem(storageKey(sessionId));
+    else localStorage.setItem(storageKey(sessionId), JSON.stringify(draft));
   } catch {
     // A full or forbidden storage costs the draft at the next reload, and nothing now.
   }
@@ -35,6 +35,6 @@ function isDraft(value: unknown): value is Draft {
 }
 
 /** The files that the text names, each once. */
-export function mentioned(draft: Draft): readonly string[] {
+export function mentionedPaths(draft: Draft): readonly string[] {
   return [...new Set(draft.mentions)].filter((path) => draft.text.includes(`@${path}`));
 }

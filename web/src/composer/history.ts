@@ -3,7 +3,7 @@
 import type { Message } from "../protocol";
 
 /** The newest first, each once. */
-export function promptsOf(messages: readonly Message[]): readonly string[] {
+export function sentPrompts(messages: readonly Message[]): readonly string[] {
   const texts = messages
     .filter((message) => message.kind === "user" && message.text !== "")
     .map((message) => message.text);
@@ -11,6 +11,6 @@ export function promptsOf(messages: readonly Message[]): readonly string[] {
 }
 
 /** The place after going one further back (1) or forth (-1): -1 is what is being written now. */
-export function went(at: number, by: 1 | -1, count: number): number {
+export function stepHistory(at: number, by: 1 | -1, count: number): number {
   return Math.max(-1, Math.min(count - 1, at + by));
 }

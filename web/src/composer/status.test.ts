@@ -1,57 +1,57 @@
 import { expect, test } from "vitest";
 
-import { LIVE, Made, NO_USAGE } from "../dev/made";
-import { contextUsed, statusWords } from "./status";
+import { LIVE, RowBuilder, NO_USAGE } from "../dev/rowBuilder";
+import { contextFraction, statusText } from "./status";
 
 test("what the agent does is told in words", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   const run = made.run();
   made.message("user", "go");
-  expect(statusWords(LIVE, made.rows, run.time + 1, "/w")).toBe("waiting for the model");
-  expect(statusWords(LIVE, made.rows, run.time + 10, "/w")).toBe("waiting for the model, 9 s");
+  expect(statusText(LIVE, made.rows, run.time + 1, "/w")).toBe("waiting for the model");
+  expect(statusText(LIVE, made.rows, run.time + 10, "/w")).toBe("waiting for the model, 9 s");
   const call = made.call("execute", "pytest", { status: "in_progress", ended_time: null });
-  expect(statusWords(LIVE, made.rows, call.time + 14, "/w")).toBe("running pytest, 14 s");
+  expect(statusText(LIVE, made.rows, call.time + 14, "/w")).toBe("running pytest, 14 s");
   made.put({ ...call, status: "completed", ended_time: call.time + 15 });
   made.message("thought", "hm", { ended: false });
-  expect(statusWords(LIVE, made.rows, call.time + 2, "/w")).toBe("thinking");
+  expect(statusText(LIVE, made.rows, call.time + 2, "/w")).toBe("thinking");
   made.message("assistant", "so", { ended: false });
-  expect(statusWords(LIVE, made.rows, call.time + 20, "/w")).toBe("writing");
+  expect(statusText(LIVE, made.rows, call.time + 20, "/w")).toBe("writing");
 });
 
 test("a call that is only told to be pending is what the agent does, until it speaks again", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   made.message("user", "go");
   const call = made.call("execute", "make", { status: "pending", ended_time: null });
-  expect(statusWords(LIVE, made.rows, call.time + 9, "/w")).toBe("running make, 9 s");
+  expect(statusText(LIVE, made.rows, call.time + 9, "/w")).toBe("running make, 9 s");
   made.message("assistant", "so", { ended: false });
-  expect(statusWords(LIVE, made.rows, call.time + 9, "/w")).toBe("writing");
+  expect(statusText(LIVE, made.rows, call.time + 9, "/w")).toBe("writing");
 });
 
 test("a state other than running is told with why", () => {
-  const { rows } = new Made();
-  expect(statusWords({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("waits for you");
-  expect(statusWords({ ...LIVE, status: "idle" }, rows, 0, "/w")).toBe("ready");
-  expect(statusWords({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("ready: 1 queued");
+  const { rows } = new RowBuilder();
+  expect(statusText({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("waits for you");
+  expect(statusText({ ...LIVE, status: "idle" }, rows, 0, "/w")).toBe("ready");
+  expect(statusText({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("ready: 1 queued");
 });
 
 test("what an agent in a terminal does is told as of one of our own", () => {
-  expect(statusWords({ ...LIVE, connection: "watched" }, new Made().rows, 0, "/w")).toBe(
+  expect(statusText({ ...LIVE, connection: "watched" }, new RowBuilder().rows, 0, "/w")).toBe(
     "elsewhere: waiting for the model",
   );
 });
 
 test("what is wrong is told elsewhere, and here by a word", () => {
-  const { rows } = new Made();
+  const { rows } = new RowBuilder();
   const reason = "exited with 1";
   const problem = { kind: "", category: "", message: reason, guidance: "", stderr: "", actions: [], install: null };
-  expect(statusWords({ ...LIVE, connection: "disconnected", reason, problem }, rows, 0, "/w")).toBe("disconnected");
-  expect(statusWords({ ...LIVE, connection: "error", reason, problem }, rows, 0, "/w")).toBe("not started");
-  expect(statusWords({ ...LIVE, status: "idle", reason, problem }, rows, 0, "/w")).toBe("ready");
+  expect(statusText({ ...LIVE, connection: "disconnected", reason, problem }, rows, 0, "/w")).toBe("disconnected");
+  expect(statusText({ ...LIVE, connection: "error", reason, problem }, rows, 0, "/w")).toBe("not started");
+  expect(statusText({ ...LIVE, status: "idle", reason, problem }, rows, 0, "/w")).toBe("ready");
 });
 
 test("a figure that cannot be a part of the context is none", () => {
-  expect(contextUsed({ ...NO_USAGE, context_used: 43, context_size: 100 })).toBe(0.43);
-  expect(contextUsed({ ...NO_USAGE, context_used: 521, context_size: 100 })).toBeNull();
-  expect(contextUsed(NO_USAGE)).toBeNull();
+  expect(contextFraction({ ...NO_USAGE, context_used: 43, context_size: 100 })).toBe(0.43);
+  expect(contextFraction({ ...NO_USAGE, context_used: 521, context_size: 100 })).toBeNull();
+  expect(contextFraction(NO_USAGE)).toBeNull();
 });

@@ -2,11 +2,11 @@
 
 import { commandLine } from "../terminal/command";
 import type { Live, Rows, Usage } from "../protocol";
-import { shownTitle } from "../conversation/paths";
-import { duration } from "../conversation/words";
+import { displayTitle } from "../conversation/paths";
+import { formatDuration } from "../conversation/format";
 
 /** `now` in seconds. What is wrong with the agent is told above the conversation, or at the end of the run. */
-export function statusWords(live: Live, rows: Rows, now: number, workspace: string): string {
+export function statusText(live: Live, rows: Rows, now: number, workspace: string): string {
   const why = live.reason && live.reason !== live.problem?.message ? `: ${live.reason}` : "";
   switch (live.connection) {
     case "none":
@@ -20,21 +20,21 @@ export function statusWords(live: Live, rows: Rows, now: number, workspace: stri
     case "elsewhere":
       return `open in another process${why}`;
     case "watched":
-      return `elsewhere: ${working(rows, now, workspace)}`;
+      return `elsewhere: ${activityText(rows, now, workspace)}`;
     case "connected":
       break;
   }
   if (live.status === "waiting") return "waits for you";
   if (live.status === "error") return `went wrong${why}`;
-  return live.status === "running" ? working(rows, now, workspace) : `ready${why}`;
+  return live.status === "running" ? activityText(rows, now, workspace) : `ready${why}`;
 }
 
-function working(rows: Rows, now: number, workspace: string): string {
+function activityText(rows: Rows, now: number, workspace: string): string {
   const run = rows.runs.at(-1);
   if (run?.cancel_requested) return "stopping";
-  const since = (time: number) => (now - time >= 2 ? `, ${duration(Math.floor(now - time))}` : "");
+  const since = (time: number) => (now - time >= 2 ? `, ${formatDuration(Math.floor(now - time))}` : "");
   const terminal = rows.terminals.findLast((one) => one.status === "running");
-  if (terminal) return `running ${short(commandLine(terminal))}${since(terminal.time)}`;
+  if (terminal) return `running ${truncateLine(commandLine(terminal))}${since(terminal.time)}`;
   const message = rows.messages.at(-1);
   const open = rows.tool_calls.filter((one) => one.ended_time === null && one.run_id === run?.id);
   const call =
@@ -42,8 +42,8 @@ function working(rows: Rows, now: number, workspace: string): string {
     // Some agents (Claude Code) never say so; what was said after it tells that they are past it.
     open.findLast((one) => one.status === "pending" && one.place > (message?.place ?? 0));
   if (call) {
-    const title = shownTitle(call.title, call.kind, workspace) || call.kind;
-    return `${call.kind === "execute" ? "running " : ""}${short(title)}${since(call.time)}`;
+    const title = displayTitle(call.title, call.kind, workspace) || call.kind;
+    return `${call.kind === "execute" ? "running " : ""}${truncateLine(title)}${since(call.time)}`;
   }
   if (message && !message.ended && message.kind !== "user")
     return message.kind === "thought" ? `thinking${since(message.time)}` : "writing";
@@ -51,13 +51,13 @@ function working(rows: Rows, now: number, workspace: string): string {
   return `waiting for the model${since(latest)}`;
 }
 
-function short(text: string): string {
+function truncateLine(text: string): string {
   const line = text.split("\n", 1)[0] ?? "";
   return line.length > 60 ? `${line.slice(0, 59)}…` : line;
 }
 
 /** The part of the context that is in use; null where it was not reported, or cannot be right. */
-export function contextUsed({ context_used, context_size }: Usage): number | null {
+export function contextFraction({ context_used, context_size }: Usage): number | null {
   if (context_used === null || context_size === null || context_size <= 0) return null;
   // Some agents report all tokens they ever used; that is no part of a context.
   return context_used > context_size ? null : context_used / context_size;

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
 import type { Command } from "../protocol";
-import { fittingCommands, type Trigger } from "./completion";
+import { matchingCommands, type Trigger } from "./completion";
 
 export interface Suggestion {
   readonly value: string;
@@ -12,8 +12,8 @@ export interface Suggestion {
 }
 
 /** Typing is quicker than asking; only what stays this long is asked. */
-const PAUSE = 60;
-const SHOWN = 12;
+const DEBOUNCE_MS = 60;
+const MAX_SHOWN = 12;
 
 export function useSuggestions(
   bridge: Bridge,
@@ -26,8 +26,8 @@ export function useSuggestions(
   return useMemo(() => {
     if (trigger === null) return [];
     if (trigger.kind === "file") return files.map((path) => ({ value: path, note: "" }));
-    return fittingCommands(commands, trigger.query)
-      .slice(0, SHOWN)
+    return matchingCommands(commands, trigger.query)
+      .slice(0, MAX_SHOWN)
       .map((command) => ({ value: command.name, note: command.hint ?? command.description }));
   }, [trigger, files, commands]);
 }
@@ -38,11 +38,11 @@ function useFiles(bridge: Bridge, sessionId: string, query: string | null): read
     if (query === null) return;
     let wanted = true;
     const timer = setTimeout(() => {
-      bridge.control("files.list", { session_id: sessionId, query, limit: SHOWN }).then(
+      bridge.request("files.list", { session_id: sessionId, query, limit: MAX_SHOWN }).then(
         ({ paths }) => wanted && setFound(paths),
         () => wanted && setFound([]),
       );
-    }, PAUSE);
+    }, DEBOUNCE_MS);
     return () => {
       wanted = false;
       clearTimeout(timer);

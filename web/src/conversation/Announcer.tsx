@@ -3,22 +3,22 @@ import { useEffect, useRef, useState } from "react";
 import type { Rows } from "../protocol";
 
 /** A person who listens can stop it; a whole report read out at once is too much. */
-const SPOKEN = 400;
+const MAX_SPOKEN_CHARS = 400;
 
 /** Says new messages when they are complete, and what waits for an answer at once. */
 export function Announcer({ rows }: { rows: Rows }) {
-  const [politely, setPolitely] = useState("");
+  const [polite, setPolite] = useState("");
   const message = rows.messages.findLast((one) => one.kind === "assistant" && one.ended && !one.replayed);
   // What was there when the conversation was opened is not news.
-  const known = useRef(message?.id);
+  const announcedId = useRef(message?.id);
   useEffect(() => {
-    if (!message || message.id === known.current) return;
-    known.current = message.id;
-    setPolitely(message.text.length > SPOKEN ? `${message.text.slice(0, SPOKEN)}…` : message.text);
+    if (!message || message.id === announcedId.current) return;
+    announcedId.current = message.id;
+    setPolite(message.text.length > MAX_SPOKEN_CHARS ? `${message.text.slice(0, MAX_SPOKEN_CHARS)}…` : message.text);
   }, [message]);
   const permission = rows.permissions.find((one) => one.outcome === "pending");
   const question = rows.questions.find((one) => one.action === "pending");
-  const atOnce = permission
+  const urgent = permission
     ? `The agent asks for permission: ${permission.title}`
     : question
       ? `The agent asks: ${question.message}`
@@ -26,10 +26,10 @@ export function Announcer({ rows }: { rows: Rows }) {
   return (
     <>
       <div className="unseen" aria-live="polite">
-        {politely}
+        {polite}
       </div>
       <div className="unseen" role="alert">
-        {atOnce}
+        {urgent}
       </div>
     </>
   );

@@ -1,7 +1,7 @@
 import { imageData, LinkView, Markdown } from "../markdown";
 import type { Block } from "../protocol";
 import { Output } from "../terminal";
-import { folderOf } from "../ui/words";
+import { baseName } from "../ui/format";
 
 /** A part of a message or of a tool's answer that is more than text. */
 export function BlockView({ block, plain = false }: { block: Block; plain?: boolean }) {
@@ -26,7 +26,7 @@ export function BlockView({ block, plain = false }: { block: Block; plain?: bool
     case "resource":
       return (
         <details className="resource">
-          <summary title={block.uri}>{folderOf(block.uri)}</summary>
+          <summary title={block.uri}>{baseName(block.uri)}</summary>
           {block.text === null ? (
             <Unshown what={`a file of the kind ${block.mime_type ?? "unknown"}`} />
           ) : (

@@ -3,18 +3,18 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { OpenFileContext } from "../markdown";
 import { PermissionCard, QuestionCard } from "../permission";
 import type { Live, Rows, SessionItem } from "../protocol";
-import { plural } from "../ui/words";
+import { plural } from "../ui/format";
 import { Announcer } from "./Announcer";
 import type { Bridge } from "./bridge";
 import { EndView } from "./EndView";
 import { NoticeView } from "./NoticeView";
-import { Items, type Item, type Opened, type OpeningItem } from "./items";
+import { ItemBuilder, type Item, type OpenState, type ExpandableItem } from "./items";
 import { TextView, ThoughtView, UserView } from "./MessageViews";
 import { GroupView, StepView } from "./StepView";
-import { TalkContext, useTalk, type Action, type Talk } from "./talk";
-import { segmentsOf, type Segment } from "./timeline";
-import { useCursor } from "./useCursor";
-import { useSame } from "./useSame";
+import { ConversationContext, useConversation, type ProblemAction, type ConversationContextValue } from "./context";
+import { buildSegments, type Segment } from "./timeline";
+import { useItemNavigation } from "./useItemNavigation";
+import { useEvent } from "../ui/useEvent";
 import { useTail } from "./useTail";
 import "./shared.css";
 import "./conversation.css";
@@ -27,62 +27,62 @@ export interface ConversationProps {
   /** There are older rows, which `onHistory` asks for. */
   more: boolean;
   /** Changes when the rows were told anew, and those that are read may be among the older ones. */
-  anew?: number;
+  snapshotVersion?: number;
   onHistory: () => Promise<unknown>;
   /** Whether the reader is elsewhere than at the end, and needs what is here to stay. */
-  onHold?: (held: boolean) => void;
+  onHold?: (isHeld: boolean) => void;
   /** The row to show, as the address has it: `m-<id>`. */
   anchor?: string | undefined;
   onOpenFile: (path: string, line: number | null) => void;
   onShowChanges: (runId: string) => void;
-  onAction: (action: Action) => void;
+  onAction: (action: ProblemAction) => void;
 }
 
 /** A session as it is read: what was said, what was done, what is asked. */
 export function Conversation(props: ConversationProps) {
   const { bridge } = props;
   const { id: sessionId, cwd: workspace } = props.session;
-  const onOpenFile = useSame(props.onOpenFile);
-  const onShowChanges = useSame(props.onShowChanges);
-  const onAction = useSame(props.onAction);
-  const above = isAbove(props.live) ? (props.live.problem?.message ?? null) : null;
-  const talk = useMemo<Talk>(
-    () => ({ bridge, sessionId, workspace, above, onOpenFile, onShowChanges, onAction }),
-    [bridge, sessionId, workspace, above, onOpenFile, onShowChanges, onAction],
+  const onOpenFile = useEvent(props.onOpenFile);
+  const onShowChanges = useEvent(props.onShowChanges);
+  const onAction = useEvent(props.onAction);
+  const shownError = isErrorShownAbove(props.live) ? (props.live.problem?.message ?? null) : null;
+  const context = useMemo<ConversationContextValue>(
+    () => ({ bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction }),
+    [bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction],
   );
   return (
-    <TalkContext value={talk}>
+    <ConversationContext value={context}>
       <OpenFileContext value={onOpenFile}>
         {/* Another session starts anew: its place, and what is open in it, are its own. */}
         <List key={sessionId} {...props} />
-        <Announcer key={`said-${sessionId}`} rows={props.rows} />
+        <Announcer key={`announcer-${sessionId}`} rows={props.rows} />
       </OpenFileContext>
-    </TalkContext>
+    </ConversationContext>
   );
 }
 
-function List({ session, rows, live, more, anew = 0, onHistory, onHold, anchor }: ConversationProps) {
-  const [opened, setOpened] = useState<Opened>(new Map());
+function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHold, anchor }: ConversationProps) {
+  const [opened, setOpened] = useState<OpenState>(new Map());
   const items = useItems(rows, opened, live);
   const { place, list, unseen, away, toEnd, hold } = useTail({
     sessionId: session.id,
     items,
     more,
-    anew,
+    snapshotVersion,
     onHistory,
     onLeave: () => onHold?.(true),
   });
-  const toggle = useSame((item: OpeningItem) => {
+  const toggle = useEvent((item: ExpandableItem) => {
     hold(item.key);
     setOpened((before) => new Map(before).set(item.key, !item.open));
   });
-  useCursor(items, list, toggle);
-  const go = useSame((at: number) => {
+  useItemNavigation(items, list, toggle);
+  const go = useEvent((at: number) => {
     hold();
     list.scrollToIndex(at, { align: "start" });
   });
   const { target, seeking } = useAnchor(anchor, items, more, onHistory, go);
-  useHold(away || seeking, onHold);
+  useHoldRows(away || seeking, onHold);
   return (
     <div className="conversation">
       <h2 className="unseen">Conversation</h2>
@@ -125,15 +125,15 @@ function List({ session, rows, live, more, anew = 0, onHistory, onHold, anchor }
 }
 
 /** What is wrong with an agent that is not there is told above the conversation, and is no matter of the last run's. */
-function isAbove(live: Live): boolean {
+function isErrorShownAbove(live: Live): boolean {
   return live.connection !== "connected";
 }
 
-function useItems(rows: Rows, opened: Opened, live: Live): readonly Item[] {
+function useItems(rows: Rows, opened: OpenState, live: Live): readonly Item[] {
   const before = useRef<readonly Segment[]>([]);
-  const [items] = useState(() => new Items());
-  const segments = useMemo(() => (before.current = segmentsOf(rows, before.current)), [rows]);
-  const problem = isAbove(live) ? null : live.problem;
+  const [items] = useState(() => new ItemBuilder());
+  const segments = useMemo(() => (before.current = buildSegments(rows, before.current)), [rows]);
+  const problem = isErrorShownAbove(live) ? null : live.problem;
   return useMemo(() => items.of(segments, opened, problem), [items, segments, opened, problem]);
 }
 
@@ -166,17 +166,17 @@ function useAnchor(
   return { target, seeking: key !== undefined && key !== target && more };
 }
 
-function useHold(held: boolean, onHold: ((held: boolean) => void) | undefined): void {
-  const tell = useSame((now: boolean) => onHold?.(now));
+function useHoldRows(isHeld: boolean, onHold: ((isHeld: boolean) => void) | undefined): void {
+  const tell = useEvent((now: boolean) => onHold?.(now));
   useEffect(() => {
-    tell(held);
+    tell(isHeld);
     return () => tell(false);
-  }, [held, tell]);
+  }, [isHeld, tell]);
 }
 
-function ItemView({ item, toggle }: { item: Item; toggle: (item: OpeningItem) => void }) {
-  const { bridge, sessionId, workspace, onOpenFile } = useTalk();
-  const onToggle = useSame(() => {
+function ItemView({ item, toggle }: { item: Item; toggle: (item: ExpandableItem) => void }) {
+  const { bridge, sessionId, workspace, onOpenFile } = useConversation();
+  const onToggle = useEvent(() => {
     if ("open" in item) toggle(item);
   });
   switch (item.kind) {

@@ -2,24 +2,24 @@ import { memo, useMemo } from "react";
 
 import { changesOf, CountsView, type FileChanges } from "../diff";
 import { Button } from "../ui/Button";
-import { plural } from "../ui/words";
+import { plural } from "../ui/format";
 import type { Item } from "./items";
-import { shownTitle } from "./paths";
-import { useTalk, type Action } from "./talk";
+import { displayTitle } from "./paths";
+import { useConversation, type ProblemAction } from "./context";
 import type { Segment } from "./timeline";
-import { duration, endWords, usageWords } from "./words";
+import { formatDuration, describeRunEnd, formatUsage } from "./format";
 
 /** How a run ended: what went wrong, what it changed, how long it took and what it cost. */
 export const EndView = memo(function EndView({ item }: { item: Extract<Item, { kind: "end" }> }) {
   const { run, segment, problem } = item;
-  const { workspace, above, onShowChanges, onAction } = useTalk();
-  const reason = run.reason === above ? null : run.reason;
-  const end = endWords({ ...run, reason }, segment, (title, kind) => shownTitle(title, kind, workspace));
+  const { workspace, shownError, onShowChanges, onAction } = useConversation();
+  const reason = run.reason === shownError ? null : run.reason;
+  const end = describeRunEnd({ ...run, reason }, segment, (title, kind) => displayTitle(title, kind, workspace));
   const changes = useMemo(() => changesOfSegment(segment), [segment]);
   // A run begins with what was asked: where that is not here, neither is all that it changed.
   const torn = !segment.rows.some((row) => row.table === "messages" && row.kind === "user");
-  const actions = (problem?.actions ?? []).filter((action): action is Action => action in LABELS);
-  const { tokens, cost } = usageWords(run.usage);
+  const actions = (problem?.actions ?? []).filter((action): action is ProblemAction => action in LABELS);
+  const { tokens, cost } = formatUsage(run.usage);
   const added = changes.reduce((sum, file) => sum + file.added, 0);
   const removed = changes.reduce((sum, file) => sum + file.removed, 0);
   return (
@@ -35,7 +35,7 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
         </p>
       )}
       <p className="end-line">
-        {run.ended_time !== null && <span>{duration(run.ended_time - run.time)}</span>}
+        {run.ended_time !== null && <span>{formatDuration(run.ended_time - run.time)}</span>}
         {torn && (
           <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
             What it changed
@@ -62,7 +62,7 @@ function changesOfSegment({ rows }: Segment): readonly FileChanges[] {
   return changesOf({ tool_calls, file_calls, permissions });
 }
 
-const LABELS: Readonly<Record<Action, string>> = {
+const LABELS: Readonly<Record<ProblemAction, string>> = {
   login: "Log in",
   restart: "Restart",
   restart_and_reload: "Restart and reload",

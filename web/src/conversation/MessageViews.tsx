@@ -2,19 +2,19 @@ import { memo } from "react";
 
 import { CopyButton, imageData, Markdown } from "../markdown";
 import type { Block, Message } from "../protocol";
-import { dateTime, folderOf } from "../ui/words";
+import { formatDateTime, baseName } from "../ui/format";
 import { BlockView } from "./BlockView";
 import type { Item } from "./items";
-import { duration } from "./words";
+import { formatDuration } from "./format";
 
 /** What stays on the screen of a long text of the user's own; the rest comes with a press. */
-const CLAMPED = 1200;
+const MAX_CLAMPED_CHARS = 1200;
 
 type ItemOf<K extends Item["kind"]> = Extract<Item, { kind: K }>;
 
 export const UserView = memo(function UserView({ item, onToggle }: { item: ItemOf<"user">; onToggle: () => void }) {
   const { message, open } = item;
-  const long = message.text.length > CLAMPED || message.text.split("\n").length > 16;
+  const long = message.text.length > MAX_CLAMPED_CHARS || message.text.split("\n").length > 16;
   return (
     <article className="user" aria-label="You">
       <div className="bubble">
@@ -48,7 +48,7 @@ function Attached({ block }: { block: Block }) {
   if (block.type === "resource" || block.type === "resource_link") {
     return (
       <span className="chip" title={block.uri}>
-        {block.type === "resource_link" ? block.name : folderOf(block.uri)}
+        {block.type === "resource_link" ? block.name : baseName(block.uri)}
       </span>
     );
   }
@@ -61,7 +61,9 @@ export const TextView = memo(function TextView({ item }: { item: ItemOf<"text"> 
   return (
     <article className={first ? "said first" : "said"} aria-label={first ? "The agent" : undefined}>
       <Markdown text={text} streaming={streaming} />
-      {message?.blocks.map((block, at) => <BlockView key={at} block={block} />)}
+      {message?.blocks.map((block, at) => (
+        <BlockView key={at} block={block} />
+      ))}
       {message && !streaming && <MessageTools message={message} />}
     </article>
   );
@@ -71,7 +73,12 @@ export const TextView = memo(function TextView({ item }: { item: ItemOf<"text"> 
 function MessageTools({ message }: { message: Message }) {
   return (
     <div className="tools">
-      <a className="small-button" href={`#m-${message.id}`} title={`A link to this message. ${dateTime(message.time)}`}>
+      <a
+        className="small-button"
+        href={`#m-${message.id}`}
+        aria-label="Link to this message"
+        title={`Link to this message, ${formatDateTime(message.time)}`}
+      >
         Link
       </a>
       <CopyButton text={() => message.text} name="Copy this message as Markdown" />
@@ -90,7 +97,7 @@ export const ThoughtView = memo(function ThoughtView({
   const words = streaming
     ? "thinking…"
     : seconds !== null && seconds >= 1
-      ? `thought for ${duration(Math.round(seconds))}`
+      ? `thought for ${formatDuration(Math.round(seconds))}`
       : "thought";
   return (
     <div className="thought">

@@ -13,7 +13,7 @@ interface Props {
 export const NoticeView = memo(function NoticeView({ item, onToggle }: Props) {
   const { notice, open } = item;
   const bad = notice.severity === "error" || notice.severity === "warning";
-  const words = noticeWords(notice);
+  const words = noticeTitle(notice);
   if (!notice.text) return <p className={bad ? "notice-line bad" : "notice-line"}>{words}</p>;
   return (
     <div className="thought">
@@ -29,7 +29,7 @@ export const NoticeView = memo(function NoticeView({ item, onToggle }: Props) {
   );
 });
 
-export function noticeWords(notice: Notice): string {
+export function noticeTitle(notice: Notice): string {
   if (notice.kind === "notice") return notice.title;
   switch (notice.status) {
     case "in_progress":

@@ -15,7 +15,7 @@ export function ShowWhole<T extends Row>({ bridge, sessionId, row, onWhole }: Pr
   const [problem, setProblem] = useState("");
   const ask = async () => {
     try {
-      const whole = await bridge.control("session.row", { session_id: sessionId, table: row.table, row_id: row.id });
+      const whole = await bridge.request("session.row", { session_id: sessionId, table: row.table, row_id: row.id });
       // The server answers with a row of the table that it was asked for.
       onWhole(whole.row as T);
     } catch (error) {

@@ -1,7 +1,7 @@
 // Icons of what was done and how it went, on the same grid as the page's others.
 
 import type { StepState } from "./steps";
-import { STATE_WORDS } from "./words";
+import { STEP_STATE_LABELS } from "./format";
 
 const KINDS: Readonly<Record<string, string>> = {
   read: "M4 2.5h5l3 3v8H4zM9 2.5v3h3M6 8.5h4M6 11h4",
@@ -18,7 +18,7 @@ const KINDS: Readonly<Record<string, string>> = {
 };
 
 export function KindIcon({ kind }: { kind: string }) {
-  return <Path d={KINDS[kind] ?? KINDS["other"] ?? ""} />;
+  return <Path d={KINDS[kind] ?? KINDS.other ?? ""} />;
 }
 
 const STATES: Readonly<Record<StepState, string>> = {
@@ -33,7 +33,12 @@ const STATES: Readonly<Record<StepState, string>> = {
 /** How it went: a shape each, so that no colour is needed to tell; ears hear the word. */
 export function StateIcon({ state }: { state: StepState }) {
   return (
-    <span className={`step-state ${state}`} role="img" aria-label={STATE_WORDS[state]} title={STATE_WORDS[state]}>
+    <span
+      className={`step-state ${state}`}
+      role="img"
+      aria-label={STEP_STATE_LABELS[state]}
+      title={STEP_STATE_LABELS[state]}
+    >
       <Path d={STATES[state]} />
     </span>
   );

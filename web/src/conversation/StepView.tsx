@@ -1,23 +1,23 @@
 import { memo, useEffect, useState, type KeyboardEvent } from "react";
 
 import { CountsView, DiffView, total, useDiffLayout } from "../diff";
-import { decisionWords, permissionWords } from "../permission";
+import { describeDecision, describePermission } from "../permission";
 import type { Terminal, ToolCall } from "../protocol";
 import { Output, TerminalView } from "../terminal";
-import { plural } from "../ui/words";
+import { plural } from "../ui/format";
 import { BlockView } from "./BlockView";
-import { summary } from "./groups";
+import { summarizeSteps } from "./groups";
 import type { Item } from "./items";
-import { shownPath, shownTitle } from "./paths";
+import { displayPath, displayTitle } from "./paths";
 import { ShowWhole } from "./ShowWhole";
 import { KindIcon, StateIcon } from "./StepIcon";
-import type { Served, Step } from "./steps";
-import { useTalk } from "./talk";
-import { useSecond } from "./useSecond";
-import { duration } from "./words";
+import type { HostCall, Step } from "./steps";
+import { useConversation } from "./context";
+import { useSeconds } from "./useSecond";
+import { formatDuration } from "./format";
 
 /** Right opens a row and left closes it, as in a tree. */
-function arrows(open: boolean, toggle: () => void) {
+function arrowKeyHandler(open: boolean, toggle: () => void) {
   return (event: KeyboardEvent) => {
     if ((event.key === "ArrowRight" && !open) || (event.key === "ArrowLeft" && open)) {
       event.preventDefault();
@@ -40,9 +40,9 @@ export const GroupView = memo(function GroupView({
       className="fold step-row"
       aria-expanded={open}
       onClick={onToggle}
-      onKeyDown={arrows(open, onToggle)}
+      onKeyDown={arrowKeyHandler(open, onToggle)}
     >
-      <span className="step-title">{summary(steps)}</span>
+      <span className="step-title">{summarizeSteps(steps)}</span>
       <StateIcon state="done" />
     </button>
   );
@@ -56,7 +56,7 @@ export const StepView = memo(function StepView({
   onToggle: () => void;
 }) {
   const { step, depth, open, cut } = item;
-  const { workspace } = useTalk();
+  const { workspace } = useConversation();
   const state = cut ? "cancelled" : step.state;
   const current = step.children.findLast((child) => child.state === "running");
   return (
@@ -66,21 +66,21 @@ export const StepView = memo(function StepView({
         className="fold step-row"
         aria-expanded={open}
         onClick={onToggle}
-        onKeyDown={arrows(open, onToggle)}
+        onKeyDown={arrowKeyHandler(open, onToggle)}
       >
         <KindIcon kind={step.children.length > 0 ? "agent" : step.kind} />
         <span className="step-title" title={step.title}>
-          {shownTitle(step.title, step.kind, workspace)}
+          {displayTitle(step.title, step.kind, workspace)}
           {step.children.length > 0 && (
             <span className="soft">
               {" "}
               · {plural(step.children.length, "call")}
-              {current && !open ? `, now ${shownTitle(current.title, current.kind, workspace)}` : ""}
+              {current && !open ? `, now ${displayTitle(current.title, current.kind, workspace)}` : ""}
             </span>
           )}
         </span>
         {step.diffs.length > 0 && state !== "denied" && <CountsView {...total(step.diffs)} />}
-        <Took step={step} running={state === "running"} />
+        <StepDuration step={step} running={state === "running"} />
         <StateIcon state={state} />
       </button>
       {open && <StepDetails step={step} />}
@@ -88,11 +88,11 @@ export const StepView = memo(function StepView({
   );
 });
 
-function Took({ step, running }: { step: Step; running: boolean }) {
-  const now = useSecond(running);
+function StepDuration({ step, running }: { step: Step; running: boolean }) {
+  const now = useSeconds(running);
   const seconds = step.ended !== null ? step.ended - step.started : running ? now - step.started : null;
   if (seconds === null || seconds < 0.05) return null;
-  return <span className="took">{duration(running ? Math.floor(seconds) : seconds)}</span>;
+  return <span className="took">{formatDuration(running ? Math.floor(seconds) : seconds)}</span>;
 }
 
 function StepDetails({ step }: { step: Step }) {
@@ -101,13 +101,15 @@ function StepDetails({ step }: { step: Step }) {
     <div className="step-details">
       {row.table === "tool_calls" ? <CallDetails call={row} step={step} /> : <ServedView row={row} />}
       {row.table === "tool_calls" &&
-        step.served.filter((one) => !isShown(one, row)).map((one) => <ServedView key={one.id} row={one} named />)}
+        step.hostCalls
+          .filter((one) => !isShownByCall(one, row))
+          .map((one) => <ServedView key={one.id} row={one} named />)}
     </div>
   );
 }
 
 /** Whether the call shows it already: a terminal by its id, a file by its diff. */
-function isShown(served: Served, call: ToolCall): boolean {
+function isShownByCall(served: HostCall, call: ToolCall): boolean {
   return call.content.some((item) =>
     item.type === "terminal"
       ? served.table === "terminals" && item.terminal_id === served.terminal_id
@@ -117,14 +119,14 @@ function isShown(served: Served, call: ToolCall): boolean {
 
 function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
   const layout = useDiffLayout();
-  const { bridge, sessionId, workspace, onOpenFile } = useTalk();
+  const { bridge, sessionId, workspace, onOpenFile } = useConversation();
   const [whole, setWhole] = useState<ToolCall | null>(null);
   const shown = whole ?? call;
-  const decided = step.permission
-    ? permissionWords(step.permission)
-    : step.served.map((one) => decisionWords(one.decided)).find((words) => words !== "");
+  const decision = step.permission
+    ? describePermission(step.permission)
+    : step.hostCalls.map((one) => describeDecision(one.decided)).find((words) => words !== "");
   const plain = call.kind !== "think" && call.kind !== "other" && call.kind !== "fetch";
-  const terminals = step.served.filter((one): one is Terminal => one.table === "terminals");
+  const terminals = step.hostCalls.filter((one): one is Terminal => one.table === "terminals");
   // Some agents speak of terminals that are their own: there is nothing to follow.
   const content = shown.content.filter(
     (item) =>
@@ -137,7 +139,7 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
   const locations = call.locations.filter((location) => location.path !== workspace);
   return (
     <>
-      {decided && <p className="soft">{decided}</p>}
+      {decision && <p className="soft">{decision}</p>}
       {locations.length > 0 && (
         <p className="locations">
           {locations.map((location, at) => (
@@ -148,7 +150,7 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
               title={`Open ${location.path} in the panel`}
               onClick={() => onOpenFile(location.path, location.line)}
             >
-              {shownPath(location.path, workspace)}
+              {displayPath(location.path, workspace)}
               {location.line !== null && `:${location.line}`}
             </button>
           ))}
@@ -170,13 +172,13 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
               />
             );
           }
-          case "content":
+          default:
             return <BlockView key={at} block={item.content} plain={plain} />;
         }
       })}
       {shown.output !== null && <Output text={shown.output} name={`Output of ${shown.title}`} />}
       {shown.truncated && <p className="soft">Only the end of its output was kept.</p>}
-      {exitWords(shown) && <p className="soft">{exitWords(shown)}</p>}
+      {exitText(shown) && <p className="soft">{exitText(shown)}</p>}
       <Raw name="Input" value={shown.raw_input} open={bare} />
       <Raw name="Output" value={shown.raw_output} open={bare} />
       {content.length < shown.content.length && shown.output === null && isEmpty(shown.raw_output) && (
@@ -209,17 +211,17 @@ function Raw({ name, value, open }: { name: string; value: unknown; open: boolea
   );
 }
 
-function ServedView({ row, named = false }: { row: Served; named?: boolean }) {
+function ServedView({ row, named = false }: { row: HostCall; named?: boolean }) {
   const layout = useDiffLayout();
-  const { bridge, sessionId, workspace, onOpenFile } = useTalk();
-  const decided = decisionWords(row.decided);
+  const { bridge, sessionId, workspace, onOpenFile } = useConversation();
+  const decision = describeDecision(row.decided);
   if (row.table === "terminals") {
     return (
       <>
         {row.cwd !== null && row.cwd !== workspace && <p className="soft">in {row.cwd}</p>}
-        {decided && <p className="soft">{decided}</p>}
+        {decision && <p className="soft">{decision}</p>}
         <TerminalView bridge={bridge} sessionId={sessionId} terminalId={row.terminal_id} terminal={row} />
-        <p className="soft">{exitWords(row)}</p>
+        <p className="soft">{exitText(row)}</p>
       </>
     );
   }
@@ -233,11 +235,11 @@ function ServedView({ row, named = false }: { row: Served; named?: boolean }) {
           title={`Open ${row.path} in the panel`}
           onClick={() => onOpenFile(row.path, row.line)}
         >
-          {shownPath(row.path, workspace)}
+          {displayPath(row.path, workspace)}
           {row.line !== null && `:${row.line}`}
         </button>
         {row.size !== null && ` · ${plural(row.size, "byte")}`}
-        {decided && ` · ${decided}`}
+        {decision && ` · ${decision}`}
       </p>
       {row.error && <p className="bad">{row.error}</p>}
       {row.diff && <DiffView item={row.diff} layout={layout} limit={12} numbered />}
@@ -245,7 +247,7 @@ function ServedView({ row, named = false }: { row: Served; named?: boolean }) {
   );
 }
 
-function exitWords({ exit_code, signal }: Terminal | ToolCall): string {
+function exitText({ exit_code, signal }: Terminal | ToolCall): string {
   if (signal !== null) return `ended by ${signal}`;
   return exit_code === null ? "" : `exit code ${exit_code}`;
 }

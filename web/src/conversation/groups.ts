@@ -1,27 +1,27 @@
 // Steps that are told in one line: a row of small ones says "7 reads, 2 searches". Pure.
 
-import { plural } from "../ui/words";
+import { plural } from "../ui/format";
 import type { Step } from "./steps";
 
 /** So many small steps in a row are shown one by one. */
-const SHOWN = 3;
+const MAX_UNGROUPED = 3;
 
-const SMALL = new Set(["read", "search", "fetch", "think", "other"]);
+const SMALL_KINDS = new Set(["read", "search", "fetch", "think", "other"]);
 
 /** Whether nothing in it asks to be seen: it only looked, and it worked. */
 export function isSmall(step: Step): boolean {
   const quiet = step.diffs.length === 0 && step.children.length === 0;
-  return SMALL.has(step.kind) && step.state === "done" && quiet && step.permission === null;
+  return SMALL_KINDS.has(step.kind) && step.state === "done" && quiet && step.permission === null;
 }
 
 /** A row of steps, in parts: each is one step, or several that are folded. While they go on, the last are shown. */
-export function grouped(steps: readonly Step[], going: boolean): (Step | readonly Step[])[] {
+export function groupSteps(steps: readonly Step[], going: boolean): (Step | readonly Step[])[] {
   const result: (Step | readonly Step[])[] = [];
   let row: Step[] = [];
   const close = (last: boolean) => {
-    const shown = last && going ? Math.min(SHOWN, row.length) : 0;
+    const shown = last && going ? Math.min(MAX_UNGROUPED, row.length) : 0;
     const folded = row.slice(0, row.length - shown);
-    if (folded.length > SHOWN) result.push(folded, ...row.slice(row.length - shown));
+    if (folded.length > MAX_UNGROUPED) result.push(folded, ...row.slice(row.length - shown));
     else result.push(...row);
     row = [];
   };
@@ -37,7 +37,7 @@ export function grouped(steps: readonly Step[], going: boolean): (Step | readonl
   return result;
 }
 
-const NAMES: Readonly<Record<string, [string, string]>> = {
+const KIND_NAMES: Readonly<Record<string, [string, string]>> = {
   read: ["read", "reads"],
   search: ["search", "searches"],
   fetch: ["fetch", "fetches"],
@@ -45,10 +45,10 @@ const NAMES: Readonly<Record<string, [string, string]>> = {
 };
 
 /** `7 reads, 2 searches` */
-export function summary(steps: readonly Step[]): string {
+export function summarizeSteps(steps: readonly Step[]): string {
   const counts = new Map<string, number>();
   for (const { kind } of steps) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   return [...counts]
-    .map(([kind, count]) => plural(count, ...(NAMES[kind] ?? ["other call", "other calls"])))
+    .map(([kind, count]) => plural(count, ...(KIND_NAMES[kind] ?? ["other call", "other calls"])))
     .join(", ");
 }

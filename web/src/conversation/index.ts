@@ -1,3 +1,3 @@
 export type { Bridge } from "./bridge";
 export { Conversation } from "./Conversation";
-export type { Action } from "./talk";
+export type { ProblemAction } from "./context";

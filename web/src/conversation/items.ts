@@ -1,6 +1,6 @@
 // What the list draws: one item a line of it, flat, each with a key that stays. Pure but for what it remembers.
 
-import { cut, type Pieces } from "../markdown/pieces";
+import { splitIntoPieces, type Pieces } from "../markdown/pieces";
 import type { Message, Notice, Permission, Problem, Question, Run } from "../protocol";
 import type { Step } from "./steps";
 import type { Entry, Segment } from "./timeline";
@@ -45,32 +45,32 @@ export type Item =
       readonly problem: Problem | null;
     };
 
-export type OpeningItem = Extract<Item, { readonly open: boolean }>;
+export type ExpandableItem = Extract<Item, { readonly open: boolean }>;
 
 /** What the reader opened (true) or closed (false), by key; all else is as it usually is. */
-export type Opened = ReadonlyMap<string, boolean>;
+export type OpenState = ReadonlyMap<string, boolean>;
 
 /** Remembers the items it made, so that one that did not change is the same object. */
-export class Items {
+export class ItemBuilder {
   private known: ReadonlyMap<string, Item> = new Map();
   private pieces: ReadonlyMap<string, Pieces> = new Map();
   private cut = new Map<string, Pieces>();
 
-  of(segments: readonly Segment[], opened: Opened, problem: Problem | null): readonly Item[] {
+  of(segments: readonly Segment[], opened: OpenState, problem: Problem | null): readonly Item[] {
     this.cut = new Map();
     const last = segments.findLast(({ run }) => run !== null);
     const made = segments.flatMap((segment) => this.segment(segment, opened, segment === last ? problem : null));
     // The number keys answer the first that waits.
     const first = made.findIndex((item) => item.kind === "permission" && item.permission.outcome === "pending");
     const items = made.map((item, at) =>
-      this.kept(at === first && item.kind === "permission" ? { ...item, keys: true } : item),
+      this.reuse(at === first && item.kind === "permission" ? { ...item, keys: true } : item),
     );
     this.known = new Map(items.map((item) => [item.key, item]));
     this.pieces = this.cut; // of messages that are gone, nothing is kept
     return items;
   }
 
-  private segment(segment: Segment, opened: Opened, problem: Problem | null): Item[] {
+  private segment(segment: Segment, opened: OpenState, problem: Problem | null): Item[] {
     const { run, entries } = segment;
     const going = run?.status === "running";
     const items = entries.flatMap((entry, at) => this.entry(entry, opened, going, going && at === entries.length - 1));
@@ -78,16 +78,16 @@ export class Items {
     return items;
   }
 
-  private entry(entry: Entry, opened: Opened, going: boolean, last: boolean): Item[] {
+  private entry(entry: Entry, opened: OpenState, going: boolean, last: boolean): Item[] {
     switch (entry.kind) {
       case "message":
         return this.message(entry.message, entry.seconds, opened, last && !entry.message.ended);
       case "step":
-        return steps(entry.step, opened, 0, going);
+        return stepItems(entry.step, opened, 0, going);
       case "group": {
         const key = `group-${entry.steps[0]?.key ?? ""}`;
         const open = opened.get(key) ?? false;
-        const inside = open ? entry.steps.flatMap((step) => steps(step, opened, 1, going)) : [];
+        const inside = open ? entry.steps.flatMap((step) => stepItems(step, opened, 1, going)) : [];
         return [{ kind: "group", key, steps: entry.steps, open }, ...inside];
       }
       case "permission":
@@ -101,12 +101,12 @@ export class Items {
     }
   }
 
-  private message(message: Message, seconds: number | null, opened: Opened, streaming: boolean): Item[] {
+  private message(message: Message, seconds: number | null, opened: OpenState, streaming: boolean): Item[] {
     const key = message.id;
     const open = opened.get(key) ?? false;
     if (message.kind === "user") return [{ kind: "user", key, message, open }];
     if (message.kind === "thought") return [{ kind: "thought", key, message, seconds, streaming, open }];
-    const pieces = cut(message.text, this.pieces.get(key));
+    const pieces = splitIntoPieces(message.text, this.pieces.get(key));
     this.cut.set(key, pieces);
     const end = pieces.texts.length - 1;
     return pieces.texts.map((text, at) => ({
@@ -119,23 +119,23 @@ export class Items {
     }));
   }
 
-  private kept(item: Item): Item {
+  private reuse(item: Item): Item {
     const known = this.known.get(item.key);
-    return known !== undefined && alike(known, item) ? known : item;
+    return known !== undefined && isSameItem(known, item) ? known : item;
   }
 }
 
 /** A step and, where it is open, those below it. */
-function steps(step: Step, opened: Opened, depth: number, going: boolean): Item[] {
+function stepItems(step: Step, opened: OpenState, depth: number, going: boolean): Item[] {
   // An edit that was made is open at first, for what was changed is what people look for.
   const open = opened.get(step.key) ?? (step.diffs.length > 0 && step.state === "done");
   const cut = !going && (step.state === "running" || step.state === "waiting");
-  const below = open ? step.children.flatMap((child) => steps(child, opened, depth + 1, going)) : [];
+  const below = open ? step.children.flatMap((child) => stepItems(child, opened, depth + 1, going)) : [];
   return [{ kind: "step", key: step.key, step, depth, open, cut }, ...below];
 }
 
 /** Whether both would be drawn alike. */
-function alike(one: Item, other: Item): boolean {
+function isSameItem(one: Item, other: Item): boolean {
   if (one.kind === "group" && other.kind === "group") {
     return (
       one.open === other.open &&

@@ -1,11 +1,11 @@
 /** A path as it is shown: within the workspace, without the workspace's own. One that climbs is shown in full. */
-export function shownPath(path: string, workspace: string): string {
+export function displayPath(path: string, workspace: string): string {
   const root = workspace.endsWith("/") ? workspace : `${workspace}/`;
   const within = path.startsWith(root) && path.length > root.length && !path.split("/").includes("..");
   return within ? path.slice(root.length) : path;
 }
 
-const DEEDS: Readonly<Record<string, string>> = {
+const KIND_VERBS: Readonly<Record<string, string>> = {
   read: "Read",
   edit: "Write",
   delete: "Delete",
@@ -15,10 +15,10 @@ const DEEDS: Readonly<Record<string, string>> = {
 
 /** A title as it is shown: paths within the workspace are short, but for those of a command, which is as it is run.
  * Some agents call what they do by the bare path of a file, at times without its first slash. */
-export function shownTitle(title: string, kind: string, workspace: string): string {
+export function displayTitle(title: string, kind: string, workspace: string): string {
   const path = title.startsWith("/") ? title : `/${title}`;
-  const shown = shownPath(path, workspace);
-  if (shown !== path) return `${DEEDS[kind] ?? ""} ${shown}`.trim();
+  const display = displayPath(path, workspace);
+  if (display !== path) return `${KIND_VERBS[kind] ?? ""} ${display}`.trim();
   if (kind === "execute" || !title.includes(workspace)) return title;
-  return title.replaceAll(/[^\s"'`()]+/g, (word) => shownPath(word, workspace));
+  return title.replaceAll(/[^\s"'`()]+/g, (word) => displayPath(word, workspace));
 }

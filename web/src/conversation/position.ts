@@ -6,22 +6,22 @@ export interface Position {
   readonly offset: number;
 }
 
-const name = (sessionId: string) => `dragoman.position.${sessionId}`;
+const storageKey = (sessionId: string) => `dragoman.position.${sessionId}`;
 
 /** Null: at the end, which is where a session opens. */
 export function readPosition(sessionId: string): Position | null {
   try {
-    const kept: unknown = JSON.parse(sessionStorage.getItem(name(sessionId)) ?? "null");
-    return isPosition(kept) ? kept : null;
+    const stored: unknown = JSON.parse(sessionStorage.getItem(storageKey(sessionId)) ?? "null");
+    return isPosition(stored) ? stored : null;
   } catch {
     return null;
   }
 }
 
-export function keepPosition(sessionId: string, position: Position | null): void {
+export function savePosition(sessionId: string, position: Position | null): void {
   try {
-    if (position) sessionStorage.setItem(name(sessionId), JSON.stringify(position));
-    else sessionStorage.removeItem(name(sessionId));
+    if (position) sessionStorage.setItem(storageKey(sessionId), JSON.stringify(position));
+    else sessionStorage.removeItem(storageKey(sessionId));
   } catch {
     // A browser that keeps nothing opens at the end.
   }

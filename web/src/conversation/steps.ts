@@ -2,15 +2,15 @@
 // together is one step: a call, its permission, and what was read, written or run for it. Pure.
 
 import type { DiffItem, FileCall, Permission, Terminal, ToolCall } from "../protocol";
-import { answerOf } from "../permission/decided";
+import { permissionAnswer } from "../permission/describe";
 import { commandLine } from "../terminal/command";
 
 export type StepState = "waiting" | "running" | "done" | "failed" | "denied" | "cancelled";
-export type Served = FileCall | Terminal;
+export type HostCall = FileCall | Terminal;
 
 export interface Step {
   readonly key: string;
-  readonly row: ToolCall | Served;
+  readonly row: ToolCall | HostCall;
   readonly kind: string;
   readonly title: string;
   readonly state: StepState;
@@ -19,23 +19,23 @@ export interface Step {
   readonly diffs: readonly DiffItem[];
   readonly permission: Permission | null;
   /** What was done through us for this call. */
-  readonly served: readonly Served[];
+  readonly hostCalls: readonly HostCall[];
   /** The calls of the sub-agent that this one started. */
   readonly children: readonly Step[];
 }
 
-export type StepRow = ToolCall | Served | Permission;
+export type StepRow = ToolCall | HostCall | Permission;
 
-/** Steps of one run, each at the place of its row; `taken` are the permissions that are told by a step. */
+/** Steps of one run, each at the place of its row; `mergedPermissions` are the permissions that are told by a step. */
 export interface Steps {
   readonly top: ReadonlyMap<string, Step>;
-  readonly taken: ReadonlySet<Permission>;
+  readonly mergedPermissions: ReadonlySet<Permission>;
 }
 
 interface Parts {
-  row: ToolCall | Served;
+  row: ToolCall | HostCall;
   permission: Permission | null;
-  served: Served[];
+  hostCalls: HostCall[];
   children: Parts[];
 }
 
@@ -45,10 +45,10 @@ export function stepsOf(rows: readonly StepRow[], before: ReadonlyMap<string, St
   const byAgentId = new Map<string, Parts>();
   const byTerminal = new Map<string, Parts>();
   const top: Parts[] = [];
-  const taken = new Set<Permission>();
+  const mergedPermissions = new Set<Permission>();
   for (const row of rows) {
     if (row.table !== "tool_calls") continue;
-    const parts: Parts = { row, permission: null, served: [], children: [] };
+    const parts: Parts = { row, permission: null, hostCalls: [], children: [] };
     calls.set(row.id, parts);
     if (row.tool_call_id !== "") byAgentId.set(row.tool_call_id, parts);
     for (const item of row.content) if (item.type === "terminal") byTerminal.set(item.terminal_id, parts);
@@ -61,17 +61,17 @@ export function stepsOf(rows: readonly StepRow[], before: ReadonlyMap<string, St
   for (const row of rows) {
     if (row.table === "file_calls" || row.table === "terminals") {
       const call = row.table === "terminals" ? byTerminal.get(row.terminal_id ?? "") : callOfFile(row, calls);
-      if (call) call.served.push(row);
-      else top.push({ row, permission: null, served: [], children: [] });
+      if (call) call.hostCalls.push(row);
+      else top.push({ row, permission: null, hostCalls: [], children: [] });
     } else if (row.table === "permissions" && row.outcome !== "pending") {
       const call = calls.get(row.tool_call_row ?? "");
       if (call) {
         call.permission = row;
-        taken.add(row);
+        mergedPermissions.add(row);
       }
     }
   }
-  return { top: new Map(top.map((parts) => [parts.row.id, made(parts, before)])), taken };
+  return { top: new Map(top.map((parts) => [parts.row.id, buildStep(parts, before)])), mergedPermissions };
 }
 
 function parentOf(parts: Parts, byAgentId: ReadonlyMap<string, Parts>): Parts | null {
@@ -97,37 +97,51 @@ function callOfFile(file: FileCall, calls: ReadonlyMap<string, Parts>): Parts | 
   return undefined;
 }
 
-function made(parts: Parts, before: ReadonlyMap<string, Step>): Step {
-  const { row, permission, served } = parts;
-  const children = parts.children.map((child) => made(child, before));
-  const known = before.get(row.id);
+function buildStep(parts: Parts, before: ReadonlyMap<string, Step>): Step {
+  const { row, permission, hostCalls } = parts;
+  const children = parts.children.map((child) => buildStep(child, before));
+  const previous = before.get(row.id);
   if (
-    known &&
-    known.row === row &&
-    known.permission === permission &&
-    same(known.served, served) &&
-    same(known.children, children)
+    previous &&
+    previous.row === row &&
+    previous.permission === permission &&
+    isSameList(previous.hostCalls, hostCalls) &&
+    isSameList(previous.children, children)
   ) {
-    return known;
+    return previous;
   }
-  const told =
-    row.table === "tool_calls" ? ofCall(row, permission) : row.table === "file_calls" ? ofFile(row) : ofTerminal(row);
-  const written = served.flatMap((one) =>
+  const summary =
+    row.table === "tool_calls"
+      ? summarizeCall(row, permission)
+      : row.table === "file_calls"
+        ? summarizeFile(row)
+        : summarizeTerminal(row);
+  const written = hostCalls.flatMap((one) =>
     one.table === "file_calls" && one.diff && one.status === "done" ? [one.diff] : [],
   );
   // Some agents show a diff when they ask, and tell none of what they did then.
-  const asked = told.state === "done" ? (permission?.content.filter((item) => item.type === "diff") ?? []) : [];
-  const diffs = [told.diffs, written, asked].find((some) => some.length > 0) ?? [];
-  return { key: row.id, row, started: row.time, ended: row.ended_time, permission, served, children, ...told, diffs };
+  const requested = summary.state === "done" ? (permission?.content.filter((item) => item.type === "diff") ?? []) : [];
+  const diffs = [summary.diffs, written, requested].find((some) => some.length > 0) ?? [];
+  return {
+    key: row.id,
+    row,
+    started: row.time,
+    ended: row.ended_time,
+    permission,
+    hostCalls,
+    children,
+    ...summary,
+    diffs,
+  };
 }
 
-function same<T>(one: readonly T[], other: readonly T[]): boolean {
+function isSameList<T>(one: readonly T[], other: readonly T[]): boolean {
   return one.length === other.length && one.every((value, at) => value === other[at]);
 }
 
-type Told = Pick<Step, "kind" | "title" | "state" | "diffs">;
+type StepSummary = Pick<Step, "kind" | "title" | "state" | "diffs">;
 
-function ofCall(call: ToolCall, permission: Permission | null): Told {
+function summarizeCall(call: ToolCall, permission: Permission | null): StepSummary {
   const diffs = call.content.filter((item) => item.type === "diff");
   return {
     kind: call.kind,
@@ -138,7 +152,7 @@ function ofCall(call: ToolCall, permission: Permission | null): Told {
 }
 
 function stateOfCall(call: ToolCall, permission: Permission | null): StepState {
-  const answer = permission ? answerOf(permission) : null;
+  const answer = permission ? permissionAnswer(permission) : null;
   if (call.status === "completed") return "done";
   if (answer === "denied") return "denied";
   if (call.status === "failed") return "failed";
@@ -148,7 +162,7 @@ function stateOfCall(call: ToolCall, permission: Permission | null): StepState {
   return call.status === "pending" ? "waiting" : "running";
 }
 
-function ofFile(file: FileCall): Told {
+function summarizeFile(file: FileCall): StepSummary {
   const title = `${file.operation === "read" ? "Read" : "Write"} ${file.path}`;
   const state =
     ({ pending: "waiting", done: "done", failed: "failed", denied: "denied" } as const)[file.status] ?? "cancelled";
@@ -160,7 +174,7 @@ function ofFile(file: FileCall): Told {
   };
 }
 
-function ofTerminal(terminal: Terminal): Told {
+function summarizeTerminal(terminal: Terminal): StepSummary {
   return { kind: "execute", title: commandLine(terminal), state: stateOfTerminal(terminal), diffs: [] };
 }
 
@@ -183,6 +197,6 @@ function stateOfTerminal({ status, exit_code }: Terminal): StepState {
 }
 
 /** All steps below these, and these. */
-export function flat(steps: Iterable<Step>): Step[] {
-  return [...steps].flatMap((step) => [step, ...flat(step.children)]);
+export function flattenSteps(steps: Iterable<Step>): Step[] {
+  return [...steps].flatMap((step) => [step, ...flattenSteps(step.children)]);
 }

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 
-import { DECIDED, Made } from "../dev/made";
-import { Items, type Item, type Opened } from "./items";
-import { segmentsOf } from "./timeline";
+import { DECIDED, RowBuilder } from "../dev/rowBuilder";
+import { ItemBuilder, type Item, type OpenState } from "./items";
+import { buildSegments } from "./timeline";
 
-const none: Opened = new Map();
-const open = (...keys: string[]): Opened => new Map(keys.map((key) => [key, true]));
+const none: OpenState = new Map();
+const open = (...keys: string[]): OpenState => new Map(keys.map((key) => [key, true]));
 
-function told(item: Item): string {
+function outline(item: Item): string {
   switch (item.kind) {
     case "user":
     case "thought":
@@ -29,10 +29,11 @@ function told(item: Item): string {
   }
 }
 
-const shown = (made: Made, opened: Opened = none) => new Items().of(segmentsOf(made.rows), opened, null).map(told);
+const shown = (made: RowBuilder, opened: OpenState = none) =>
+  new ItemBuilder().of(buildSegments(made.rows), opened, null).map(outline);
 
 test("rows of all tables stand in the order of their places, each run with its end", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   const run = made.run();
   made.message("user", "do it");
   made.message("thought", "hm");
@@ -44,8 +45,8 @@ test("rows of all tables stand in the order of their places, each run with its e
   expect(shown(made)).toEqual(["user do it", "thought hm", "done edit a", "text done", "end success", "user more"]);
 });
 
-test("more than three small calls in a row are told in one line, that opens", () => {
-  const made = new Made();
+test("more than three small calls in a row are outline in one line, that opens", () => {
+  const made = new RowBuilder();
   const run = made.run();
   const first = made.call("read", "r1");
   for (const title of ["r2", "r3", "r4"]) made.call("read", title);
@@ -66,14 +67,14 @@ test("more than three small calls in a row are told in one line, that opens", ()
 });
 
 test("while a run goes on the last of its small calls stay in sight", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   for (let at = 0; at < 8; at++) made.call("read", `r${at}`);
   expect(shown(made)).toEqual(["group of 5", "done r5", "done r6", "done r7"]);
 });
 
 test("a small call that failed is not folded away", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   const run = made.run();
   for (let at = 0; at < 9; at++) made.call("read", `r${at}`, at === 4 ? { status: "failed" } : {});
   made.put({ ...run, status: "success" });
@@ -81,7 +82,7 @@ test("a small call that failed is not folded away", () => {
 });
 
 test("a sub-agent's calls are under the call that started it", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   const task = made.call("think", "task", { status: "in_progress", ended_time: null });
   const inner = made.call("think", "inner task", { parent_id: task.tool_call_id });
@@ -97,7 +98,7 @@ test("a sub-agent's calls are under the call that started it", () => {
 });
 
 test("calls that name each other as their parents are still shown", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   made.call("execute", "a", { tool_call_id: "A", parent_id: "B" });
   made.call("execute", "b", { tool_call_id: "B", parent_id: "A" });
@@ -106,8 +107,8 @@ test("calls that name each other as their parents are still shown", () => {
   expect(shown(made).sort()).toEqual(["done a", "done b", "done c", "done d"]);
 });
 
-test("what waits for an answer has a card, and what was answered is told by its call", () => {
-  const made = new Made();
+test("what waits for an answer has a card, and what was answered is outline by its call", () => {
+  const made = new RowBuilder();
   made.run();
   const call = made.call("execute", "rm", { status: "pending", ended_time: null });
   const permission = made.permission("May I rm?", { tool_call_row: call.id });
@@ -118,18 +119,18 @@ test("what waits for an answer has a card, and what was answered is told by its 
 });
 
 test("only the first that waits is answered by number keys", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   made.permission("one");
   made.permission("two");
-  const keys = new Items()
-    .of(segmentsOf(made.rows), none, null)
+  const keys = new ItemBuilder()
+    .of(buildSegments(made.rows), none, null)
     .flatMap((item) => (item.kind === "permission" ? [item.keys] : []));
   expect(keys).toEqual([true, false]);
 });
 
 test("a file that was written for a call, and the terminal of a call, are no steps of their own", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   const edit = made.call("edit", "edit a.py", {
     status: "in_progress",
@@ -145,16 +146,16 @@ test("a file that was written for a call, and the terminal of a call, are no ste
 });
 
 test("a call that was running when its run was cut is not shown as running", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   const run = made.run();
   made.call("execute", "make", { status: "in_progress", ended_time: null });
   made.put({ ...run, status: "interrupted" });
-  const items = new Items().of(segmentsOf(made.rows), none, null);
+  const items = new ItemBuilder().of(buildSegments(made.rows), none, null);
   expect(items[0]).toMatchObject({ kind: "step", cut: true });
 });
 
 test("words that no run answers stand after the end of the run before them", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   const run = made.run();
   made.message("user", "do it");
   made.message("assistant", "done");
@@ -162,25 +163,25 @@ test("words that no run answers stand after the end of the run before them", () 
   made.message("user", "/exit", { run_id: null });
   made.message("assistant", "See you!", { run_id: null });
   expect(shown(made)).toEqual(["user do it", "text done", "end success", "user /exit", "text See you!"]);
-  const segments = segmentsOf(made.rows);
+  const segments = buildSegments(made.rows);
   made.run();
   made.message("user", "again");
-  expect(segmentsOf(made.rows, segments).slice(0, 2)).toEqual(segments);
-  expect(segmentsOf(made.rows, segments)[1]).toBe(segments[1]);
+  expect(buildSegments(made.rows, segments).slice(0, 2)).toEqual(segments);
+  expect(buildSegments(made.rows, segments)[1]).toBe(segments[1]);
 });
 
-test("a run that ended without a word is told to be so", () => {
-  const made = new Made();
+test("a run that ended without a word is outline to be so", () => {
+  const made = new RowBuilder();
   const run = made.run();
   made.message("user", "hello?");
   made.put({ ...run, status: "success", stop_reason: "end_turn" });
-  expect(segmentsOf(made.rows)[0]?.silent).toBe(true);
+  expect(buildSegments(made.rows)[0]?.isSilent).toBe(true);
   made.message("assistant", "here");
-  expect(segmentsOf(made.rows)[0]?.silent).toBe(false);
+  expect(buildSegments(made.rows)[0]?.isSilent).toBe(false);
 });
 
 test("what did not change is the same object, so that it is not drawn again", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   const first = made.run();
   made.message("user", "one");
   made.call("edit", "edit");
@@ -188,14 +189,14 @@ test("what did not change is the same object, so that it is not drawn again", ()
   made.run();
   made.message("user", "two");
   made.call("execute", "make", { status: "in_progress", ended_time: null });
-  const long = "Words of a paragraph. ".repeat(30) + "\n\n";
+  const long = `${"Words of a paragraph. ".repeat(30)}\n\n`;
   let message = made.message("assistant", long.repeat(10), { ended: false });
-  const items = new Items();
-  let segments = segmentsOf(made.rows);
+  const items = new ItemBuilder();
+  let segments = buildSegments(made.rows);
   const before = items.of(segments, none, null);
   for (let chunk = 0; chunk < 5; chunk++) {
     message = made.put({ ...message, text: `${message.text}more words ` });
-    segments = segmentsOf(made.rows, segments);
+    segments = buildSegments(made.rows, segments);
   }
   const after = items.of(segments, none, null);
   const changed = after.filter((item, at) => item !== before[at]);
@@ -205,7 +206,7 @@ test("what did not change is the same object, so that it is not drawn again", ()
 });
 
 test("a message that is only being begun is there, and an empty one that ended is not", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   const message = made.message("assistant", "", { ended: false });
   expect(shown(made)).toEqual(["text "]);
@@ -215,12 +216,12 @@ test("a message that is only being begun is there, and an empty one that ended i
 });
 
 test("what a reader opened stays open when it is done, and what they closed stays closed", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   const diff = { type: "diff" as const, path: "a", old_text: null, new_text: "x" };
   const call = made.call("edit", "edit", { status: "in_progress", ended_time: null, content: [diff] });
-  const isOpen = (opened: Opened) =>
-    new Items().of(segmentsOf(made.rows), opened, null).map((item) => "open" in item && item.open);
+  const isOpen = (opened: OpenState) =>
+    new ItemBuilder().of(buildSegments(made.rows), opened, null).map((item) => "open" in item && item.open);
   expect(isOpen(none)).toEqual([false]);
   expect(isOpen(open(call.id))).toEqual([true]);
   made.put({ ...call, status: "completed", ended_time: call.time + 1 });
@@ -230,7 +231,7 @@ test("what a reader opened stays open when it is done, and what they closed stay
 });
 
 test("what the agent tells of itself stands where it was told", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   made.message("user", "go on");
   made.notice("Nearly full", { severity: "warning" });

@@ -2,8 +2,8 @@
 // same object, so that only what changed is drawn anew.
 
 import type { Message, Notice, Permission, Question, Row, Rows, Run } from "../protocol";
-import { grouped } from "./groups";
-import { flat, stepsOf, type Step, type StepRow } from "./steps";
+import { groupSteps } from "./groups";
+import { flattenSteps, stepsOf, type Step, type StepRow } from "./steps";
 
 export type Entry =
   | { readonly kind: "message"; readonly message: Message; readonly seconds: number | null }
@@ -18,15 +18,15 @@ export interface Segment {
   readonly run: Run | null;
   readonly entries: readonly Entry[];
   /** It ended, and nothing came of it: no word, no step. */
-  readonly silent: boolean;
-  readonly rows: readonly Placed[];
+  readonly isSilent: boolean;
+  readonly rows: readonly TimelineRow[];
   readonly steps: ReadonlyMap<string, Step>;
 }
 
-type Placed = Exclude<Row, { table: "plans" | "runs" }>;
+type TimelineRow = Exclude<Row, { table: "plans" | "runs" }>;
 
-export function segmentsOf(rows: Rows, before: readonly Segment[] = []): readonly Segment[] {
-  const placed: Placed[] = [
+export function buildSegments(rows: Rows, before: readonly Segment[] = []): readonly Segment[] {
+  const placed: TimelineRow[] = [
     ...rows.messages,
     ...rows.tool_calls,
     ...rows.permissions,
@@ -42,10 +42,10 @@ export function segmentsOf(rows: Rows, before: readonly Segment[] = []): readonl
   starts.forEach((run, index) => {
     const next = starts[index + 1];
     let to = from;
-    while (to < placed.length && (!next || (placed[to] as Placed).place < next.place)) to++;
-    const end = run === null ? to : endOf(placed, from, to);
+    while (to < placed.length && (!next || (placed[to] as TimelineRow).place < next.place)) to++;
+    const end = run === null ? to : findRunEnd(placed, from, to);
     const add = (its: Run | null, first: number, last: number) =>
-      segments.push(segmentOf(its, placed, first, last, known.get(its?.id ?? placed[first]?.id)));
+      segments.push(buildSegment(its, placed, first, last, known.get(its?.id ?? placed[first]?.id)));
     if (run !== null || end > from) add(run, from, end);
     if (end < to) add(null, end, to);
     from = to;
@@ -54,17 +54,17 @@ export function segmentsOf(rows: Rows, before: readonly Segment[] = []): readonl
 }
 
 /** Where the rows of a run end: before words that no run answers, such as a command that the program itself did. */
-function endOf(placed: readonly Placed[], from: number, to: number): number {
+function findRunEnd(placed: readonly TimelineRow[], from: number, to: number): number {
   for (let at = from; at < to; at++) {
-    const row = placed[at] as Placed;
+    const row = placed[at] as TimelineRow;
     if (row.table === "messages" && row.kind === "user" && row.run_id === null) return at;
   }
   return to;
 }
 
-function segmentOf(
+function buildSegment(
   run: Run | null,
-  placed: readonly Placed[],
+  placed: readonly TimelineRow[],
   from: number,
   to: number,
   known: Segment | undefined,
@@ -83,7 +83,7 @@ function segmentOf(
   const entries: Entry[] = [];
   let inRow: Step[] = [];
   const close = (last: boolean) => {
-    for (const part of grouped(inRow, last && going)) {
+    for (const part of groupSteps(inRow, last && going)) {
       entries.push("key" in part ? { kind: "step", step: part } : { kind: "group", steps: part });
     }
     inRow = [];
@@ -94,7 +94,7 @@ function segmentOf(
       inRow.push(step);
       return;
     }
-    const entry = entryOf(row, rows[at + 1], steps.taken, going);
+    const entry = buildEntry(row, rows[at + 1], steps.mergedPermissions, going);
     if (!entry) return;
     close(false);
     entries.push(entry);
@@ -104,17 +104,22 @@ function segmentOf(
   return {
     run,
     entries,
-    silent: run?.status === "success" && !heard,
+    isSilent: run?.status === "success" && !heard,
     rows,
-    steps: new Map(flat(steps.top.values()).map((step) => [step.key, step])),
+    steps: new Map(flattenSteps(steps.top.values()).map((step) => [step.key, step])),
   };
 }
 
-function isStepRow(row: Placed): row is StepRow {
+function isStepRow(row: TimelineRow): row is StepRow {
   return row.table !== "messages" && row.table !== "questions" && row.table !== "notices";
 }
 
-function entryOf(row: Placed, next: Placed | undefined, taken: ReadonlySet<Permission>, going: boolean): Entry | null {
+function buildEntry(
+  row: TimelineRow,
+  next: TimelineRow | undefined,
+  taken: ReadonlySet<Permission>,
+  going: boolean,
+): Entry | null {
   switch (row.table) {
     case "messages":
       if (row.text === "" && row.blocks.length === 0 && !(going && next === undefined)) return null;

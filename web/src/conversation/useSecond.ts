@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 
 /** The time in seconds, told anew each second while it is wanted. */
-export function useSecond(wanted: boolean): number {
+export function useSeconds(wanted: boolean): number {
   const [now, setNow] = useState(() => Date.now() / 1000);
   useEffect(() => {
     if (!wanted) return;

@@ -3,11 +3,11 @@
 import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState, type RefObject } from "react";
 
-import { guess } from "./heights";
+import { estimateHeight } from "./estimateHeight";
 import type { Item } from "./items";
-import { keepPosition, readPosition, type Position } from "./position";
-import { onSent } from "./sent";
-import { useSame } from "./useSame";
+import { savePosition, readPosition, type Position } from "./position";
+import { onSent } from "./promptSent";
+import { useEvent } from "../ui/useEvent";
 
 /** A reader who comes down to within this of the end is at the end. */
 const NEAR_END = 48;
@@ -35,13 +35,13 @@ interface Given {
   items: readonly Item[];
   more: boolean;
   /** Changes when all rows were told anew. */
-  anew: number;
+  snapshotVersion: number;
   onHistory: () => Promise<unknown>;
   /** The reader has just gone up. */
   onLeave: () => void;
 }
 
-export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Given): Tail {
+export function useTail({ sessionId, items, more, snapshotVersion, onHistory, onLeave }: Given): Tail {
   const place = useRef<HTMLDivElement>(null);
   /** The last item when the reader left the end; null while it is followed. */
   const [left, setLeft] = useState<string | null>(null);
@@ -57,7 +57,7 @@ export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Gi
     getItemKey: useCallback((at: number) => items[at]?.key ?? at, [items]),
     estimateSize: (at) => {
       const item = items[at];
-      return item ? guess(item) : 28;
+      return item ? estimateHeight(item) : 28;
     },
     overscan: 6,
     paddingStart: more ? 48 : 16, // the button for older rows stands there
@@ -69,12 +69,12 @@ export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Gi
   });
 
   const last = items.at(-1)?.key ?? null;
-  const kept = useOpening(sessionId, items, list);
-  const lost = useLost({ at, items, more, anew, onHistory }, list);
+  const restored = useOpening(sessionId, items, list);
+  const lost = useLost({ at, items, more, snapshotVersion, onHistory }, list);
   useLayoutEffect(() => {
     const element = place.current;
     if (!element) return;
-    const following = left === null && !kept.current;
+    const following = left === null && !restored.current;
     // Were both to move it, the list would go by where it was some changes ago, and that looks as if the reader went up.
     list.shouldAdjustScrollPositionOnItemSizeChange = following ? () => false : undefined;
     if (following) {
@@ -88,7 +88,7 @@ export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Gi
     // The list hears of it with the next frame, and would move what changes until then to where it was before.
     list.scrollOffset = element.scrollTop;
   };
-  const askOlder: () => void = useSame(() => {
+  const askOlder: () => void = useEvent(() => {
     const element = place.current;
     // Who is at the end did not come up, however near the top that is.
     if (!element || !more || element.scrollTop >= NEAR_TOP || distance(element) < 2 || asking.current) return;
@@ -100,7 +100,7 @@ export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Gi
       afterFrames(3, () => list.options.count > count && askOlder());
     });
   });
-  const scrolled = useSame(() => {
+  const scrolled = useEvent(() => {
     const element = place.current;
     if (!element) return;
     const { scrollTop } = element;
@@ -112,17 +112,17 @@ export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Gi
     setFar(distance(element) > BESIDE_END);
     // What grows below the view moves nothing; what shrinks above it leaves the reader at the end.
     if (distance(element) < 2 || (wentDown && distance(element) < NEAR_END)) setLeft(null);
-    else if (wentUp || kept.current) {
+    else if (wentUp || restored.current) {
       onLeave(); // at once: before the next rows come, and the oldest go
       setLeft((before) => before ?? last);
     }
-    kept.current = false;
+    restored.current = false;
     const top = distance(element) < 2 ? undefined : list.getVirtualItemForOffset(scrollTop);
     at.current = top ? { key: String(top.key), offset: scrollTop - top.start } : null;
     askOlder();
   });
-  const rested = useSame(() => {
-    if (!lost.current) keepPosition(sessionId, left === null ? null : at.current);
+  const rested = useEvent(() => {
+    if (!lost.current) savePosition(sessionId, left === null ? null : at.current);
   });
   useEffect(() => {
     const element = place.current;
@@ -135,7 +135,7 @@ export function useTail({ sessionId, items, more, anew, onHistory, onLeave }: Gi
     };
   }, [scrolled, rested]);
 
-  const hold = useSame((key?: string) => {
+  const hold = useEvent((key?: string) => {
     setLeft((before) => before ?? last);
     // Once it is drawn and measured: where the end is in view, it is followed again.
     afterFrames(3, () => {
@@ -172,7 +172,7 @@ function afterFrames(count: number, deed: () => void): void {
 /** Opens where the reader was. True until that has been scrolled to; false when the end is where it opens. */
 function useOpening(sessionId: string, items: readonly Item[], list: List): RefObject<boolean> {
   const opened = useRef(false);
-  const kept = useRef(false);
+  const restored = useRef(false);
   useLayoutEffect(() => {
     if (opened.current || items.length === 0) return;
     opened.current = true;
@@ -180,29 +180,29 @@ function useOpening(sessionId: string, items: readonly Item[], list: List): RefO
     const at = position ? items.findIndex((item) => item.key === position.key) : -1;
     const start = at < 0 ? undefined : list.getOffsetForIndex(at, "start");
     if (!position || !start) return;
-    kept.current = true;
+    restored.current = true;
     list.scrollToOffset(start[0] + position.offset);
   }, [sessionId, items, list]);
-  return kept;
+  return restored;
 }
 
 interface Reading {
   readonly at: RefObject<Position | null>;
   readonly items: readonly Item[];
   readonly more: boolean;
-  readonly anew: number;
+  readonly snapshotVersion: number;
   readonly onHistory: () => Promise<unknown>;
 }
 
 /** Whoever reads further up when all is told anew gets back to where they were: what is older is asked for until it is
  * there. True while it is looked for. */
-function useLost({ at, items, more, anew, onHistory }: Reading, list: List): RefObject<boolean> {
+function useLost({ at, items, more, snapshotVersion, onHistory }: Reading, list: List): RefObject<boolean> {
   const lost = useRef(false);
   const asking = useRef(false);
-  const known = useRef(anew);
+  const known = useRef(snapshotVersion);
   useLayoutEffect(() => {
-    if (known.current !== anew) lost.current = at.current !== null;
-    known.current = anew;
+    if (known.current !== snapshotVersion) lost.current = at.current !== null;
+    known.current = snapshotVersion;
     if (!lost.current || at.current === null) return;
     const { key, offset } = at.current;
     const found = items.findIndex((item) => item.key === key);
@@ -223,6 +223,6 @@ function useLost({ at, items, more, anew, onHistory }: Reading, list: List): Ref
         });
       });
     }
-  }, [at, items, more, anew, onHistory, list]);
+  }, [at, items, more, snapshotVersion, onHistory, list]);
   return lost;
 }

@@ -1,6 +1,6 @@
 // A conversation that has everything in it once.
 
-import { Made } from "./made";
+import { RowBuilder } from "./rowBuilder";
 
 const OLD = `import re
 
@@ -57,8 +57,8 @@ $$
 ![remote](https://example.com/pixel.png)
 `;
 
-export function example(): Made {
-  const made = new Made(Date.now() / 1000 - 400);
+export function example(): RowBuilder {
+  const made = new RowBuilder(Date.now() / 1000 - 400);
   const first = made.run();
   made.message(
     "user",

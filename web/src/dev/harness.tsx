@@ -7,19 +7,19 @@ import { Composer } from "../composer";
 import { Conversation, type Bridge } from "../conversation";
 import { PlanStrip, SidePanel, usePanel } from "../panel";
 import type { Live, ResultOf, State } from "../protocol";
-import type { ControlType } from "../socket/control";
+import type { RequestType } from "../socket/requests";
 import { example } from "./example";
 import { hostile } from "./hostile";
-import { LIVE, Made, NO_USAGE, SESSION, STATE } from "./made";
+import { LIVE, RowBuilder, NO_USAGE, SESSION, STATE } from "./rowBuilder";
 import "../styles/tokens.css";
 import "../styles/base.css";
 import "./harness.css";
 
-const asked = new URLSearchParams(location.search);
-if (asked.has("dark")) document.documentElement.dataset["theme"] = "dark";
-if (asked.has("light")) document.documentElement.dataset["theme"] = "light";
+const options = new URLSearchParams(location.search);
+if (options.has("dark")) document.documentElement.dataset.theme = "dark";
+if (options.has("light")) document.documentElement.dataset.theme = "light";
 
-const ANSWERS: Partial<{ [T in ControlType]: ResultOf[T] }> = {
+const ANSWERS: Partial<{ [T in RequestType]: ResultOf[T] }> = {
   "policy.preview": { rules: ["allow execute rm -rf build (in /home/ada/api)"], problem: "" },
   "permission.answer": { accepted: true },
   "question.answer": { accepted: true },
@@ -34,7 +34,7 @@ const ANSWERS: Partial<{ [T in ControlType]: ResultOf[T] }> = {
 };
 
 const bridge: Bridge = {
-  control: (type) => {
+  request: (type) => {
     const answer = ANSWERS[type];
     return answer ? Promise.resolve(answer) : Promise.reject(new Error(`The harness does not do ${type}`));
   },
@@ -54,14 +54,14 @@ const STATE_SHOWN: State = {
 function live(): Live {
   return {
     ...LIVE,
-    status: asked.has("idle") ? "idle" : "running",
-    queue: asked.has("queue")
+    status: options.has("idle") ? "idle" : "running",
+    queue: options.has("queue")
       ? [
           { id: "1", text: "Then write the release notes", attachments: [], time: 0 },
           { id: "2", text: "And send them", attachments: ["notes.md"], time: 0 },
         ]
       : [],
-    ...(asked.has("problem") && {
+    ...(options.has("problem") && {
       connection: "error" as const,
       status: "error" as const,
       reason: "exited with 1",
@@ -78,14 +78,14 @@ function live(): Live {
   };
 }
 
-function long(): Made {
-  const made = new Made();
+function long(): RowBuilder {
+  const made = new RowBuilder();
   for (let run = 0; run < 400; run++) {
     const row = made.run();
     made.message("user", `Question ${run}: what is in file ${run}?`);
     for (let call = 0; call < 12; call++)
       made.call(call % 5 === 4 ? "edit" : "read", `Read src/file_${run}_${call}.py`);
-    made.message("assistant", `Answer ${run}. `.repeat(40) + "\n\n```py\nx = 1\n```\n\nAnd so on.");
+    made.message("assistant", `${`Answer ${run}. `.repeat(40)}\n\n\`\`\`py\nx = 1\n\`\`\`\n\nAnd so on.`);
     made.put({ ...row, status: "success", ended_time: row.time + 20 });
   }
   return made;
@@ -93,11 +93,17 @@ function long(): Made {
 
 function useRows() {
   const [made] = useState(() =>
-    asked.has("long") ? long() : asked.has("stream") ? new Made() : asked.has("hostile") ? hostile() : example(),
+    options.has("long")
+      ? long()
+      : options.has("stream")
+        ? new RowBuilder()
+        : options.has("hostile")
+          ? hostile()
+          : example(),
   );
   const [rows, setRows] = useState(made.rows);
   useEffect(() => {
-    if (!asked.has("stream")) return;
+    if (!options.has("stream")) return;
     made.run();
     made.message("user", "Write something long.");
     let message = made.message("assistant", "", { ended: false });
@@ -115,7 +121,7 @@ function useRows() {
       }
       message = made.put({ ...message, text });
       setRows(made.rows);
-      if (count < Number(asked.get("stream") || 20000)) requestAnimationFrame(frame);
+      if (count < Number(options.get("stream") || 20000)) requestAnimationFrame(frame);
       else document.title = "done";
     };
     requestAnimationFrame(frame);
@@ -127,7 +133,7 @@ function Harness() {
   const rows = useRows();
   const panel = usePanel(SESSION.id);
   const shared = { bridge, session: SESSION, rows, live: live(), state: STATE_SHOWN };
-  if (asked.has("panel")) {
+  if (options.has("panel")) {
     return (
       <main className="harness">
         <h1 className="unseen">Harness</h1>

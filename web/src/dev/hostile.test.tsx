@@ -7,20 +7,20 @@ import { PlanView } from "../panel/PlanView";
 import { PermissionCard, QuestionCard } from "../permission";
 import type { DiffItem } from "../protocol";
 import { Output } from "../terminal";
-import { draw, MadeBridge, type Drawn } from "./draw";
+import { render, FakeBridge, type Rendered } from "./render";
 import { hostile, HOSTILE } from "./hostile";
 
-let drawn: Drawn;
+let drawn: Rendered;
 beforeEach(() => localStorage.clear());
 afterEach(() => drawn.end());
 
 test("no text of an agent becomes an element that runs or fetches something", async () => {
   const { rows } = hostile();
-  const bridge = new MadeBridge();
+  const bridge = new FakeBridge();
   const diffs = rows.tool_calls.flatMap((call) =>
     call.content.filter((item): item is DiffItem => item.type === "diff"),
   );
-  drawn = await draw(
+  drawn = await render(
     <>
       <Markdown text={HOSTILE} />
       <Markdown text={HOSTILE} streaming />

@@ -1,6 +1,6 @@
 // A conversation in which every text tries to run something, or to fetch something from elsewhere.
 
-import { Made } from "./made";
+import { RowBuilder } from "./rowBuilder";
 
 const TAGS = `<img src=x onerror="window.ran=1"><script>window.ran=1</script><svg onload="window.ran=1"><iframe src="https://evil.example/frame">`;
 const LINKS = `[a](javascript:window.ran=1) ![b](https://evil.example/pixel.png) [c](data:text/html,<script>window.ran=1</script>) <javascript:window.ran=1>`;
@@ -13,8 +13,8 @@ const SVG = btoa(
 
 export const HOSTILE = [TAGS, LINKS, MATH].join("\n\n");
 
-export function hostile(): Made {
-  const made = new Made(Date.now() / 1000 - 100);
+export function hostile(): RowBuilder {
+  const made = new RowBuilder(Date.now() / 1000 - 100);
   const run = made.run();
   made.message("user", HOSTILE, {
     blocks: [{ type: "image", mime_type: "image/svg+xml", data: SVG, uri: "javascript:window.ran=1" }],

@@ -138,7 +138,7 @@ function textOf(line: DiffLine) {
 /** `+12 −3` */
 export function CountsView({ added, removed }: Counts) {
   return (
-    <span className="counts" aria-label={`${added} lines added, ${removed} removed`}>
+    <span className="counts" role="img" aria-label={`${added} lines added, ${removed} removed`}>
       {added > 0 && <span className="plus">+{added}</span>}
       {removed > 0 && <span className="minus">−{removed}</span>}
     </span>

@@ -2,7 +2,7 @@ import { useSyncExternalStore } from "react";
 
 import type { DiffLayout } from "./DiffView";
 
-const KEY = "dragoman.diff";
+const STORAGE_KEY = "dragoman.diff";
 const watchers = new Set<() => void>();
 let layout: DiffLayout | null = null;
 
@@ -17,13 +17,13 @@ function watch(watcher: () => void): () => void {
 }
 
 function current(): DiffLayout {
-  layout ??= localStorage.getItem(KEY) === "split" ? "split" : "unified";
+  layout ??= localStorage.getItem(STORAGE_KEY) === "split" ? "split" : "unified";
   return layout;
 }
 
 function choose(next: DiffLayout): void {
   layout = next;
-  localStorage.setItem(KEY, next);
+  localStorage.setItem(STORAGE_KEY, next);
   for (const watcher of watchers) watcher();
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { Made } from "../dev/made";
+import { RowBuilder } from "../dev/rowBuilder";
 import { changesOf } from "./changes";
 
 const diff = (path: string, old_text: string | null, new_text: string) => ({
@@ -11,7 +11,7 @@ const diff = (path: string, old_text: string | null, new_text: string) => ({
 });
 
 test("edits that go on from each other are one change of the file", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.run();
   made.call("edit", "one", { content: [diff("a.py", "1\n", "2\n")] });
   made.call("edit", "two", { content: [diff("a.py", "2\n", "3\n4\n")] });
@@ -21,28 +21,28 @@ test("edits that go on from each other are one change of the file", () => {
 });
 
 test("edits of parts of a file stay apart", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.call("edit", "one", { content: [diff("a.py", "x\n", "y\n")] });
   made.call("edit", "two", { content: [diff("a.py", "p\n", "q\n")] });
   expect(changesOf(made.rows)[0]?.diffs.length).toBe(2);
 });
 
 test("what a tool says it changed and what it wrote through us counts once", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.call("edit", "one", { content: [diff("a.py", null, "x\n")] });
   made.file("write", "a.py", { diff: diff("a.py", null, "x\n") });
   expect(changesOf(made.rows)).toMatchObject([{ added: 1, created: true }]);
 });
 
 test("what failed or was denied changed nothing", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.call("edit", "one", { status: "failed", content: [diff("a.py", "x\n", "y\n")] });
   made.file("write", "b.py", { status: "denied", diff: diff("b.py", null, "x\n") });
   expect(changesOf(made.rows)).toEqual([]);
 });
 
 test("changes can be those of one run, the last changed file first", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   const first = made.run();
   made.call("edit", "one", { content: [diff("a.py", "1\n", "2\n")] });
   made.call("edit", "two", { content: [diff("b.py", "1\n", "2\n")] });
@@ -52,13 +52,13 @@ test("changes can be those of one run, the last changed file first", () => {
   expect(changesOf(made.rows).map((file) => file.path)).toEqual(["a.py", "b.py"]);
 });
 
-test("what was shown when the agent asked counts where it tells no diff of what it did", () => {
-  const made = new Made();
+test("what was shown when the agent permission counts where it tells no diff of what it did", () => {
+  const made = new RowBuilder();
   const call = made.call("edit", "one", { content: [] });
-  const asked = { tool_call_row: call.id, content: [diff("a.py", "", "x\n")] };
-  made.permission("one", { ...asked, outcome: "selected", option_id: "no" });
+  const permission = { tool_call_row: call.id, content: [diff("a.py", "", "x\n")] };
+  made.permission("one", { ...permission, outcome: "selected", option_id: "no" });
   expect(changesOf(made.rows)).toEqual([]);
-  made.permission("one", { ...asked, outcome: "selected", option_id: "once" });
+  made.permission("one", { ...permission, outcome: "selected", option_id: "once" });
   expect(changesOf(made.rows)).toMatchObject([{ path: "a.py", added: 1 }]);
   made.file("write", "a.py", { diff: diff("a.py", null, "x\ny\n") });
   expect(changesOf(made.rows)).toMatchObject([{ path: "a.py", added: 2 }]);

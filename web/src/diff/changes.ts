@@ -1,6 +1,6 @@
 // Which files were changed, from the diffs of tool calls and from what was written through us. Pure.
 
-import { answerOf } from "../permission/decided";
+import { permissionAnswer } from "../permission/describe";
 import type { DiffItem, FileCall, Rows, ToolCall } from "../protocol";
 import { diffOf, type Counts } from "./lines";
 
@@ -29,8 +29,8 @@ export function changesOf(
     }
   }
   for (const { call, diff } of approvedOf(rows)) {
-    const told = made.some((one) => one.place >= call.place && one.diff.path === diff.path);
-    if (!told && mine(call)) made.push({ place: call.place, diff });
+    const isReported = made.some((one) => one.place >= call.place && one.diff.path === diff.path);
+    if (!isReported && mine(call)) made.push({ place: call.place, diff });
   }
   made.sort((a, b) => a.place - b.place);
   const files = new Map<string, readonly DiffItem[]>();
@@ -49,7 +49,7 @@ export function approvedOf(
 ): readonly { readonly call: ToolCall; readonly diff: DiffItem }[] {
   return rows.permissions.flatMap((permission) => {
     const diffs = permission.content.filter((item) => item.type === "diff");
-    if (diffs.length === 0 || answerOf(permission) !== "allowed") return [];
+    if (diffs.length === 0 || permissionAnswer(permission) !== "allowed") return [];
     const call = rows.tool_calls.find((one) => one.id === permission.tool_call_row);
     return call?.status === "completed" ? diffs.map((diff) => ({ call, diff })) : [];
   });

@@ -2,18 +2,18 @@ import { expect, test } from "vitest";
 
 import { compare, pairs, type DiffLine } from "./lines";
 
-const told = (line: DiffLine) =>
+const render = (line: DiffLine) =>
   line.kind === "gap"
     ? `… ${line.lines.length}`
     : line.kind === "same"
       ? ` ${line.text}`
       : (line.kind === "added" ? "+" : "-") + line.marks.map((mark) => mark.text).join("");
 
-test("lines that changed are told, with what stands around them", () => {
+test("lines that changed are render, with what stands around them", () => {
   const before = Array.from({ length: 30 }, (_, at) => `line ${at}`).join("\n");
   const diff = compare(before, before.replace("line 15", "line fifteen"));
   expect(diff).toMatchObject({ added: 1, removed: 1 });
-  expect(diff.lines.map(told)).toEqual([
+  expect(diff.lines.map(render)).toEqual([
     "… 12",
     " line 12",
     " line 13",
@@ -38,13 +38,13 @@ test("the words that changed are marked", () => {
 test("a new file is all added, and an emptied one all removed", () => {
   expect(compare("", "a\nb\n")).toMatchObject({ added: 2, removed: 0 });
   expect(compare("a\nb\n", "")).toMatchObject({ added: 0, removed: 2 });
-  expect(compare("a", "a\n").lines.map(told)).toEqual([" a"]);
+  expect(compare("a", "a\n").lines.map(render)).toEqual([" a"]);
 });
 
 test("side by side, lines that take each other's place stand beside each other", () => {
   const rows = pairs(compare("a\nb\nc\n", "a\nx\ny\nc\n").lines);
   const sides = rows.map((row) =>
-    row.kind === "gap" ? "gap" : [row.left && told(row.left), row.right && told(row.right)],
+    row.kind === "gap" ? "gap" : [row.left && render(row.left), row.right && render(row.right)],
   );
   expect(sides).toEqual([
     [" a", " a"],

@@ -81,7 +81,7 @@ export function compare(before: string, after: string): Diff {
 
 /** Without this a last line that gains or loses its line end would count as changed. */
 function ended(text: string): string {
-  return text === "" || text.endsWith("\n") ? text : text + "\n";
+  return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }
 
 function linesOf(text: string): string[] {
@@ -102,9 +102,9 @@ function marked(removed: readonly string[], added: readonly string[]): [(readonl
   removed.forEach((old, index) => {
     const now = added[index] ?? "";
     const words = old.length + now.length <= WORDS_WITHIN ? diffWordsWithSpace(old, now) : [];
-    const kept = words.reduce((sum, word) => (word.added || word.removed ? sum : sum + word.value.trim().length), 0);
+    const common = words.reduce((sum, word) => (word.added || word.removed ? sum : sum + word.value.trim().length), 0);
     // Lines with little in common are easier to read unmarked.
-    const similar = kept * 3 > Math.max(old.length, now.length);
+    const similar = common * 3 > Math.max(old.length, now.length);
     left.push(similar ? words.filter((word) => !word.added).map(mark) : whole(old));
     right.push(similar ? words.filter((word) => !word.removed).map(mark) : whole(now));
   });

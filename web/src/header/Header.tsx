@@ -2,11 +2,11 @@ import type { Live, SessionItem, Setting } from "../protocol";
 import { IconButton } from "../ui/Button";
 import { Menu } from "../ui/Menu";
 import { StateDot } from "../ui/StateDot";
-import { STATE_WORDS, stateOf } from "../ui/state";
-import { folderOf } from "../ui/words";
+import { STATE_LABELS, stateOf } from "../ui/state";
+import { baseName } from "../ui/format";
 import { FoldedSettings, SettingPicker } from "./SettingPicker";
 import { Title } from "./Title";
-import { arranged, valueOf } from "./arranged";
+import { arrangeSettings, settingValueLabel } from "./settingsLayout";
 import type { SessionActions } from "./useSessionActions";
 import type { Choose } from "./useSettings";
 import "./header.css";
@@ -32,18 +32,13 @@ interface Props {
 export function Header(props: Props) {
   const { session, live, settings, changeable, onChoose, actions, beside, narrow, room, editable } = props;
   const shown = stateOf({ ...live, waiting: session.waiting, run_status: session.run_status });
-  const { shown: pickers, folded } = arranged(settings, room);
+  const { shown: pickers, folded } = arrangeSettings(settings, room);
   return (
     <header className={narrow ? "header tall" : "header"}>
       <div className="header-what">
-        <Title
-          session={session}
-          editable={editable}
-          editing={actions.renaming}
-          onEditing={actions.setRenaming}
-        />
+        <Title session={session} editable={editable} editing={actions.renaming} onEditing={actions.setRenaming} />
         <p className="header-where" title={session.cwd}>
-          {session.agent} · {folderOf(session.cwd)}
+          {session.agent} · {baseName(session.cwd)}
         </p>
       </div>
       <div className="header-settings">
@@ -52,7 +47,7 @@ export function Header(props: Props) {
         ))}
         {folded.length > 0 && (
           <FoldedSettings
-            value={pickers.length > 0 ? null : folded.slice(0, 2).map(valueOf).join(" · ")}
+            value={pickers.length > 0 ? null : folded.slice(0, 2).map(settingValueLabel).join(" · ")}
             settings={folded}
             disabled={!changeable}
             onChoose={onChoose}
@@ -61,14 +56,12 @@ export function Header(props: Props) {
       </div>
       <p className="header-state" title={live.reason}>
         <StateDot state={shown} />
-        <span aria-hidden="true">{STATE_WORDS[shown]}</span>
+        <span aria-hidden="true">{STATE_LABELS[shown]}</span>
       </p>
       {beside !== null && (
         <IconButton icon="panel" label="Changes, plan and details" aria-pressed={beside.open} onClick={beside.toggle} />
       )}
-      {editable && (
-        <Menu icon="more" label="What can be done with this session" items={actions.items} />
-      )}
+      {editable && <Menu icon="more" label="What can be done with this session" items={actions.items} />}
       {actions.dialog}
     </header>
   );

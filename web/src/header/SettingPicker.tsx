@@ -1,7 +1,7 @@
 import type { Setting } from "../protocol";
 import { Menu } from "../ui/Menu";
-import type { MenuAct, MenuItem } from "../ui/Menu";
-import { valueOf } from "./arranged";
+import type { MenuAction, MenuItem } from "../ui/Menu";
+import { settingValueLabel } from "./settingsLayout";
 import type { Choose } from "./useSettings";
 
 interface Props {
@@ -13,7 +13,7 @@ interface Props {
 /** Model, mode, effort, or whatever else the agent lets one choose. */
 export function SettingPicker({ setting, disabled, onChoose }: Props) {
   const { name, current } = setting;
-  const value = valueOf(setting);
+  const value = settingValueLabel(setting);
   if (setting.choices.length === 0) {
     return (
       <button
@@ -56,10 +56,10 @@ interface FoldedProps {
 /** Settings for which there is no room, one below the other; each leads to its choices. */
 export function FoldedSettings({ value, settings, disabled, onChoose }: FoldedProps) {
   const items = settings.map((setting): MenuItem => {
-    const told = { id: setting.id, label: setting.name, description: valueOf(setting) };
+    const item = { id: setting.id, label: setting.name, description: settingValueLabel(setting) };
     return setting.choices.length > 0
-      ? { ...told, inside: choicesOf(setting, onChoose) }
-      : { ...told, act: () => onChoose(setting, setting.current !== true) };
+      ? { ...item, inside: choicesOf(setting, onChoose) }
+      : { ...item, act: () => onChoose(setting, setting.current !== true) };
   });
   return (
     <Menu label={value ?? "more"} hint="Settings" disabled={disabled} items={items}>
@@ -68,7 +68,7 @@ export function FoldedSettings({ value, settings, disabled, onChoose }: FoldedPr
   );
 }
 
-function choicesOf(setting: Setting, onChoose: Choose): readonly MenuAct[] {
+function choicesOf(setting: Setting, onChoose: Choose): readonly MenuAction[] {
   return setting.choices.map((choice) => ({
     id: choice.value,
     label: choice.name,

@@ -2,8 +2,9 @@ import { useRef, useState } from "react";
 
 import type { SessionItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
-import { useAsk } from "../store/client";
-import { titleOf } from "../ui/words";
+import { useRequest } from "../store/client";
+import { focusOnMount } from "../ui/focusOnMount";
+import { sessionTitle } from "../ui/format";
 
 interface Props {
   session: SessionItem;
@@ -15,16 +16,16 @@ interface Props {
 /** The session's title; pressing it makes it a field. Enter keeps, Escape leaves it. */
 export function Title({ session, editable, editing, onEditing }: Props) {
   const [wanted, setWanted] = useState<string | null>(null);
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
   const left = useRef(false);
-  const title = wanted ?? titleOf(session);
+  const title = wanted ?? sessionTitle(session);
 
   const rename = async (text: string) => {
     onEditing(false);
-    const kept = !left.current;
+    const isSaved = !left.current;
     left.current = false;
-    if (!kept || text.trim() === "" || text.trim() === title) return;
+    if (!isSaved || text.trim() === "" || text.trim() === title) return;
     setWanted(text.trim());
     await attempt(ask("session.rename", { session_id: session.id, title: text.trim() }), "The session was not renamed");
     setWanted(null);
@@ -32,12 +33,7 @@ export function Title({ session, editable, editing, onEditing }: Props) {
   if (!editing) {
     return (
       <h1 className="header-title">
-        <button
-          type="button"
-          title={editable ? "Rename" : title}
-          disabled={!editable}
-          onClick={() => onEditing(true)}
-        >
+        <button type="button" title={editable ? "Rename" : title} disabled={!editable} onClick={() => onEditing(true)}>
           {title}
         </button>
       </h1>
@@ -48,7 +44,7 @@ export function Title({ session, editable, editing, onEditing }: Props) {
       className="input header-title"
       aria-label="Title of the session"
       defaultValue={title}
-      autoFocus
+      ref={focusOnMount}
       onFocus={(event) => event.target.select()}
       onBlur={(event) => void rename(event.target.value)}
       onKeyDown={(event) => {

@@ -7,17 +7,17 @@ import { copyText } from "../markdown/clipboard";
 import type { Abilities, Exported, Live, SessionItem } from "../protocol";
 import { noticeOf, useAttempt, useNotify } from "../notice/notices";
 import { formatRoute, navigate } from "../route";
-import { agentFailed } from "../socket/control";
-import { useAsk } from "../store/client";
+import { isAgentFailure } from "../socket/requests";
+import { useRequest } from "../store/client";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import type { MenuAct } from "../ui/Menu";
-import { titleOf } from "../ui/words";
+import type { MenuAction } from "../ui/Menu";
+import { sessionTitle } from "../ui/format";
 
-type Told = Pick<Live, "connection" | "status" | "continuable"> & {
+type ActionConditions = Pick<Live, "connection" | "status" | "continuable"> & {
   abilities: Pick<Abilities, "fork" | "load" | "resume">;
 };
-export type Doable =
+export type ActionName =
   | "stop"
   | "continue"
   | "rename"
@@ -32,11 +32,16 @@ export type Doable =
   | "delete";
 
 /** Pure, so that menu, palette and banner agree. */
-export function doable({ connection, status, continuable, abilities }: Told): readonly Doable[] {
+export function availableActions({
+  connection,
+  status,
+  continuable,
+  abilities,
+}: ActionConditions): readonly ActionName[] {
   const open = connection === "connected" || connection === "starting";
   const failed = connection === "disconnected" || connection === "error";
   const dead = connection === "none" || connection === "watched" || failed;
-  const can: Record<Doable, boolean> = {
+  const can: Record<ActionName, boolean> = {
     stop: connection === "connected" && (status === "running" || status === "waiting"),
     continue: dead && continuable,
     rename: true,
@@ -50,10 +55,10 @@ export function doable({ connection, status, continuable, abilities }: Told): re
     close: open,
     delete: connection !== "elsewhere",
   };
-  return (Object.keys(can) as Doable[]).filter((name) => can[name]);
+  return (Object.keys(can) as ActionName[]).filter((name) => can[name]);
 }
 
-const LABELS: Record<Doable, [label: string, description?: string]> = {
+const LABELS: Record<ActionName, [label: string, description?: string]> = {
   stop: ["Stop", "Ends the run that goes on"],
   continue: ["Continue", "Starts the agent, which takes the conversation up again"],
   rename: ["Rename"],
@@ -69,9 +74,9 @@ const LABELS: Record<Doable, [label: string, description?: string]> = {
 };
 
 export interface SessionActions {
-  items: readonly MenuAct[];
+  items: readonly MenuAction[];
   /** Does it by its name; nothing where it cannot be done now. */
-  run: (name: Doable) => void;
+  run: (name: ActionName) => void;
   /** Whether its title is being written. */
   renaming: boolean;
   setRenaming: (renaming: boolean) => void;
@@ -80,14 +85,14 @@ export interface SessionActions {
 }
 
 export function useSessionActions(session: SessionItem, live: Live): SessionActions {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
   const notify = useNotify();
   const [deleting, setDeleting] = useState(false);
   const [renaming, setRenaming] = useState(false);
   const target = { session_id: session.id };
 
-  const deeds: Record<Doable, () => Promise<void> | void> = {
+  const handlers: Record<ActionName, () => Promise<void> | void> = {
     stop: async () => void (await attempt(ask("session.cancel", target), "The run was not stopped")),
     continue: () => start(ask("session.resume", target), "The session was not continued"),
     restart: () => start(ask("session.restart", target), "The agent was not restarted"),
@@ -115,7 +120,7 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
     try {
       await opened;
     } catch (problem) {
-      if (!agentFailed(problem)) notify(noticeOf(problem, what));
+      if (!isAgentFailure(problem)) notify(noticeOf(problem, what));
     }
   };
   const save = async (exported: Promise<Exported>) => {
@@ -126,29 +131,29 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
     setDeleting(false);
     const done = await attempt(ask("session.delete", target), "The session was not deleted");
     if (done === null) return;
-    notify({ tone: "good", text: `Deleted “${titleOf(session)}”.` });
+    notify({ tone: "good", text: `Deleted “${sessionTitle(session)}”.` });
     navigate({ view: "home" }, "replace");
   };
 
-  const names = doable(live);
+  const names = availableActions(live);
   return {
     items: names.map((name) => ({
       id: name,
       label: LABELS[name][0],
       description: LABELS[name][1] ?? null,
       danger: name === "delete",
-      act: () => void deeds[name](),
+      act: () => void handlers[name](),
     })),
     run: (name) => {
-      if (names.includes(name)) void deeds[name]();
+      if (names.includes(name)) void handlers[name]();
     },
     renaming,
     setRenaming,
     dialog: deleting && (
       <Dialog title="Delete this session?" onClose={() => setDeleting(false)}>
         <p>
-          “{titleOf(session)}” and all that was said in it will be gone from Dragoman for good. Files that the agent
-          changed stay as they are.
+          “{sessionTitle(session)}” and all that was said in it will be gone from Dragoman for good. Files that the
+          agent changed stay as they are.
         </p>
         <div className="buttons">
           <Button look="danger" onClick={() => void forget()}>

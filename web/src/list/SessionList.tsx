@@ -3,14 +3,14 @@ import type { RefObject } from "react";
 
 import type { SessionItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
-import { useAsk, useClient, useKnown } from "../store/client";
+import { useRequest, useClient, useStore } from "../store/client";
 import { Button } from "../ui/Button";
 import { Link } from "../ui/Link";
-import { useMinute } from "../ui/useMinute";
-import { Hits } from "./Hits";
+import { useMinutes } from "../ui/useMinute";
+import { SearchResults } from "./SearchResults";
 import { SessionRow } from "./SessionRow";
 import { heads } from "./family";
-import { NEEDS_YOU, grouped } from "./groups";
+import { NEEDS_YOU, groupSessions } from "./groups";
 import "./list.css";
 
 interface Props {
@@ -21,7 +21,7 @@ interface Props {
 
 /** All sessions, and a field to search in what was said in them. */
 export function SessionList({ chosen, searchField }: Props) {
-  const list = useKnown((known) => known.list);
+  const list = useStore((known) => known.list);
   const [text, setText] = useState("");
   return (
     <>
@@ -41,7 +41,7 @@ export function SessionList({ chosen, searchField }: Props) {
       </div>
       <nav className="list" aria-label="Sessions">
         {text.trim() !== "" ? (
-          <Hits text={text} sessions={list?.sessions ?? []} />
+          <SearchResults text={text} sessions={list?.sessions ?? []} />
         ) : list === null ? (
           <p className="list-note">Loading…</p>
         ) : list.sessions.length === 0 ? (
@@ -63,10 +63,10 @@ function Groups({
   more: boolean;
   chosen: string | null;
 }) {
-  const now = useMinute();
+  const now = useMinutes();
   return (
     <>
-      {grouped(sessions, now).map((group) => (
+      {groupSessions(sessions, now).map((group) => (
         <section key={group.title} aria-label={group.title}>
           <h2 className={group.title === NEEDS_YOU ? "list-title needs" : "list-title"}>
             {group.title === NEEDS_YOU ? (
@@ -88,7 +88,7 @@ function Groups({
 }
 
 function Older({ before }: { before: number | null }) {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
   const { store } = useClient();
   const [busy, setBusy] = useState(false);

@@ -2,7 +2,7 @@ import type { SessionItem } from "../protocol";
 import { Link } from "../ui/Link";
 import { StateDot } from "../ui/StateDot";
 import { stateOf } from "../ui/state";
-import { ago, folderOf, titleOf } from "../ui/words";
+import { formatAge, baseName, sessionTitle } from "../ui/format";
 
 /** A session in the list. */
 export function SessionRow({ session, chosen, now }: { session: SessionItem; chosen: boolean; now: number }) {
@@ -10,10 +10,10 @@ export function SessionRow({ session, chosen, now }: { session: SessionItem; cho
     <li>
       <Link to={{ view: "session", id: session.id }} className="list-row" aria-current={chosen ? "page" : undefined}>
         <StateDot state={stateOf(session)} />
-        <span className="list-name">{titleOf(session)}</span>
-        <span className="list-time">{ago(session.updated, now)}</span>
+        <span className="list-name">{sessionTitle(session)}</span>
+        <span className="list-time">{formatAge(session.updated, now)}</span>
         <span className="list-where" title={session.cwd}>
-          {folderOf(session.cwd)} · {session.agent}
+          {baseName(session.cwd)} · {session.agent}
           {session.imported && " · imported"}
         </span>
       </Link>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { SESSION } from "../dev/made";
+import { SESSION } from "../dev/rowBuilder";
 import { heads } from "./family";
 
 function ids(...pairs: readonly (readonly [string, string | null])[]): readonly string[] {

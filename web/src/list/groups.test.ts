@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { SessionItem } from "../protocol";
-import { dayOf, grouped } from "./groups";
+import { dayTitle, groupSessions } from "./groups";
 
 const NOON = new Date(2026, 4, 20, 12).getTime() / 1000;
 const DAY = 86_400;
@@ -35,7 +35,7 @@ test("what needs a person comes first, then what runs, then the rest by day", ()
     session("asks", { status: "waiting", waiting: 1, updated: NOON - 9 * DAY }),
     session("old", { updated: NOON - DAY }),
   ];
-  const titles = grouped(sessions, NOON).map((group) => [group.title, group.sessions.map(({ id }) => id)]);
+  const titles = groupSessions(sessions, NOON).map((group) => [group.title, group.sessions.map(({ id }) => id)]);
   expect(titles).toEqual([
     ["Needs you", ["asks"]],
     ["Running", ["runs"]],
@@ -46,7 +46,7 @@ test("what needs a person comes first, then what runs, then the rest by day", ()
 
 test("a day begins at midnight where the reader is, not a day ago", () => {
   const midnight = new Date(2026, 4, 20).getTime() / 1000;
-  expect(dayOf(midnight, NOON)).toBe("Today");
-  expect(dayOf(midnight - 1, NOON)).toBe("Yesterday");
-  expect(dayOf(midnight - 5 * DAY, NOON)).toMatch(/day$/);
+  expect(dayTitle(midnight, NOON)).toBe("Today");
+  expect(dayTitle(midnight - 1, NOON)).toBe("Yesterday");
+  expect(dayTitle(midnight - 5 * DAY, NOON)).toMatch(/day$/);
 });

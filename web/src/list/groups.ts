@@ -11,13 +11,13 @@ export interface Group {
 }
 
 /** `now` in seconds. The sessions come with the latest first, and stay so within a group. */
-export function grouped(sessions: readonly SessionItem[], now: number): readonly Group[] {
+export function groupSessions(sessions: readonly SessionItem[], now: number): readonly Group[] {
   const groups = new Map<string, SessionItem[]>([
     [NEEDS_YOU, []],
     ["Running", []],
   ]);
   for (const session of sessions) {
-    const title = groupOf(session, now);
+    const title = groupTitle(session, now);
     const group = groups.get(title);
     if (group === undefined) groups.set(title, [session]);
     else group.push(session);
@@ -27,14 +27,14 @@ export function grouped(sessions: readonly SessionItem[], now: number): readonly
     .map(([title, members]) => ({ title, sessions: members }));
 }
 
-function groupOf(session: SessionItem, now: number): string {
+function groupTitle(session: SessionItem, now: number): string {
   const state = stateOf(session);
   if (state === "waiting") return NEEDS_YOU;
   if (state === "running" || state === "starting") return "Running";
-  return dayOf(session.updated, now);
+  return dayTitle(session.updated, now);
 }
 
-export function dayOf(time: number, now: number): string {
+export function dayTitle(time: number, now: number): string {
   const day = midnight(time);
   const days = Math.round((midnight(now) - day) / 86_400_000);
   if (days <= 0) return "Today";

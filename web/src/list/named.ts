@@ -1,12 +1,12 @@
 // Sessions by what they are called, where they work, and with whom.
 
 import type { SessionItem } from "../protocol";
-import { titleOf } from "../ui/words";
+import { sessionTitle } from "../ui/format";
 
-export function named(sessions: readonly SessionItem[], text: string): readonly SessionItem[] {
+export function filterSessions(sessions: readonly SessionItem[], text: string): readonly SessionItem[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   return sessions.filter((session) => {
-    const all = `${titleOf(session)} ${session.cwd} ${session.agent}`.toLowerCase();
+    const all = `${sessionTitle(session)} ${session.cwd} ${session.agent}`.toLowerCase();
     return words.every((word) => all.includes(word));
   });
 }

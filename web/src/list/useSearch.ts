@@ -1,17 +1,20 @@
 import { useEffect, useState } from "react";
 
 import type { Hit } from "../protocol";
-import { useAsk } from "../store/client";
+import { useRequest } from "../store/client";
 
-const PAUSE = 180; // ms after the last key
+const DEBOUNCE_MS = 180; // ms after the last key
 
-export type Searched =
-  { kind: "none" } | { kind: "searching" } | { kind: "found"; hits: readonly Hit[] } | { kind: "failed"; why: string };
+export type SearchState =
+  | { kind: "none" }
+  | { kind: "searching" }
+  | { kind: "found"; hits: readonly Hit[] }
+  | { kind: "failed"; why: string };
 
 /** What the words are found in, a moment after the last of them was typed. */
-export function useSearch(text: string): Searched {
-  const ask = useAsk();
-  const [searched, setSearched] = useState<Searched>({ kind: "none" });
+export function useSearch(text: string): SearchState {
+  const ask = useRequest();
+  const [searched, setSearched] = useState<SearchState>({ kind: "none" });
   const words = text.trim();
   useEffect(() => {
     if (words === "") {
@@ -19,21 +22,20 @@ export function useSearch(text: string): Searched {
       return;
     }
     let stale = false;
-    const tell = (told: Searched) => {
-      if (!stale) setSearched(told);
+    const update = (state: SearchState) => {
+      if (!stale) setSearched(state);
     };
     setSearched((before) => (before.kind === "found" ? before : { kind: "searching" }));
     const timer = setTimeout(() => {
       ask("search", { text: words, limit: 30 }).then(
-        ({ hits }) => tell({ kind: "found", hits }),
-        (problem: Error) => tell({ kind: "failed", why: problem.message }),
+        ({ hits }) => update({ kind: "found", hits }),
+        (problem: Error) => update({ kind: "failed", why: problem.message }),
       );
-    }, PAUSE);
+    }, DEBOUNCE_MS);
     return () => {
       stale = true;
       clearTimeout(timer);
     };
-    // `ask` is the same for as long as the page is open.
-  }, [words]);
+  }, [words, ask]);
   return searched;
 }

@@ -2,9 +2,9 @@ import { useState } from "react";
 
 import type { LoginMethod } from "../protocol";
 import { useAttempt, useNotify } from "../notice/notices";
-import { Pending } from "../settings/Pending";
-import { useLoaded } from "../settings/useLoaded";
-import { useAsk } from "../store/client";
+import { QueryStatus } from "../settings/QueryStatus";
+import { useQuery } from "../settings/useQuery";
+import { useRequest } from "../store/client";
 import { Button } from "../ui/Button";
 import { CopyLine } from "../ui/CopyLine";
 import { Dialog } from "../ui/Dialog";
@@ -18,31 +18,31 @@ interface Props {
 
 /** The ways in which an agent can be logged in: some it does by itself, some are done on a terminal. */
 export function LoginDialog({ agent, onClose, onDone }: Props) {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
   const notify = useNotify();
-  const [loaded] = useLoaded(() => ask("agent.login", { agent }));
+  const [loaded] = useQuery(() => ask("agent.login", { agent }));
   const [busy, setBusy] = useState<string | null>(null);
   const [message, setMessage] = useState("");
 
   const logIn = async (method: LoginMethod) => {
     setBusy(method.id);
-    const told = await attempt(ask("agent.login", { agent, method_id: method.id }), `${agent} was not logged in`);
+    const result = await attempt(ask("agent.login", { agent, method_id: method.id }), `${agent} was not logged in`);
     setBusy(null);
-    if (told === null) return;
-    setMessage(told.message);
-    if (!told.done) return;
+    if (result === null) return;
+    setMessage(result.message);
+    if (!result.done) return;
     notify({ tone: "good", text: `${agent} is logged in.` });
     onDone?.();
     onClose();
   };
   return (
     <Dialog title={`Log in to ${agent}`} onClose={onClose}>
-      {loaded.kind !== "there" && <Pending loaded={loaded} />}
-      {loaded.kind === "there" && loaded.value.methods.length === 0 && (
+      {loaded.kind !== "loaded" && <QueryStatus loaded={loaded} />}
+      {loaded.kind === "loaded" && loaded.value.methods.length === 0 && (
         <p>It names no way to log in. A key can be kept for it in the settings.</p>
       )}
-      {loaded.kind === "there" &&
+      {loaded.kind === "loaded" &&
         loaded.value.methods.map((method) => (
           <section key={method.id} className="login-method">
             <h3>{method.name}</h3>

@@ -1,13 +1,13 @@
 import { memo, useEffect, useState } from "react";
 
 import { CopyButton } from "./CopyButton";
-import type { Stretch } from "./highlight";
+import type { HighlightSpan } from "./highlight";
 
 /** Longer code stays in one colour: each coloured word is a node of the page. */
-const COLOURED = 12_000;
-const COLOURED_STRETCHES = 900;
+const MAX_HIGHLIGHT_CHARS = 12_000;
+const MAX_HIGHLIGHT_SPANS = 900;
 /** More is shown when it is asked for; while it is still being written, the end of it is shown. */
-const SHOWN = 60_000;
+const MAX_SHOWN_CHARS = 60_000;
 
 interface Props {
   code: string;
@@ -18,8 +18,13 @@ interface Props {
 
 export const CodeBlock = memo(function CodeBlock({ code, language, closed }: Props) {
   const [all, setAll] = useState(false);
-  const stretches = useColours(code, language, closed);
-  const shown = all || code.length <= SHOWN ? code : closed ? code.slice(0, SHOWN) : code.slice(-SHOWN);
+  const stretches = useHighlight(code, language, closed);
+  const shown =
+    all || code.length <= MAX_SHOWN_CHARS
+      ? code
+      : closed
+        ? code.slice(0, MAX_SHOWN_CHARS)
+        : code.slice(-MAX_SHOWN_CHARS);
   return (
     <figure className="code">
       <figcaption>
@@ -27,8 +32,8 @@ export const CodeBlock = memo(function CodeBlock({ code, language, closed }: Pro
         <CopyButton text={() => code} name="Copy this code" />
       </figcaption>
       {/* Focusable, so that the keyboard can scroll it. */}
-      <pre tabIndex={0} aria-label={language ? `${language} code` : "code"}>
-        <code>{stretches ? stretches.map(coloured) : shown}</code>
+      <pre tabIndex={0} role="group" aria-label={language ? `${language} code` : "code"}>
+        <code>{stretches ? stretches.map(spanNode) : shown}</code>
       </pre>
       {shown.length < code.length && closed && (
         <button type="button" className="small-button" onClick={() => setAll(true)}>
@@ -39,7 +44,7 @@ export const CodeBlock = memo(function CodeBlock({ code, language, closed }: Pro
   );
 });
 
-function coloured({ text, name }: Stretch, index: number) {
+function spanNode({ text, name }: HighlightSpan, index: number) {
   return name === null ? (
     text
   ) : (
@@ -49,15 +54,15 @@ function coloured({ text, name }: Stretch, index: number) {
   );
 }
 
-export function useColours(code: string, language: string, wanted: boolean): readonly Stretch[] | null {
-  const [done, setDone] = useState<{ code: string; stretches: readonly Stretch[] | null } | null>(null);
-  const use = wanted && language !== "" && code.length <= COLOURED;
+export function useHighlight(code: string, language: string, wanted: boolean): readonly HighlightSpan[] | null {
+  const [done, setDone] = useState<{ code: string; stretches: readonly HighlightSpan[] | null } | null>(null);
+  const use = wanted && language !== "" && code.length <= MAX_HIGHLIGHT_CHARS;
   useEffect(() => {
     if (!use) return;
     let current = true;
     void import("./highlight").then(({ highlight }) => {
       const stretches = current ? highlight(code, language) : null;
-      if (stretches && stretches.length <= COLOURED_STRETCHES) setDone({ code, stretches });
+      if (stretches && stretches.length <= MAX_HIGHLIGHT_SPANS) setDone({ code, stretches });
     });
     return () => {
       current = false;

@@ -1,14 +1,14 @@
 // @vitest-environment happy-dom
 import { afterEach, expect, test, vi } from "vitest";
 
-import { draw, type Drawn } from "../dev/draw";
+import { render, type Rendered } from "../dev/render";
 import { Markdown, OpenFileContext } from "./Markdown";
 
-let drawn: Drawn;
+let drawn: Rendered;
 afterEach(() => drawn.end());
 
 const shown = async (text: string, streaming = false) => {
-  drawn = await draw(<Markdown text={text} streaming={streaming} />);
+  drawn = await render(<Markdown text={text} streaming={streaming} />);
   return drawn.place;
 };
 
@@ -39,7 +39,7 @@ test("a picture from elsewhere is a link, one in the text is a picture", async (
 
 test("a link to a path opens the file at its line", async () => {
   const open = vi.fn();
-  drawn = await draw(
+  drawn = await render(
     <OpenFileContext value={open}>
       <Markdown text="see [the parser](src/parse.py:12)" />
     </OpenFileContext>,

@@ -8,7 +8,7 @@ import { decoded } from "./entities";
 import { parse, type MathToken } from "./grammar";
 import { picture, target } from "./links";
 import { MathView } from "./MathView";
-import { mend } from "./mend";
+import { closeOpenMarks } from "./closeOpenMarks";
 import "./markdown.css";
 
 export type OpenFile = (path: string, line: number | null) => void;
@@ -17,10 +17,10 @@ export type OpenFile = (path: string, line: number | null) => void;
 export const OpenFileContext = createContext<OpenFile | null>(null);
 
 /** Rows of a table and items of a list beyond these are drawn when asked for. */
-const SHOWN = 150;
+const MAX_SHOWN = 150;
 
 export const Markdown = memo(function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
-  const tokens = useMemo(() => parse(streaming ? mend(text) : text), [text, streaming]);
+  const tokens = useMemo(() => parse(streaming ? closeOpenMarks(text) : text), [text, streaming]);
   const last = tokens.length - 1;
   return (
     <div className="markdown">
@@ -32,7 +32,7 @@ export const Markdown = memo(function Markdown({ text, streaming = false }: { te
 });
 
 function BlockView({ token: any, open }: { token: Token; open: boolean }): ReactNode {
-  const token = any as Known;
+  const token = any as KnownToken;
   switch (token.type) {
     case "space":
     case "def":
@@ -73,7 +73,7 @@ function Heading({ depth, children }: { depth: number; children: ReactNode }) {
 
 function ListView({ list }: { list: Tokens.List }) {
   const [all, setAll] = useState(false);
-  const items = all ? list.items : list.items.slice(0, SHOWN);
+  const items = all ? list.items : list.items.slice(0, MAX_SHOWN);
   const shown = items.map((item, index) => (
     <li key={index} className={item.task ? "task" : undefined}>
       {blocks(item.tokens)}
@@ -90,7 +90,7 @@ function ListView({ list }: { list: Tokens.List }) {
 
 function TableView({ table }: { table: Tokens.Table }) {
   const [all, setAll] = useState(false);
-  const rows = all ? table.rows : table.rows.slice(0, SHOWN);
+  const rows = all ? table.rows : table.rows.slice(0, MAX_SHOWN);
   const rest = table.rows.length - rows.length;
   return (
     <>
@@ -140,7 +140,7 @@ function inline(tokens: readonly Token[]): ReactNode {
 }
 
 function inlineNode(any: Token, key: number): ReactNode {
-  const token = any as Known;
+  const token = any as KnownToken;
   switch (token.type) {
     case "strong":
       return <strong key={key}>{inline(token.tokens)}</strong>;
@@ -221,7 +221,7 @@ function languageOf(info: string | undefined): string {
 }
 
 /** The tokens by name. The library's own union is open: any name may stand in it. */
-type Known =
+type KnownToken =
   | Tokens.Space
   | Tokens.Def
   | Tokens.Code

@@ -15,7 +15,7 @@ const INLINE_BRACKETS = /^\\\(([\s\S]+?)\\\)/;
 const BLOCK_DOLLARS = /^ {0,3}\$\$\s*\n?([\s\S]+?)\n?\s*\$\$[ \t]*(?:\n+|$)/;
 const BLOCK_BRACKETS = /^ {0,3}\\\[\s*\n?([\s\S]+?)\n?\s*\\\][ \t]*(?:\n+|$)/;
 
-function matched(found: RegExpExecArray | null, display: boolean): MathToken | undefined {
+function mathToken(found: RegExpExecArray | null, display: boolean): MathToken | undefined {
   if (!found) return undefined;
   return { type: "math", raw: found[0], tex: (found[1] ?? "").trim(), display };
 }
@@ -27,7 +27,7 @@ const inlineMath: TokenizerExtension = {
     const at = source.search(/\$|\\\(/);
     return at < 0 ? undefined : at;
   },
-  tokenizer: (source) => matched(INLINE_DOLLARS.exec(source) ?? INLINE_BRACKETS.exec(source), false),
+  tokenizer: (source) => mathToken(INLINE_DOLLARS.exec(source) ?? INLINE_BRACKETS.exec(source), false),
 };
 
 const blockMath: TokenizerExtension = {
@@ -37,13 +37,13 @@ const blockMath: TokenizerExtension = {
     const at = source.search(/(?:^|\n) {0,3}(?:\$\$|\\\[)/);
     return at < 0 ? undefined : at;
   },
-  tokenizer: (source) => matched(BLOCK_DOLLARS.exec(source) ?? BLOCK_BRACKETS.exec(source), true),
+  tokenizer: (source) => mathToken(BLOCK_DOLLARS.exec(source) ?? BLOCK_BRACKETS.exec(source), true),
 };
 
 const marked = new Marked({ gfm: true, breaks: false, async: false }, { extensions: [inlineMath, blockMath] });
 
 /** Line ends as the lexer wants them, so that the lengths of its tokens add up to the length of the text. */
-export function normal(text: string): string {
+export function normalizeNewlines(text: string): string {
   return text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
 }
 
@@ -54,5 +54,5 @@ export function blocksOf(text: string): Token[] {
 
 /** The blocks of a text with all that is in them. */
 export function parse(text: string): Token[] {
-  return new Lexer(marked.defaults).lex(normal(text));
+  return new Lexer(marked.defaults).lex(normalizeNewlines(text));
 }

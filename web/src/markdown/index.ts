@@ -1,4 +1,4 @@
-export { useColours } from "./CodeBlock";
+export { useHighlight } from "./CodeBlock";
 export { CopyButton } from "./CopyButton";
 export { imageData, target } from "./links";
 export { LinkView, Markdown, OpenFileContext } from "./Markdown";

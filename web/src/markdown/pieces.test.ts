@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { cut, type Pieces } from "./pieces";
+import { splitIntoPieces, type Pieces } from "./pieces";
 
 const TEXT = Array.from({ length: 60 }, (_, at) =>
   [
@@ -25,45 +25,45 @@ const TEXT = Array.from({ length: 60 }, (_, at) =>
 ).join("\n");
 
 test("the pieces of a text are the text", () => {
-  expect(cut(TEXT).texts.join("")).toBe(TEXT);
-  expect(cut(TEXT).texts.length).toBeGreaterThan(5);
-  expect(cut("").texts).toEqual([""]);
+  expect(splitIntoPieces(TEXT).texts.join("")).toBe(TEXT);
+  expect(splitIntoPieces(TEXT).texts.length).toBeGreaterThan(5);
+  expect(splitIntoPieces("").texts).toEqual([""]);
 });
 
 test("a piece that is settled never changes while the text grows", () => {
   let pieces: Pieces | undefined;
   let settled: string[] = [];
   for (let end = 1; end <= TEXT.length; end += 37) {
-    pieces = cut(TEXT.slice(0, end), pieces);
+    pieces = splitIntoPieces(TEXT.slice(0, end), pieces);
     const now = pieces.texts.slice(0, -1);
     expect(now.slice(0, settled.length)).toEqual(settled);
     settled = [...now];
   }
-  expect(cut(TEXT, pieces).texts.join("")).toBe(TEXT);
+  expect(splitIntoPieces(TEXT, pieces).texts.join("")).toBe(TEXT);
 });
 
 test("a fence is never cut in two", () => {
-  const code = "```py\n" + "x = 1\n\n".repeat(1000) + "```\n";
-  const { texts } = cut(`${TEXT}\n${code}\nafter\n`);
+  const code = `\`\`\`py\n${"x = 1\n\n".repeat(1000)}\`\`\`\n`;
+  const { texts } = splitIntoPieces(`${TEXT}\n${code}\nafter\n`);
   expect(texts.filter((text) => text.includes("x = 1\n\nx = 1")).length).toBe(1);
 });
 
 test("a paragraph without an end is cut between words", () => {
   const words = "word ".repeat(20_000);
-  const { texts } = cut(words);
+  const { texts } = splitIntoPieces(words);
   expect(texts.join("")).toBe(words);
   expect(texts.slice(0, -1).every((text) => text.length < 6000 && text.endsWith(" "))).toBe(true);
-  const unbroken = cut("x".repeat(50_000)).texts;
+  const unbroken = splitIntoPieces("x".repeat(50_000)).texts;
   expect(unbroken.join("").length).toBe(50_000);
   expect(unbroken.length).toBeGreaterThan(5);
 });
 
 test("a text that is not what it was before is cut anew", () => {
-  const before = cut(TEXT);
+  const before = splitIntoPieces(TEXT);
   const other = TEXT.replace("Paragraph 0", "Another beginning");
-  expect(cut(other, before).texts.join("")).toBe(other);
+  expect(splitIntoPieces(other, before).texts.join("")).toBe(other);
 });
 
 test("line ends of other systems do not lose a letter", () => {
-  expect(cut(TEXT.replaceAll("\n", "\r\n")).texts.join("")).toBe(TEXT);
+  expect(splitIntoPieces(TEXT.replaceAll("\n", "\r\n")).texts.join("")).toBe(TEXT);
 });

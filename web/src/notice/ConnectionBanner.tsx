@@ -1,15 +1,15 @@
 import { useEffect, useState } from "react";
 
-import { useClient, useLink } from "../store/client";
+import { useClient, useConnection } from "../store/client";
 import { Button } from "../ui/Button";
 import { CopyLine } from "../ui/CopyLine";
 
-const SOON = 1_500; // ms: a page that was reloaded, or a server that restarts, need not worry anyone
+const BANNER_DELAY_MS = 1_500; // ms: a page that was reloaded, or a server that restarts, need not worry anyone
 
 /** Says that the server is not there and what is shown is old; nothing while all is well. */
 export function ConnectionBanner() {
   const { socket } = useClient();
-  const link = useLink();
+  const link = useConnection();
   const now = useNow(link.kind === "lost");
   switch (link.kind) {
     case "open":
@@ -17,7 +17,7 @@ export function ConnectionBanner() {
     case "connecting":
       return null;
     case "lost": {
-      if (now - link.since < SOON) return null;
+      if (now - link.since < BANNER_DELAY_MS) return null;
       const wait = Math.max(0, Math.ceil((link.retryAt - now) / 1000));
       const since = new Date(link.since).toLocaleTimeString(undefined, { timeStyle: "short" });
       return (

@@ -2,36 +2,36 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import type { ReactNode } from "react";
 
 import { Button, IconButton } from "../ui/Button";
-import { NotifyContext, added } from "./notices";
+import { NotifyContext, addNotice } from "./notices";
 import type { NewNotice, Notice } from "./notices";
 import "./notice.css";
 
-const GOOD_FOR = 5_000; // ms; what went wrong stays until it was read and put away
+const DISMISS_AFTER_MS = 5_000; // ms; what went wrong stays until it was read and put away
 
 export function Notices({ children }: { children: ReactNode }) {
   const [notices, setNotices] = useState<readonly Notice[]>([]);
   const last = useRef(0);
   const notify = useCallback((notice: NewNotice) => {
     const id = ++last.current;
-    setNotices((known) => added(known, id, notice));
+    setNotices((known) => addNotice(known, id, notice));
   }, []);
   const drop = useCallback((id: number) => setNotices((known) => known.filter((notice) => notice.id !== id)), []);
   return (
     <NotifyContext value={notify}>
       {children}
-      <div className="notices" role="region" aria-label="Notices">
+      <section className="notices" aria-label="Notices">
         {notices.map((notice) => (
-          <Shown key={notice.id} notice={notice} onDrop={drop} />
+          <NoticeView key={notice.id} notice={notice} onDrop={drop} />
         ))}
-      </div>
+      </section>
     </NotifyContext>
   );
 }
 
-function Shown({ notice, onDrop }: { notice: Notice; onDrop: (id: number) => void }) {
+function NoticeView({ notice, onDrop }: { notice: Notice; onDrop: (id: number) => void }) {
   useEffect(() => {
     if (notice.tone === "bad") return;
-    const timer = setTimeout(() => onDrop(notice.id), GOOD_FOR);
+    const timer = setTimeout(() => onDrop(notice.id), DISMISS_AFTER_MS);
     return () => clearTimeout(timer);
   }, [notice, onDrop]);
   const { action } = notice;

@@ -1,8 +1,8 @@
 // Notices: what went wrong or was done, said for a while at the edge of the page, with the action that helps.
 
-import { createContext, use } from "react";
+import { createContext, use, useCallback } from "react";
 
-import { Refused } from "../socket/control";
+import { RequestError } from "../socket/requests";
 
 export interface Notice {
   readonly id: number;
@@ -15,17 +15,17 @@ export interface Notice {
 export type NewNotice = Pick<Notice, "tone" | "text"> & Partial<Pick<Notice, "guidance" | "action">>;
 
 /** More than these would hide the page. */
-const SHOWN = 3;
+const MAX_SHOWN = 3;
 
 /** The same text again takes the place of the first: a button pressed five times says so once. */
-export function added(notices: readonly Notice[], id: number, notice: NewNotice): readonly Notice[] {
+export function addNotice(notices: readonly Notice[], id: number, notice: NewNotice): readonly Notice[] {
   const others = notices.filter((known) => known.text !== notice.text);
-  return [...others, { guidance: "", action: null, ...notice, id }].slice(-SHOWN);
+  return [...others, { guidance: "", action: null, ...notice, id }].slice(-MAX_SHOWN);
 }
 
 /** `what` begins the sentence: "The session was not renamed". */
 export function noticeOf(problem: unknown, what: string): NewNotice {
-  if (problem instanceof Refused) {
+  if (problem instanceof RequestError) {
     return { tone: "bad", text: `${what}: ${problem.body.message}`, guidance: problem.body.guidance };
   }
   return { tone: "bad", text: `${what}: ${String(problem)}` };
@@ -39,14 +39,17 @@ export function useNotify(): Notify {
 }
 
 /** Awaits it and gives its result; where it fails, tells the person and gives null. */
-export function useAttempt(): <T>(deed: Promise<T>, what: string) => Promise<T | null> {
+export function useAttempt(): <T>(promise: Promise<T>, what: string) => Promise<T | null> {
   const notify = useNotify();
-  return async (deed, what) => {
-    try {
-      return await deed;
-    } catch (problem) {
-      notify(noticeOf(problem, what));
-      return null;
-    }
-  };
+  return useCallback(
+    async (promise, what) => {
+      try {
+        return await promise;
+      } catch (error) {
+        notify(noticeOf(error, what));
+        return null;
+      }
+    },
+    [notify],
+  );
 }

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 
-import { fitting } from "./commands";
+import { filterCommands } from "./commands";
 
 const item = (label: string, detail = "") => ({ id: label, label, detail, act: () => undefined });
 
 test("every word must fit, and what begins with them comes first", () => {
   const items = [item("Fix a new bug"), item("New session"), item("Settings", "new")];
-  expect(fitting(items, "new").map(({ label }) => label)).toEqual(["New session", "Fix a new bug", "Settings"]);
-  expect(fitting(items, "new bug").map(({ label }) => label)).toEqual(["Fix a new bug"]);
+  expect(filterCommands(items, "new").map(({ label }) => label)).toEqual(["New session", "Fix a new bug", "Settings"]);
+  expect(filterCommands(items, "new bug").map(({ label }) => label)).toEqual(["Fix a new bug"]);
 });

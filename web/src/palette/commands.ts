@@ -13,12 +13,12 @@ export interface PaletteGroup extends Named {
 
 export type PaletteItem = PaletteGroup | (Named & { readonly act: () => void });
 
-const SHOWN = 60;
+const MAX_SHOWN = 60;
 
 /** Each word must be somewhere in an item; those whose label begins with the text, or has it, come first. */
-export function fitting(items: readonly PaletteItem[], text: string): readonly PaletteItem[] {
+export function filterCommands(items: readonly PaletteItem[], text: string): readonly PaletteItem[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (words.length === 0) return items.slice(0, SHOWN);
+  if (words.length === 0) return items.slice(0, MAX_SHOWN);
   const whole = words.join(" ");
   const rank = (item: PaletteItem) => {
     const label = item.label.toLowerCase();
@@ -28,6 +28,6 @@ export function fitting(items: readonly PaletteItem[], text: string): readonly P
     .filter((item) => words.every((word) => `${item.label} ${item.detail}`.toLowerCase().includes(word)))
     .map((item, at) => ({ item, at }))
     .toSorted((a, b) => rank(a.item) - rank(b.item) || a.at - b.at)
-    .slice(0, SHOWN)
+    .slice(0, MAX_SHOWN)
     .map(({ item }) => item);
 }

@@ -1,21 +1,21 @@
 import { use } from "react";
 
 import { heads } from "../list/family";
-import { useKnown } from "../store/client";
+import { useStore } from "../store/client";
 import { SETTINGS_TABS, navigate } from "../route";
 import { byReadiness } from "../start/agents";
 import { THEMES, THEME_NAMES, chooseTheme, useTheme } from "../theme";
-import { folderOf, titleOf } from "../ui/words";
+import { baseName, sessionTitle } from "../ui/format";
 import type { PaletteItem } from "./commands";
-import { OfferedContext } from "./offered";
+import { ViewCommandsContext } from "./viewCommands";
 
 /** Commands, those of the view that is shown among them, then sessions, the latest first. */
 export function usePaletteItems(search: () => void, keys: () => void): readonly PaletteItem[] {
-  const list = useKnown((known) => known.list);
-  const agents = useKnown((known) => known.agents);
-  const waiting = useKnown((known) => known.waiting?.length ?? 0);
+  const list = useStore((known) => known.list);
+  const agents = useStore((known) => known.agents);
+  const waiting = useStore((known) => known.waiting?.length ?? 0);
   const theme = useTheme();
-  const offered = use(OfferedContext);
+  const offered = use(ViewCommandsContext);
   const commands: PaletteItem[] = [
     { id: "new", label: "New session", detail: "n", act: () => navigate({ view: "new" }) },
     { id: "needs", label: "What needs you", detail: `a · ${waiting}`, act: () => navigate({ view: "needs" }) },
@@ -53,8 +53,8 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
   }
   const sessions = heads(list?.sessions ?? []).map((session) => ({
     id: `session ${session.id}`,
-    label: titleOf(session),
-    detail: `${folderOf(session.cwd)} · ${session.agent}`,
+    label: sessionTitle(session),
+    detail: `${baseName(session.cwd)} · ${session.agent}`,
     act: () => navigate({ view: "session", id: session.id }),
   }));
   return [...commands, ...sessions];

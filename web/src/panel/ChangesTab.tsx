@@ -1,26 +1,32 @@
 import { useMemo, useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
-import { shownPath } from "../conversation/paths";
+import { displayPath } from "../conversation/paths";
 import { CountsView, DiffView, joined, LayoutSwitch, useDiffLayout } from "../diff";
 import type { DiffItem, Rows } from "../protocol";
-import { plural } from "../ui/words";
+import { plural } from "../ui/format";
 import { filesOf, type ChangedFile } from "./contents";
-import { Shortened } from "./Shortened";
-import { ALL_HERE, useEarlier, useEarlierDiffs, type Earlier, type Loaded } from "./useEarlier";
+import { TruncatedList } from "./TruncatedList";
+import {
+  FULLY_LOADED,
+  useEarlierContents,
+  useEarlierDiffs,
+  type EarlierContents,
+  type LoadedRange,
+} from "./earlierContents";
 
 /** What is drawn unasked: each line of a diff is several nodes of the page. Of a file, its last changes. */
-const CHOSEN = { changes: 10, lines: 400 };
+const SELECTED_FILE_LIMITS = { changes: 10, lines: 400 };
 /** Where no file is chosen, these of so many files: those that were changed last. */
-const EACH = { changes: 3, lines: 60 };
-const DRAWN = 4;
+const EACH_FILE_LIMITS = { changes: 3, lines: 60 };
+const MAX_FILES_SHOWN = 4;
 
 interface Props {
   bridge: Bridge;
   sessionId: string;
   rows: Rows;
-  loaded: Loaded;
-  earlier: Earlier;
+  loaded: LoadedRange;
+  earlier: EarlierContents;
   workspace: string;
   runId: string | null;
   onAll: () => void;
@@ -31,7 +37,7 @@ interface Props {
 export function ChangesTab(props: Props) {
   const { bridge, sessionId, loaded, workspace, runId, onAll, onOpenFile } = props;
   const { tool_calls, file_calls, permissions } = props.rows;
-  const ofRun = useEarlier(bridge, sessionId, runId === null ? ALL_HERE : loaded, runId);
+  const ofRun = useEarlierContents(bridge, sessionId, runId === null ? FULLY_LOADED : loaded, runId);
   const earlier = runId === null ? props.earlier : ofRun;
   const files = useMemo(
     () => filesOf({ tool_calls, file_calls, permissions }, earlier, runId),
@@ -59,29 +65,29 @@ export function ChangesTab(props: Props) {
       {files.length === 0 && <p className="soft">Nothing was changed.</p>}
       <ul className="changed-files">
         {files.length > 1 && <FileRow name="All files" chosen={shown === null} onChoose={() => setChosen(null)} />}
-        <Shortened all={files} what="files">
+        <TruncatedList all={files} what="files">
           {(file) => (
             <FileRow
               key={file.path}
-              name={shownPath(file.path, workspace)}
+              name={displayPath(file.path, workspace)}
               file={file}
               chosen={shown === file}
               onChoose={() => setChosen(file.path)}
             />
           )}
-        </Shortened>
+        </TruncatedList>
       </ul>
       {earlier.more_files > 0 && <p className="soft">{plural(earlier.more_files, "file")} changed before these.</p>}
       {shown ? (
         <WholeFile key={shown.path} {...props} file={shown} />
       ) : (
-        files.slice(0, DRAWN).map((file) => (
+        files.slice(0, MAX_FILES_SHOWN).map((file) => (
           <FileDiffs
             key={file.path}
             path={file.path}
-            name={shownPath(file.path, workspace)}
+            name={displayPath(file.path, workspace)}
             diffs={file.diffs}
-            most={EACH}
+            most={EACH_FILE_LIMITS}
             onOpenFile={onOpenFile}
           >
             {file.elsewhere > 0 && (
@@ -92,7 +98,7 @@ export function ChangesTab(props: Props) {
           </FileDiffs>
         ))
       )}
-      {!shown && files.length > DRAWN && <p className="soft">Choose a file to see what was changed in it.</p>}
+      {!shown && files.length > MAX_FILES_SHOWN && <p className="soft">Choose a file to see what was changed in it.</p>}
     </div>
   );
 }
@@ -124,7 +130,7 @@ function FileRow({
 
 /** All changes of one file, also those that are not here. */
 function WholeFile({ bridge, sessionId, loaded, runId, workspace, onOpenFile, file }: Props & { file: ChangedFile }) {
-  const rest = file.elsewhere > 0 ? loaded : ALL_HERE;
+  const rest = file.elsewhere > 0 ? loaded : FULLY_LOADED;
   const earlier = useEarlierDiffs(bridge, sessionId, file.path, rest, runId);
   const diffs = useMemo(
     () => file.diffs.reduce<readonly DiffItem[]>(joined, earlier?.diffs ?? []),
@@ -133,9 +139,9 @@ function WholeFile({ bridge, sessionId, loaded, runId, workspace, onOpenFile, fi
   return (
     <FileDiffs
       path={file.path}
-      name={shownPath(file.path, workspace)}
+      name={displayPath(file.path, workspace)}
       diffs={diffs}
-      most={CHOSEN}
+      most={SELECTED_FILE_LIMITS}
       onOpenFile={onOpenFile}
     >
       {earlier === null && <p className="soft">Reading what was changed earlier…</p>}

@@ -1,14 +1,14 @@
-import { contextUsed } from "../composer/status";
-import { figure, money, totalTokens } from "../conversation/words";
-import { valueOf } from "../header/arranged";
+import { contextFraction } from "../composer/status";
+import { formatCount, formatMoney, totalTokens } from "../conversation/format";
+import { settingValueLabel } from "../header/settingsLayout";
 import { CopyButton } from "../markdown";
 import type { Connection, Live, SessionItem, State, SubAgent } from "../protocol";
-import { useKnown } from "../store/client";
+import { useStore } from "../store/client";
 import { Link } from "../ui/Link";
-import { dateTime, titleOf } from "../ui/words";
+import { formatDateTime, sessionTitle } from "../ui/format";
 
 /** By a word: why is told above the conversation. */
-const CONNECTIONS: Readonly<Record<Connection, string>> = {
+const CONNECTION_LABELS: Readonly<Record<Connection, string>> = {
   connected: "connected",
   starting: "starting",
   none: "closed",
@@ -21,9 +21,9 @@ const CONNECTIONS: Readonly<Record<Connection, string>> = {
 /** The session, its agent, and what was used so far. */
 export function DetailsTab({ session, live, state }: { session: SessionItem; live: Live; state: State }) {
   const { usage } = state;
-  const used = contextUsed(usage);
+  const used = contextFraction(usage);
   // Zero in all means that nothing is known of the parts either.
-  const tokens = (count: number | null) => (totalTokens(usage) === null ? null : tokenWords(count));
+  const tokens = (count: number | null) => (totalTokens(usage) === null ? null : formatTokens(count));
   const abilities = Object.entries(live.abilities)
     .filter(([, can]) => can === true)
     .map(([name]) => name.replaceAll("_", " "));
@@ -33,10 +33,8 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
       <dl>
         <Fact name="Agent">{session.agent}</Fact>
         <Fact name="Workspace">{session.cwd}</Fact>
-        <Fact name="Connection">
-          {CONNECTIONS[live.connection]}
-        </Fact>
-        <Fact name="Began">{dateTime(session.created)}</Fact>
+        <Fact name="Connection">{CONNECTION_LABELS[live.connection]}</Fact>
+        <Fact name="Began">{formatDateTime(session.created)}</Fact>
         <Fact name="Runs">{session.runs}</Fact>
         <Fact name="Frames">{session.frames}</Fact>
         {session.parent !== null && <ParentFact id={session.parent} />}
@@ -53,7 +51,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
           <dl>
             {state.settings.map((setting) => (
               <Fact key={setting.id} name={setting.name}>
-                {valueOf(setting)}
+                {settingValueLabel(setting)}
               </Fact>
             ))}
           </dl>
@@ -64,9 +62,9 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         <Fact name="Context">
           {used === null
             ? null
-            : `${figure(usage.context_used ?? 0)} of ${figure(usage.context_size ?? 0)} tokens, ${Math.round(used * 100)} %`}
+            : `${formatCount(usage.context_used ?? 0)} of ${formatCount(usage.context_size ?? 0)} tokens, ${Math.round(used * 100)} %`}
         </Fact>
-        <Fact name="Cost">{usage.cost && money(usage.cost.amount, usage.cost.currency)}</Fact>
+        <Fact name="Cost">{usage.cost && formatMoney(usage.cost.amount, usage.cost.currency)}</Fact>
       </dl>
       <h3>Tokens of the last run</h3>
       <dl>
@@ -91,17 +89,17 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
 }
 
 function ParentFact({ id }: { id: string }) {
-  const parent = useKnown(({ list }) => list?.sessions.find((one) => one.id === id));
+  const parent = useStore(({ list }) => list?.sessions.find((one) => one.id === id));
   return (
     <Fact name="Sub-agent of">
-      {parent === undefined ? id : <Link to={{ view: "session", id }}>{titleOf(parent)}</Link>}
+      {parent === undefined ? id : <Link to={{ view: "session", id }}>{sessionTitle(parent)}</Link>}
     </Fact>
   );
 }
 
 /** Where its own work is a session too, that can be opened. */
 function SubAgentFact({ agent, of }: { agent: SubAgent; of: SessionItem }) {
-  const own = useKnown(({ list }) =>
+  const own = useStore(({ list }) =>
     list?.sessions.find((one) => one.agent === of.agent && one.agent_session_id === agent.session_id),
   );
   const name = agent.title ?? agent.session_id;
@@ -112,8 +110,8 @@ function SubAgentFact({ agent, of }: { agent: SubAgent; of: SessionItem }) {
   );
 }
 
-function tokenWords(count: number | null): string | null {
-  return count === null ? null : `${figure(count)} ${count === 1 ? "token" : "tokens"}`;
+function formatTokens(count: number | null): string | null {
+  return count === null ? null : `${formatCount(count)} ${count === 1 ? "token" : "tokens"}`;
 }
 
 function Fact({ name, children }: { name: React.ReactNode; children: React.ReactNode }) {

@@ -1,16 +1,16 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
-import { shownPath } from "../conversation/paths";
-import { CopyButton, useColours } from "../markdown";
+import { displayPath } from "../conversation/paths";
+import { CopyButton, useHighlight } from "../markdown";
 import type { FileText } from "../protocol";
 import { language } from "./language";
 import type { OpenedFile } from "./usePanel";
 
 /** Lines that are read at once, and how many of them stand before the one that was asked for. */
-const LINES = 2000;
-const BEFORE = 300;
-const LINE_HEIGHT = 18;
+const PAGE_LINES = 2000;
+const CONTEXT_LINES = 300;
+const LINE_HEIGHT_PX = 18;
 
 /** A file of the workspace, at a line. */
 export function FileTab({
@@ -24,12 +24,12 @@ export function FileTab({
   workspace: string;
   file: OpenedFile;
 }) {
-  const [from, setFrom] = useState(Math.max(1, (file.line ?? 1) - BEFORE));
+  const [from, setFrom] = useState(Math.max(1, (file.line ?? 1) - CONTEXT_LINES));
   const [text, setText] = useState<FileText | null>(null);
   const [problem, setProblem] = useState("");
   useEffect(() => {
     let wanted = true;
-    bridge.control("files.read", { session_id: sessionId, path: file.path, line: from, limit: LINES }).then(
+    bridge.request("files.read", { session_id: sessionId, path: file.path, line: from, limit: PAGE_LINES }).then(
       (read) => wanted && setText(read),
       (error: Error) => wanted && setProblem(error.message),
     );
@@ -41,7 +41,7 @@ export function FileTab({
     <div className="file">
       <p className="path file-head">
         <span title={file.path}>
-          {shownPath(file.path, workspace)}
+          {displayPath(file.path, workspace)}
           {file.line !== null && `:${file.line}`}
         </span>
         {text && <CopyButton text={() => text.text} name="Copy what is shown" />}
@@ -53,13 +53,13 @@ export function FileTab({
       )}
       {!text && !problem && <p className="soft">Reading…</p>}
       {text && text.line > 1 && (
-        <button type="button" className="small-button" onClick={() => setFrom(Math.max(1, text.line - LINES))}>
+        <button type="button" className="small-button" onClick={() => setFrom(Math.max(1, text.line - PAGE_LINES))}>
           Earlier lines
         </button>
       )}
       {text && <Lines text={text} line={file.line} />}
-      {text && text.truncated && (
-        <button type="button" className="small-button" onClick={() => setFrom(text.line + LINES)}>
+      {text?.truncated && (
+        <button type="button" className="small-button" onClick={() => setFrom(text.line + PAGE_LINES)}>
           Later lines ({text.lines} in all)
         </button>
       )}
@@ -72,12 +72,12 @@ function Lines({ text, line }: { text: FileText; line: number | null }) {
   const mark = useRef<HTMLDivElement>(null);
   const body = text.text.replace(/\n$/, "");
   const count = body.split("\n").length;
-  const stretches = useColours(body, language(text.path), true);
+  const stretches = useHighlight(body, language(text.path), true);
   useLayoutEffect(() => mark.current?.scrollIntoView({ block: "center" }), [text]);
   const marked = line !== null && line >= text.line && line < text.line + count;
   return (
     <div className="file-lines" tabIndex={0} role="group" aria-label={text.path}>
-      {marked && <div ref={mark} className="file-mark" style={{ top: (line - text.line) * LINE_HEIGHT }} />}
+      {marked && <div ref={mark} className="file-mark" style={{ top: (line - text.line) * LINE_HEIGHT_PX }} />}
       <pre className="file-numbers" aria-hidden="true">
         {Array.from({ length: count }, (_, at) => text.line + at).join("\n")}
       </pre>

@@ -1,9 +1,9 @@
 import { useState, type KeyboardEvent, type PointerEvent } from "react";
 
-const KEY = "dragoman.panel.width";
-const LEAST = 280;
-const MOST = 1100;
-const FIRST = 420;
+const STORAGE_KEY = "dragoman.panel.width";
+const MIN_WIDTH_PX = 280;
+const MAX_WIDTH_PX = 1100;
+const DEFAULT_WIDTH_PX = 420;
 
 export interface Width {
   readonly now: number;
@@ -11,16 +11,16 @@ export interface Width {
 }
 
 export function useWidth(): Width {
-  const [now, setNow] = useState(() => within(Number(localStorage.getItem(KEY)) || FIRST));
+  const [now, setNow] = useState(() => within(Number(localStorage.getItem(STORAGE_KEY)) || DEFAULT_WIDTH_PX));
   const set = (width: number) => {
     setNow(within(width));
-    localStorage.setItem(KEY, String(within(width)));
+    localStorage.setItem(STORAGE_KEY, String(within(width)));
   };
   return { now, set };
 }
 
 function within(width: number): number {
-  return Math.round(Math.min(MOST, Math.max(LEAST, width)));
+  return Math.round(Math.min(MAX_WIDTH_PX, Math.max(MIN_WIDTH_PX, width)));
 }
 
 /** The edge of the panel, which is dragged, or moved by the arrow keys. */
@@ -42,8 +42,8 @@ export function Resizer({ width }: { width: Width }) {
       aria-orientation="vertical"
       aria-label="Width of the panel"
       aria-valuenow={width.now}
-      aria-valuemin={LEAST}
-      aria-valuemax={MOST}
+      aria-valuemin={MIN_WIDTH_PX}
+      aria-valuemax={MAX_WIDTH_PX}
       tabIndex={0}
       onPointerDown={(event) => event.currentTarget.setPointerCapture(event.pointerId)}
       onPointerMove={drag}

@@ -1,30 +1,32 @@
 // @vitest-environment happy-dom
 import { afterEach, beforeEach, expect, test } from "vitest";
 
-import { draw, MadeBridge, type Drawn } from "../dev/draw";
-import { LIVE, Made, SESSION, STATE } from "../dev/made";
+import { render, FakeBridge, type Rendered } from "../dev/render";
+import { LIVE, RowBuilder, SESSION, STATE } from "../dev/rowBuilder";
 import { SidePanel } from "./SidePanel";
-import { ALL_HERE, useEarlier, type Loaded } from "./useEarlier";
+import { FULLY_LOADED, useEarlierContents, type LoadedRange } from "./earlierContents";
 import { usePanel } from "./usePanel";
 
-let drawn: Drawn;
+let drawn: Rendered;
 beforeEach(() => localStorage.clear());
 afterEach(() => drawn.end());
 
 function Beside({
   made,
-  bridge = new MadeBridge(),
-  loaded = ALL_HERE,
+  bridge = new FakeBridge(),
+  loaded = FULLY_LOADED,
 }: {
-  made: Made;
-  bridge?: MadeBridge;
-  loaded?: Loaded;
+  made: RowBuilder;
+  bridge?: FakeBridge;
+  loaded?: LoadedRange;
 }) {
   const panel = usePanel(SESSION.id);
-  const earlier = useEarlier(bridge, SESSION.id, loaded);
+  const earlier = useEarlierContents(bridge, SESSION.id, loaded);
   return (
     <>
-      <button onClick={() => panel.openFile("src/a.py", 2)}>open</button>
+      <button type="button" onClick={() => panel.openFile("src/a.py", 2)}>
+        open
+      </button>
       <SidePanel
         bridge={bridge}
         session={SESSION}
@@ -39,8 +41,8 @@ function Beside({
   );
 }
 
-function changed(): Made {
-  const made = new Made();
+function changed(): RowBuilder {
+  const made = new RowBuilder();
   made.run();
   made.call("edit", "one", { content: [{ type: "diff", path: "src/a.py", old_text: "x\n", new_text: "y\n" }] });
   made.call("edit", "two", { content: [{ type: "diff", path: "src/b.py", old_text: null, new_text: "z\n" }] });
@@ -49,7 +51,7 @@ function changed(): Made {
 }
 
 test("it shows all files that were changed, or the one that is chosen", async () => {
-  drawn = await draw(<Beside made={changed()} />);
+  drawn = await render(<Beside made={changed()} />);
   const regions = () => [...drawn.place.querySelectorAll(".diff")].map((one) => one.getAttribute("aria-label"));
   expect(regions()).toEqual(["Changes of src/b.py", "Changes of src/a.py"]);
   await drawn.press("src/a.py+1−1");
@@ -58,31 +60,31 @@ test("it shows all files that were changed, or the one that is chosen", async ()
 
 test("it remembers its tab for the session", async () => {
   const made = changed();
-  drawn = await draw(<Beside made={made} />);
+  drawn = await render(<Beside made={made} />);
   await drawn.press("Plan");
   await drawn.end();
-  drawn = await draw(<Beside made={made} />);
+  drawn = await render(<Beside made={made} />);
   expect(drawn.place.querySelector("[aria-selected=true]")?.textContent).toBe("Plan");
   expect(drawn.place.textContent).toContain("1 of 1 done");
 });
 
 test("a file that is opened is read and shown at its line", async () => {
-  const bridge = new MadeBridge({
+  const bridge = new FakeBridge({
     "files.read": { path: "src/a.py", text: "one\ntwo\nthree\n", line: 1, lines: 3, truncated: false },
   });
-  drawn = await draw(<Beside made={new Made()} bridge={bridge} />);
+  drawn = await render(<Beside made={new RowBuilder()} bridge={bridge} />);
   expect(drawn.place.querySelector("aside")).toBeNull();
   await drawn.press("open");
-  expect(bridge.asked[0]?.fields).toMatchObject({ session_id: "s1", path: "src/a.py", line: 1 });
+  expect(bridge.requests[0]?.fields).toMatchObject({ session_id: "s1", path: "src/a.py", line: 1 });
   expect(drawn.place.querySelector(".file-numbers")?.textContent).toBe("1\n2\n3");
   expect(drawn.place.querySelector<HTMLElement>(".file-mark")?.style.top).toBe("18px");
 });
 
 test("a file that cannot be read says why", async () => {
-  drawn = await draw(
+  drawn = await render(
     <Beside
-      made={new Made()}
-      bridge={new MadeBridge({ "files.read": new Error("src/a.py is outside of the workspace.") })}
+      made={new RowBuilder()}
+      bridge={new FakeBridge({ "files.read": new Error("src/a.py is outside of the workspace.") })}
     />,
   );
   await drawn.press("open");
@@ -90,28 +92,28 @@ test("a file that cannot be read says why", async () => {
 });
 
 test("figures that were not reported are said to be so", async () => {
-  drawn = await draw(<Beside made={changed()} />);
+  drawn = await render(<Beside made={changed()} />);
   await drawn.press("Details");
   expect(drawn.place.textContent).toContain("Costnot reported");
 });
 
 test("it tells of the whole session, and reads what is not here when it is chosen", async () => {
   const file = { path: "src/old.py", added: 7, removed: 2, created: false, changes: 1 };
-  const bridge = new MadeBridge({
+  const bridge = new FakeBridge({
     "session.contents": { files: [file], more_files: 0, terminals: [], more_terminals: 0 },
     "session.diffs": { diffs: [{ type: "diff", path: "src/old.py", old_text: "p\n", new_text: "q\n" }], more: 0 },
   });
-  drawn = await draw(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
+  drawn = await render(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
   expect(drawn.place.textContent).toContain("3 files");
-  expect(bridge.asked.at(-1)?.fields).toEqual({ session_id: "s1", before: 100, run_id: null });
+  expect(bridge.requests.at(-1)?.fields).toEqual({ session_id: "s1", before: 100, run_id: null });
   await drawn.press("src/old.py+7−2");
-  expect(bridge.asked.at(-1)?.fields).toEqual({ session_id: "s1", path: "src/old.py", before: 100, run_id: null });
+  expect(bridge.requests.at(-1)?.fields).toEqual({ session_id: "s1", path: "src/old.py", before: 100, run_id: null });
   expect(drawn.place.querySelector(".diff")?.getAttribute("aria-label")).toBe("Changes of src/old.py");
 });
 
 test("where the rest of the session cannot be read it says so", async () => {
-  const bridge = new MadeBridge({ "session.contents": new Error("The journal is away.") });
-  drawn = await draw(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
+  const bridge = new FakeBridge({ "session.contents": new Error("The journal is away.") });
+  drawn = await render(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
   expect(drawn.place.textContent).toContain("The journal is away.");
   expect(drawn.place.textContent).toContain("2 files");
 });

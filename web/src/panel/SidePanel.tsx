@@ -6,7 +6,7 @@ import type { Live, Rows, SessionItem, State } from "../protocol";
 import { IconButton } from "../ui/Button";
 import { Icon } from "../ui/Icon";
 import { Link } from "../ui/Link";
-import { titleOf } from "../ui/words";
+import { sessionTitle } from "../ui/format";
 import { ChangesTab } from "./ChangesTab";
 import { isOpen, shownTab, tabsOf, terminalsOf } from "./contents";
 import { DetailsTab } from "./DetailsTab";
@@ -14,7 +14,7 @@ import { FileTab } from "./FileTab";
 import { PlanView } from "./PlanView";
 import { Resizer, useWidth } from "./Resizer";
 import { TerminalsTab } from "./TerminalsTab";
-import { ALL_HERE, NOTHING_EARLIER, type Earlier, type Loaded } from "./useEarlier";
+import { FULLY_LOADED, NO_EARLIER_CONTENTS, type EarlierContents, type LoadedRange } from "./earlierContents";
 import type { Panel, Tab } from "./usePanel";
 import "../conversation/shared.css";
 import "./panel.css";
@@ -27,13 +27,13 @@ export interface SidePanelProps {
   state: State;
   panel: Panel;
   /** Which rows are here, and what the others have in them. */
-  loaded?: Loaded;
-  earlier?: Earlier;
+  loaded?: LoadedRange;
+  earlier?: EarlierContents;
   /** On a phone it is a view of its own: always there, as wide as the screen, and nothing to close. */
   whole?: boolean;
 }
 
-export const TAB_NAMES: Readonly<Record<Tab, string>> = {
+export const TAB_LABELS: Readonly<Record<Tab, string>> = {
   changes: "Changes",
   plan: "Plan",
   terminals: "Terminals",
@@ -43,7 +43,7 @@ export const TAB_NAMES: Readonly<Record<Tab, string>> = {
 
 /** Beside the conversation: what it changed, plans and runs. Not there when there is nothing to show. */
 export function SidePanel(props: SidePanelProps) {
-  const { rows, panel, earlier = NOTHING_EARLIER, whole = false } = props;
+  const { rows, panel, earlier = NO_EARLIER_CONTENTS, whole = false } = props;
   const id = useId();
   const width = useWidth();
   if (!whole && !isOpen(rows, panel, earlier)) return null;
@@ -63,7 +63,7 @@ export function SidePanel(props: SidePanelProps) {
       aria-label="Beside the conversation"
       style={whole ? undefined : { width: width.now }}
     >
-      {whole ? <Above session={props.session} tab={tab} /> : <h2 className="unseen">Beside the conversation</h2>}
+      {whole ? <PhoneHeader session={props.session} tab={tab} /> : <h2 className="unseen">Beside the conversation</h2>}
       {!whole && <Resizer width={width} />}
       <div className="panel-head">
         <div role="tablist" aria-label="What is shown" className="panel-tabs" onKeyDown={keys}>
@@ -78,7 +78,7 @@ export function SidePanel(props: SidePanelProps) {
               tabIndex={one === tab ? 0 : -1}
               onClick={() => panel.choose(one)}
             >
-              {TAB_NAMES[one]}
+              {TAB_LABELS[one]}
             </button>
           ))}
         </div>
@@ -91,7 +91,7 @@ export function SidePanel(props: SidePanelProps) {
           </p>
         )}
         <OpenFileContext value={panel.openFile}>
-          <Shown {...props} tab={tab} />
+          <TabContent {...props} tab={tab} />
         </OpenFileContext>
       </div>
     </aside>
@@ -99,7 +99,7 @@ export function SidePanel(props: SidePanelProps) {
 }
 
 /** On a phone: what this is, of which session, and the way back to it. */
-function Above({ session, tab }: { session: SessionItem; tab: Tab }) {
+function PhoneHeader({ session, tab }: { session: SessionItem; tab: Tab }) {
   return (
     <header className="panel-above">
       <Link
@@ -110,15 +110,25 @@ function Above({ session, tab }: { session: SessionItem; tab: Tab }) {
         <Icon name="back" />
       </Link>
       <div>
-        <h1>{TAB_NAMES[tab]}</h1>
-        <p>{titleOf(session)}</p>
+        <h1>{TAB_LABELS[tab]}</h1>
+        <p>{sessionTitle(session)}</p>
       </div>
     </header>
   );
 }
 
-function Shown(props: SidePanelProps & { tab: Tab }) {
-  const { tab, bridge, session, rows, live, state, panel, loaded = ALL_HERE, earlier = NOTHING_EARLIER } = props;
+function TabContent(props: SidePanelProps & { tab: Tab }) {
+  const {
+    tab,
+    bridge,
+    session,
+    rows,
+    live,
+    state,
+    panel,
+    loaded = FULLY_LOADED,
+    earlier = NO_EARLIER_CONTENTS,
+  } = props;
   switch (tab) {
     case "changes":
       return (

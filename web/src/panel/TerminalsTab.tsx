@@ -1,13 +1,13 @@
 import { useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
-import { duration } from "../conversation/words";
-import { decisionWords } from "../permission";
+import { formatDuration } from "../conversation/format";
+import { describeDecision } from "../permission";
 import type { Terminal } from "../protocol";
 import { commandLine, TerminalView } from "../terminal";
-import { plural } from "../ui/words";
-import { Shortened } from "./Shortened";
-import { useWithOutput } from "./useEarlier";
+import { plural } from "../ui/format";
+import { TruncatedList } from "./TruncatedList";
+import { useTerminalOutput } from "./earlierContents";
 
 /** Commands that were run through us, the newest first, and what the chosen one wrote. */
 export function TerminalsTab({
@@ -30,7 +30,7 @@ export function TerminalsTab({
   return (
     <div className="terminals">
       <ul className="changed-files">
-        <Shortened all={terminals.toReversed()} what="commands">
+        <TruncatedList all={terminals.toReversed()} what="commands">
           {(terminal) => (
             <li key={terminal.id}>
               <button
@@ -40,21 +40,27 @@ export function TerminalsTab({
                 onClick={() => setChosen(terminal.id)}
               >
                 <span className="terminal-command">{commandLine(terminal)}</span>
-                <span className={terminal.exit_code ? "bad" : "soft"}>{stateWords(terminal)}</span>
+                <span className={terminal.exit_code ? "bad" : "soft"}>{terminalState(terminal)}</span>
               </button>
             </li>
           )}
-        </Shortened>
+        </TruncatedList>
       </ul>
       {more > 0 && <p className="soft">{plural(more, "command")} before these.</p>}
       {shown && (
-        <Chosen key={shown.id} bridge={bridge} sessionId={sessionId} terminal={shown} here={here.includes(shown)} />
+        <TerminalDetails
+          key={shown.id}
+          bridge={bridge}
+          sessionId={sessionId}
+          terminal={shown}
+          here={here.includes(shown)}
+        />
       )}
     </div>
   );
 }
 
-function Chosen({
+function TerminalDetails({
   bridge,
   sessionId,
   terminal,
@@ -65,20 +71,20 @@ function Chosen({
   terminal: Terminal;
   here: boolean;
 }) {
-  const shown = useWithOutput(bridge, sessionId, terminal, here);
+  const shown = useTerminalOutput(bridge, sessionId, terminal, here);
   return (
     <section className="file-diffs" aria-label={commandLine(shown)}>
       <p className="path">{commandLine(shown)}</p>
       <p className="soft">
-        {[shown.cwd && `in ${shown.cwd}`, decisionWords(shown.decided)].filter(Boolean).join(" · ")}
+        {[shown.cwd && `in ${shown.cwd}`, describeDecision(shown.decided)].filter(Boolean).join(" · ")}
       </p>
       <TerminalView bridge={bridge} sessionId={sessionId} terminalId={shown.terminal_id} terminal={shown} />
     </section>
   );
 }
 
-function stateWords({ status, exit_code, signal, time, ended_time }: Terminal): string {
+function terminalState({ status, exit_code, signal, time, ended_time }: Terminal): string {
   if (signal !== null) return signal;
   if (exit_code !== null && exit_code !== 0) return `exit ${exit_code}`;
-  return exit_code === 0 && ended_time !== null ? duration(ended_time - time) : status;
+  return exit_code === 0 && ended_time !== null ? formatDuration(ended_time - time) : status;
 }

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 
-import { Made } from "../dev/made";
+import { RowBuilder } from "../dev/rowBuilder";
 import { filesOf, isOpen, shownTab, tabsOf, terminalsOf } from "./contents";
-import { NOTHING_EARLIER } from "./useEarlier";
+import { NO_EARLIER_CONTENTS } from "./earlierContents";
 
 const PANEL = { file: null, tab: null, open: null };
 
 test("tabs are there when there is something in them", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   expect(tabsOf(made.rows, PANEL)).toEqual(["details"]);
   made.call("edit", "x", { content: [{ type: "diff", path: "a", old_text: null, new_text: "x" }] });
   made.plan([{ content: "x", priority: "high", status: "pending" }]);
@@ -22,7 +22,7 @@ test("tabs are there when there is something in them", () => {
 });
 
 test("the panel is not there for details alone, unless someone opened it", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   expect(isOpen(made.rows, PANEL)).toBe(false);
   expect(isOpen(made.rows, { ...PANEL, open: true })).toBe(true);
   made.terminal("ls");
@@ -36,14 +36,14 @@ test("a tab that has nothing in it any more gives way to the first that has", ()
 });
 
 test("what is in rows that are not here is told with what is in those that are", () => {
-  const made = new Made();
+  const made = new RowBuilder();
   made.call("edit", "x", { content: [{ type: "diff", path: "a", old_text: "1\n", new_text: "2\n" }] });
   const gone = { ...made.terminal("make"), output: null };
   const here = made.terminal("ls");
   const rows = { ...made.rows, terminals: [here] };
   const file = { added: 3, removed: 0, created: true, changes: 2 };
   const earlier = {
-    ...NOTHING_EARLIER,
+    ...NO_EARLIER_CONTENTS,
     files: [
       { ...file, path: "b" },
       { ...file, path: "a" },
@@ -55,7 +55,7 @@ test("what is in rows that are not here is told with what is in those that are",
     { path: "b", added: 3, removed: 0, created: true, elsewhere: 2, diffs: [] },
   ]);
   expect(terminalsOf(rows, earlier).map(({ id }) => id)).toEqual([gone.id, here.id]);
-  const nothing = new Made().rows;
+  const nothing = new RowBuilder().rows;
   expect(tabsOf(nothing, PANEL, earlier)).toEqual(["changes", "terminals", "details"]);
   expect(isOpen(nothing, PANEL, earlier)).toBe(true);
 });

@@ -2,13 +2,17 @@
 
 import { approvedOf, changesOf, type FileChanges } from "../diff/changes";
 import type { Rows, Terminal } from "../protocol";
-import { NOTHING_EARLIER, type Earlier } from "./useEarlier";
+import { NO_EARLIER_CONTENTS, type EarlierContents } from "./earlierContents";
 import type { Panel, Tab } from "./usePanel";
 
-type Told = Pick<Panel, "file" | "tab" | "open">;
+type PanelChoice = Pick<Panel, "file" | "tab" | "open">;
 
 /** Details are there of every session: they alone are no reason to open the panel. */
-export function tabsOf(rows: Rows, panel: Pick<Panel, "file">, earlier: Earlier = NOTHING_EARLIER): readonly Tab[] {
+export function tabsOf(
+  rows: Rows,
+  panel: Pick<Panel, "file">,
+  earlier: EarlierContents = NO_EARLIER_CONTENTS,
+): readonly Tab[] {
   const tabs: Tab[] = [];
   if (hasChanges(rows) || earlier.files.length > 0) tabs.push("changes");
   if (rows.plans.some((plan) => plan.entries.length > 0 || plan.markdown !== null)) tabs.push("plan");
@@ -20,15 +24,13 @@ export function tabsOf(rows: Rows, panel: Pick<Panel, "file">, earlier: Earlier 
 
 function hasChanges(rows: Rows): boolean {
   return (
-    rows.tool_calls.some(
-      (call) => call.status === "completed" && call.content.some((item) => item.type === "diff"),
-    ) ||
+    rows.tool_calls.some((call) => call.status === "completed" && call.content.some((item) => item.type === "diff")) ||
     approvedOf(rows).length > 0 ||
     rows.file_calls.some((call) => call.diff !== null && call.operation === "write" && call.status === "done")
   );
 }
 
-export function isOpen(rows: Rows, panel: Told, earlier: Earlier = NOTHING_EARLIER): boolean {
+export function isOpen(rows: Rows, panel: PanelChoice, earlier: EarlierContents = NO_EARLIER_CONTENTS): boolean {
   return panel.open ?? tabsOf(rows, panel, earlier).length > 1;
 }
 
@@ -44,7 +46,7 @@ export interface ChangedFile extends FileChanges {
 /** The one that was changed last comes first. */
 export function filesOf(
   rows: Pick<Rows, "tool_calls" | "file_calls" | "permissions">,
-  earlier: Earlier,
+  earlier: EarlierContents,
   runId: string | null,
 ): readonly ChangedFile[] {
   const before = new Map(earlier.files.map((file) => [file.path, file]));
@@ -66,7 +68,7 @@ export function filesOf(
 }
 
 /** All commands in their order. Those that are not here are told without output. */
-export function terminalsOf(rows: Rows, earlier: Earlier): readonly Terminal[] {
+export function terminalsOf(rows: Rows, earlier: EarlierContents): readonly Terminal[] {
   const here = new Set(rows.terminals.map((terminal) => terminal.id));
   return [...earlier.terminals.filter((terminal) => !here.has(terminal.id)), ...rows.terminals];
 }

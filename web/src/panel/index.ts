@@ -1,5 +1,5 @@
 export { isOpen as isPanelOpen, tabsOf } from "./contents";
 export { PlanStrip } from "./PlanStrip";
-export { SidePanel, TAB_NAMES } from "./SidePanel";
+export { SidePanel, TAB_LABELS } from "./SidePanel";
 export { usePanel, type Tab } from "./usePanel";
-export { useEarlier } from "./useEarlier";
+export { useEarlierContents } from "./earlierContents";

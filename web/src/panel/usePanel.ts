@@ -10,7 +10,7 @@ export interface OpenedFile {
   readonly line: number | null;
 }
 
-interface Shown {
+interface PanelState {
   readonly tab: Tab | null;
   /** Null: nobody chose, and it is open when there is something in it. */
   readonly open: boolean | null;
@@ -19,27 +19,27 @@ interface Shown {
   readonly runId: string | null;
 }
 
-export interface Panel extends Shown {
+export interface Panel extends PanelState {
   readonly openFile: (path: string, line: number | null) => void;
   readonly showChanges: (runId: string | null) => void;
   readonly choose: (tab: Tab) => void;
   readonly setOpen: (open: boolean) => void;
 }
 
-const name = (sessionId: string) => `dragoman.panel.${sessionId}`;
+const storageKey = (sessionId: string) => `dragoman.panel.${sessionId}`;
 
 export function usePanel(sessionId: string): Panel {
-  const [known, setKnown] = useState<{ sessionId: string; shown: Shown }>(() => ({
+  const [known, setKnown] = useState<{ sessionId: string; shown: PanelState }>(() => ({
     sessionId,
-    shown: remembered(sessionId),
+    shown: readPanelState(sessionId),
   }));
-  const shown = known.sessionId === sessionId ? known.shown : remembered(sessionId);
+  const shown = known.sessionId === sessionId ? known.shown : readPanelState(sessionId);
   const change = useCallback(
-    (changed: Partial<Shown>) =>
+    (changed: Partial<PanelState>) =>
       setKnown((before) => {
-        const base = before.sessionId === sessionId ? before.shown : remembered(sessionId);
+        const base = before.sessionId === sessionId ? before.shown : readPanelState(sessionId);
         const next = { ...base, ...changed };
-        remember(sessionId, next);
+        savePanelState(sessionId, next);
         return { sessionId, shown: next };
       }),
     [sessionId],
@@ -56,22 +56,22 @@ export function usePanel(sessionId: string): Panel {
   );
 }
 
-function remember(sessionId: string, { tab, open }: Shown): void {
+function savePanelState(sessionId: string, { tab, open }: PanelState): void {
   try {
-    localStorage.setItem(name(sessionId), JSON.stringify({ tab, open }));
+    localStorage.setItem(storageKey(sessionId), JSON.stringify({ tab, open }));
   } catch {
     // Then it is not remembered.
   }
 }
 
-function remembered(sessionId: string): Shown {
-  const none: Shown = { tab: null, open: null, file: null, runId: null };
+function readPanelState(sessionId: string): PanelState {
+  const none: PanelState = { tab: null, open: null, file: null, runId: null };
   try {
-    const kept = JSON.parse(localStorage.getItem(name(sessionId)) ?? "{}") as { tab?: unknown; open?: unknown };
+    const stored = JSON.parse(localStorage.getItem(storageKey(sessionId)) ?? "{}") as { tab?: unknown; open?: unknown };
     return {
       ...none,
-      tab: TABS.find((tab) => tab === kept.tab) ?? null,
-      open: typeof kept.open === "boolean" ? kept.open : null,
+      tab: TABS.find((tab) => tab === stored.tab) ?? null,
+      open: typeof stored.open === "boolean" ? stored.open : null,
     };
   } catch {
     return none;

@@ -9,7 +9,7 @@ interface Props {
   onChange: (value: Value) => void;
 }
 
-interface Said {
+interface InputProps {
   id: string;
   "aria-invalid": boolean;
   "aria-describedby": string | undefined;
@@ -17,20 +17,20 @@ interface Said {
 }
 
 /** Beyond this many, a list to choose from is shorter than buttons. */
-const RADIOS = 5;
+const MAX_RADIOS = 5;
 
 /** One field of a form: its name, what it is for, the input, and what is wrong with it. */
 export function FieldView({ field, value, problem, onChange }: Props) {
   const id = useId();
   const described =
     [field.description && `${id}-what`, problem && `${id}-problem`].filter(Boolean).join(" ") || undefined;
-  const said: Said = {
+  const inputProps: InputProps = {
     id,
     "aria-invalid": problem !== undefined,
     "aria-describedby": described,
     "aria-required": field.required,
   };
-  const grouped = field.kind === "choices" || (field.kind === "choice" && field.choices.length <= RADIOS);
+  const grouped = field.kind === "choices" || (field.kind === "choice" && field.choices.length <= MAX_RADIOS);
   const name = (
     <>
       {field.title}
@@ -44,7 +44,7 @@ export function FieldView({ field, value, problem, onChange }: Props) {
           {field.description}
         </p>
       )}
-      {input(field, value, said, onChange)}
+      {input(field, value, inputProps, onChange)}
       {problem && (
         <p id={`${id}-problem`} className="bad" role="alert">
           {problem}
@@ -58,7 +58,7 @@ export function FieldView({ field, value, problem, onChange }: Props) {
         <label>
           <input
             type="checkbox"
-            {...said}
+            {...inputProps}
             checked={value === true}
             onChange={(event) => onChange(event.target.checked)}
           />{" "}
@@ -88,7 +88,7 @@ export function FieldView({ field, value, problem, onChange }: Props) {
   );
 }
 
-function input(field: Field, value: Value, said: Said, onChange: (value: Value) => void): ReactNode {
+function input(field: Field, value: Value, inputProps: InputProps, onChange: (value: Value) => void): ReactNode {
   const text = typeof value === "string" ? value : "";
   switch (field.kind) {
     case "switch":
@@ -98,7 +98,7 @@ function input(field: Field, value: Value, said: Said, onChange: (value: Value) 
         return (
           <textarea
             className="input"
-            {...said}
+            {...inputProps}
             rows={2}
             value={text}
             onChange={(event) => onChange(event.target.value)}
@@ -108,7 +108,7 @@ function input(field: Field, value: Value, said: Said, onChange: (value: Value) 
       return (
         <input
           className="input"
-          {...said}
+          {...inputProps}
           type={INPUTS[field.format] ?? "text"}
           value={text}
           onChange={(event) => onChange(event.target.value)}
@@ -118,7 +118,7 @@ function input(field: Field, value: Value, said: Said, onChange: (value: Value) 
       return (
         <input
           className="input"
-          {...said}
+          {...inputProps}
           inputMode={field.whole ? "numeric" : "decimal"}
           value={text}
           onChange={(event) => onChange(event.target.value)}
@@ -128,7 +128,7 @@ function input(field: Field, value: Value, said: Said, onChange: (value: Value) 
       return (
         <textarea
           className="input"
-          {...said}
+          {...inputProps}
           rows={3}
           spellCheck={false}
           value={text}
@@ -137,12 +137,12 @@ function input(field: Field, value: Value, said: Said, onChange: (value: Value) 
         />
       );
     case "choice":
-      if (field.choices.length <= RADIOS) {
+      if (field.choices.length <= MAX_RADIOS) {
         return field.choices.map((choice) => (
           <label key={choice.value} className="option">
             <input
               type="radio"
-              name={said.id}
+              name={inputProps.id}
               checked={text === choice.value}
               onChange={() => onChange(choice.value)}
             />{" "}
@@ -151,7 +151,7 @@ function input(field: Field, value: Value, said: Said, onChange: (value: Value) 
         ));
       }
       return (
-        <select className="input" {...said} value={text} onChange={(event) => onChange(event.target.value)}>
+        <select className="input" {...inputProps} value={text} onChange={(event) => onChange(event.target.value)}>
           <option value="">Choose…</option>
           {field.choices.map((choice) => (
             <option key={choice.value} value={choice.value}>

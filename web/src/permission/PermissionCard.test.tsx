@@ -1,13 +1,13 @@
 // @vitest-environment happy-dom
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
-import { draw, MadeBridge, type Drawn } from "../dev/draw";
-import { Made } from "../dev/made";
+import { render, FakeBridge, type Rendered } from "../dev/render";
+import { RowBuilder } from "../dev/rowBuilder";
 import type { Permission, Scope } from "../protocol";
 import { PermissionCard } from "./PermissionCard";
 import { ScopeContext } from "./scope";
 
-let drawn: Drawn;
+let drawn: Rendered;
 let now = 0;
 beforeEach(() => {
   now = 0;
@@ -20,14 +20,14 @@ afterEach(async () => {
 
 async function card(
   given: Partial<Permission> = {},
-  bridge = new MadeBridge({
+  bridge = new FakeBridge({
     "permission.answer": { accepted: true },
     "policy.preview": { rules: ["allow execute rm *"], problem: "" },
   }),
   scope: Scope = "admin",
 ) {
-  const permission = new Made().permission("Run rm", { raw_input: { command: "rm -rf build" }, ...given });
-  drawn = await draw(
+  const permission = new RowBuilder().permission("Run rm", { raw_input: { command: "rm -rf build" }, ...given });
+  drawn = await render(
     <ScopeContext value={scope}>
       <PermissionCard
         bridge={bridge}
@@ -42,8 +42,8 @@ async function card(
   return bridge;
 }
 
-const answers = (bridge: MadeBridge) =>
-  bridge.asked.filter((one) => one.type === "permission.answer").map((one) => one.fields);
+const answers = (bridge: FakeBridge) =>
+  bridge.requests.filter((one) => one.type === "permission.answer").map((one) => one.fields);
 
 test("what will happen stands before the ways to answer", async () => {
   await card();
@@ -97,7 +97,7 @@ test("always shows the rule before it is saved", async () => {
 });
 
 test("where no rule can be made, why is said and nothing can be saved", async () => {
-  await card({}, new MadeBridge({ "policy.preview": { rules: [], problem: "This is too wide for a rule." } }));
+  await card({}, new FakeBridge({ "policy.preview": { rules: [], problem: "This is too wide for a rule." } }));
   await drawn.press("4 Always in this workspace…");
   expect(drawn.place.textContent).toContain("This is too wide for a rule.");
   expect((drawn.find("Save the rule and allow") as HTMLButtonElement).disabled).toBe(true);
@@ -112,11 +112,11 @@ test("what we ourselves ask about lasts only by a rule that was shown", async ()
 });
 
 test("who may make no rules is offered none, and who may only look is told so", async () => {
-  await card({}, new MadeBridge({}), "prompt");
+  await card({}, new FakeBridge({}), "prompt");
   expect(drawn.place.textContent).toContain("Allow once");
   expect(drawn.place.textContent).not.toContain("Always in this workspace");
   await drawn.end();
-  const bridge = await card({}, new MadeBridge({ "permission.answer": { accepted: true } }), "view");
+  const bridge = await card({}, new FakeBridge({ "permission.answer": { accepted: true } }), "view");
   expect(drawn.place.querySelectorAll(".choices button, .own-choice button").length).toBe(0);
   expect(drawn.place.textContent).toContain("may only look");
   now = 5000;
@@ -125,20 +125,20 @@ test("who may make no rules is offered none, and who may only look is told so", 
 });
 
 test("what was left out of a long request can be asked for before it is answered", async () => {
-  const row = new Made().permission("Run rm", { raw_input: { command: "rm -rf build and all the rest" } });
-  await card({ cut: true }, new MadeBridge({ "session.row": { row } }));
+  const row = new RowBuilder().permission("Run rm", { raw_input: { command: "rm -rf build and all the rest" } });
+  await card({ cut: true }, new FakeBridge({ "session.row": { row } }));
   await drawn.press("Some of it was left out: show all");
   expect(drawn.place.textContent).toContain("rm -rf build and all the rest");
 });
 
 test("an answer that came too late is said to be so", async () => {
-  await card({}, new MadeBridge({ "permission.answer": { accepted: false } }));
+  await card({}, new FakeBridge({ "permission.answer": { accepted: false } }));
   await drawn.press("1 Allow once");
   expect(drawn.place.textContent).toContain("answered elsewhere");
 });
 
 test("an answer that did not arrive can be given again", async () => {
-  await card({}, new MadeBridge({ "permission.answer": new Error("The connection is gone.") }));
+  await card({}, new FakeBridge({ "permission.answer": new Error("The connection is gone.") }));
   await drawn.press("1 Allow once");
   expect(drawn.place.textContent).toContain("The connection is gone.");
   expect((drawn.find("1 Allow once") as HTMLButtonElement).disabled).toBe(false);

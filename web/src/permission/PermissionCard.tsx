@@ -1,14 +1,14 @@
 import { useEffect, useId, useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
-import { shownTitle } from "../conversation/paths";
+import { displayTitle } from "../conversation/paths";
 import { ShowWhole } from "../conversation/ShowWhole";
 import type { Option, Permission, Preview } from "../protocol";
-import { permissionWords } from "./decided";
+import { describePermission } from "./describe";
 import { useNumberKeys } from "./keys";
 import { RequestView } from "./RequestView";
-import { useMay } from "./scope";
-import { visible } from "./visible";
+import { useScopeRights } from "./scope";
+import { escapeInvisible } from "./escapeInvisible";
 import "./permission.css";
 
 interface Props {
@@ -21,7 +21,7 @@ interface Props {
   onOpenFile: (path: string, line: number | null) => void;
 }
 
-type Answering = { option_id: string } | { answer: "allow" | "reject"; always: true };
+type PermissionAnswerFields = { option_id: string } | { answer: "allow" | "reject"; always: true };
 
 /** What the agent wants to do, in full; then the ways to answer. */
 export function PermissionCard({ bridge, sessionId, workspace, permission, keys = false, onOpenFile }: Props) {
@@ -30,16 +30,16 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
   const [whole, setWhole] = useState<Permission | null>(null);
   const [sent, setSent] = useState(false);
   const [problem, setProblem] = useState("");
-  const may = useMay();
+  const rights = useScopeRights();
   const pending = permission.outcome === "pending";
   // Of our own options those that last are left out: ours for the workspace does the same, and shows the rule first.
   const own = permission.origin !== "agent";
   const options = permission.options.filter((option) => !own || option.kind.endsWith("_once"));
-  const answer = async (how: Answering) => {
+  const answer = async (how: PermissionAnswerFields) => {
     setSent(true);
     setProblem("");
     try {
-      const { accepted } = await bridge.control("permission.answer", {
+      const { accepted } = await bridge.request("permission.answer", {
         session_id: sessionId,
         permission_id: permission.id,
         ...how,
@@ -50,23 +50,27 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
       setSent(false);
     }
   };
-  useNumberKeys(keys && pending && !sent && may.answer, options.length + (may.rule ? 1 : 0), (number) => {
-    const option = options[number - 1];
-    if (option) void answer({ option_id: option.option_id });
-    else setAlways(true);
-  });
+  useNumberKeys(
+    keys && pending && !sent && rights.canAnswer,
+    options.length + (rights.canAddRules ? 1 : 0),
+    (number) => {
+      const option = options[number - 1];
+      if (option) void answer({ option_id: option.option_id });
+      else setAlways(true);
+    },
+  );
   return (
     <section className={pending ? "card waiting" : "card"} aria-labelledby={heading} data-permission={permission.id}>
-      <h2 id={heading} title={visible(permission.title)}>
-        {visible(shownTitle(permission.title, permission.kind, workspace)) || "The agent asks for permission"}
+      <h2 id={heading} title={escapeInvisible(permission.title)}>
+        {escapeInvisible(displayTitle(permission.title, permission.kind, workspace)) || "The agent asks for permission"}
       </h2>
       <p className="soft where">in {workspace}</p>
-      <RequestView asked={whole ?? permission} workspace={workspace} onOpenFile={onOpenFile} />
+      <RequestView request={whole ?? permission} workspace={workspace} onOpenFile={onOpenFile} />
       {permission.cut && whole === null && (
         <ShowWhole bridge={bridge} sessionId={sessionId} row={permission} onWhole={setWhole} />
       )}
-      {pending && !may.answer && <p className="soft">{NOT_HERE}</p>}
-      {pending && may.answer && (
+      {pending && !rights.canAnswer && <p className="soft">{NOT_HERE}</p>}
+      {pending && rights.canAnswer && (
         <>
           <div className="choices">
             {options.map((option, at) => (
@@ -82,7 +86,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
           </div>
           {/* Apart from what the agent offers: this one is ours, and the agent never hears of it. */}
           <div className="own-choice">
-            {may.rule && (
+            {rights.canAddRules && (
               <button
                 type="button"
                 className="button quiet"
@@ -107,7 +111,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
           )}
         </>
       )}
-      {!pending && <p className="soft">{permissionWords(permission)}</p>}
+      {!pending && <p className="soft">{describePermission(permission)}</p>}
       {problem && (
         <p className="bad" role="alert">
           {problem}
@@ -208,7 +212,7 @@ function usePreview(
   useEffect(() => {
     let wanted = true;
     void bridge
-      .control("policy.preview", { session_id: sessionId, permission_id: permissionId, answer })
+      .request("policy.preview", { session_id: sessionId, permission_id: permissionId, answer })
       .catch((error: Error): Preview => ({ rules: [], problem: error.message }))
       .then((preview) => {
         if (wanted) setKnown({ answer, preview });

@@ -1,17 +1,19 @@
 // @vitest-environment happy-dom
 import { afterEach, expect, test } from "vitest";
 
-import { draw, MadeBridge, type Drawn } from "../dev/draw";
-import { Made } from "../dev/made";
+import { render, FakeBridge, type Rendered } from "../dev/render";
+import { RowBuilder } from "../dev/rowBuilder";
 import type { Question } from "../protocol";
 import { QuestionCard } from "./QuestionCard";
 
-let drawn: Drawn;
+let drawn: Rendered;
 afterEach(() => drawn.end());
 
 async function card(given: Partial<Question>) {
-  const bridge = new MadeBridge({ "question.answer": { accepted: true } });
-  drawn = await draw(<QuestionCard bridge={bridge} sessionId="s1" question={new Made().question("Which?", given)} />);
+  const bridge = new FakeBridge({ "question.answer": { accepted: true } });
+  drawn = await render(
+    <QuestionCard bridge={bridge} sessionId="s1" question={new RowBuilder().question("Which?", given)} />,
+  );
   return bridge;
 }
 
@@ -23,11 +25,11 @@ const schema = {
 test("a form is sent when it fits, and says what does not", async () => {
   const bridge = await card({ schema });
   await drawn.press("Answer");
-  expect(bridge.asked).toEqual([]);
+  expect(bridge.requests).toEqual([]);
   expect(drawn.place.textContent).toContain("Needs an answer");
   await drawn.type(drawn.place.querySelectorAll("input")[0] as HTMLInputElement, "Ada");
   await drawn.press("Answer");
-  expect(bridge.asked[0]?.fields).toEqual({
+  expect(bridge.requests[0]?.fields).toEqual({
     session_id: "s1",
     question_id: "q1",
     action: "accept",
@@ -38,7 +40,7 @@ test("a form is sent when it fits, and says what does not", async () => {
 test("a question can be declined without filling anything in", async () => {
   const bridge = await card({ schema });
   await drawn.press("Decline");
-  expect(bridge.asked[0]?.fields).toMatchObject({ action: "decline", content: null });
+  expect(bridge.requests[0]?.fields).toMatchObject({ action: "decline", content: null });
 });
 
 test("an address is shown in full, and one that would run something is no link", async () => {

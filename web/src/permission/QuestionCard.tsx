@@ -3,10 +3,10 @@ import { useId, useMemo, useState, type FormEvent } from "react";
 import type { Bridge } from "../conversation/bridge";
 import { LinkView, Markdown, target } from "../markdown";
 import type { Question } from "../protocol";
-import { questionWords } from "./decided";
+import { describeQuestion } from "./describe";
 import { FieldView } from "./FieldView";
 import { fieldsOf, fill, initialValues, type Value } from "./form";
-import { useMay } from "./scope";
+import { useScopeRights } from "./scope";
 import "./permission.css";
 
 interface Props {
@@ -23,14 +23,14 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
   const [problems, setProblems] = useState<Readonly<Record<string, string>>>({});
   const [sent, setSent] = useState(false);
   const [problem, setProblem] = useState("");
-  const may = useMay();
+  const rights = useScopeRights();
   const pending = question.action === "pending";
 
   const answer = async (action: "accept" | "decline" | "cancel", content: Record<string, unknown> | null) => {
     setSent(true);
     setProblem("");
     try {
-      const { accepted } = await bridge.control("question.answer", {
+      const { accepted } = await bridge.request("question.answer", {
         session_id: sessionId,
         question_id: question.id,
         action,
@@ -71,13 +71,23 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
               />
             ))}
           <div className="choices">
-            <button type="submit" className="button primary" disabled={sent || !may.answer}>
+            <button type="submit" className="button primary" disabled={sent || !rights.canAnswer}>
               {question.mode === "url" ? "I have done it" : "Answer"}
             </button>
-            <button type="button" className="button" disabled={sent || !may.answer} onClick={() => void answer("decline", null)}>
+            <button
+              type="button"
+              className="button"
+              disabled={sent || !rights.canAnswer}
+              onClick={() => void answer("decline", null)}
+            >
               Decline
             </button>
-            <button type="button" className="button" disabled={sent || !may.answer} onClick={() => void answer("cancel", null)}>
+            <button
+              type="button"
+              className="button"
+              disabled={sent || !rights.canAnswer}
+              onClick={() => void answer("cancel", null)}
+            >
               Dismiss
             </button>
           </div>
@@ -124,7 +134,7 @@ function Answered({ question }: { question: Question }) {
           ))}
         </dl>
       )}
-      <p className="soft">{questionWords(question)}</p>
+      <p className="soft">{describeQuestion(question)}</p>
     </>
   );
 }

@@ -1,14 +1,14 @@
 import { useMemo } from "react";
 
-import { shownPath } from "../conversation/paths";
+import { displayPath } from "../conversation/paths";
 import { CopyButton, Markdown } from "../markdown";
 import { DiffView, useDiffLayout } from "../diff";
 import type { Location, ToolContent } from "../protocol";
 import { requestOf } from "./request";
-import { visible } from "./visible";
+import { escapeInvisible } from "./escapeInvisible";
 
 interface Props {
-  asked: {
+  request: {
     readonly content: readonly ToolContent[];
     readonly raw_input: unknown;
     readonly locations: readonly Location[];
@@ -19,26 +19,26 @@ interface Props {
 }
 
 /** What will happen, in full. */
-export function RequestView({ asked, workspace, onOpenFile }: Props) {
+export function RequestView({ request, workspace, onOpenFile }: Props) {
   const layout = useDiffLayout();
-  const { command, folder, diffs, texts, rest } = useMemo(() => requestOf(asked), [asked]);
+  const { command, folder, diffs, texts, rest } = useMemo(() => requestOf(request), [request]);
   const shown = new Set(diffs.map((diff) => diff.path));
-  const elsewhere = asked.locations.filter((location) => !shown.has(location.path));
+  const elsewhere = request.locations.filter((location) => !shown.has(location.path));
   return (
     <div className="request">
       {command !== null && (
         <div className="command">
-          <pre tabIndex={0} aria-label="The command">
-            {visible(command)}
+          <pre tabIndex={0} role="group" aria-label="The command">
+            {escapeInvisible(command)}
           </pre>
           <CopyButton text={() => command} name="Copy the command" />
         </div>
       )}
-      {folder !== null && folder !== workspace && <p className="soft">in {visible(folder)}</p>}
+      {folder !== null && folder !== workspace && <p className="soft">in {escapeInvisible(folder)}</p>}
       {diffs.map((diff, at) => (
         <div key={at}>
-          <p className="path" title={visible(diff.path)}>
-            {visible(shownPath(diff.path, workspace))}{" "}
+          <p className="path" title={escapeInvisible(diff.path)}>
+            {escapeInvisible(displayPath(diff.path, workspace))}{" "}
             {diff.old_text === null && <span className="soft">new file</span>}
           </p>
           <DiffView item={diff} layout={layout} />
@@ -52,10 +52,10 @@ export function RequestView({ asked, workspace, onOpenFile }: Props) {
           <button
             type="button"
             className="link-button"
-            title={visible(location.path)}
+            title={escapeInvisible(location.path)}
             onClick={() => onOpenFile(location.path, location.line)}
           >
-            {visible(shownPath(location.path, workspace))}
+            {escapeInvisible(displayPath(location.path, workspace))}
             {location.line !== null && `:${location.line}`}
           </button>
         </p>
@@ -68,8 +68,8 @@ export function RequestView({ asked, workspace, onOpenFile }: Props) {
 function Rest({ rest, folded }: { rest: unknown; folded: boolean }) {
   const text = typeof rest === "string" ? rest : JSON.stringify(rest, null, 2);
   const shown = (
-    <pre className="raw" tabIndex={0} aria-label="The request as it was sent">
-      {visible(text)}
+    <pre className="raw" tabIndex={0} role="group" aria-label="The request as it was sent">
+      {escapeInvisible(text)}
     </pre>
   );
   if (!folded) return shown;

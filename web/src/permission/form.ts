@@ -37,16 +37,16 @@ export type Values = Readonly<Record<string, Value>>;
 type Schema = Readonly<Record<string, unknown>>;
 
 export function fieldsOf(schema: unknown): readonly Field[] {
-  const properties = objectOf(objectOf(schema)["properties"]);
-  const required = textsOf(objectOf(schema)["required"]);
+  const properties = objectOf(objectOf(schema).properties);
+  const required = textsOf(objectOf(schema).required);
   return Object.entries(properties).map(([name, one]) => fieldOf(name, objectOf(one), required.includes(name)));
 }
 
 function fieldOf(name: string, schema: Schema, required: boolean): Field {
-  const common = { name, title: textOf(schema["title"]) || name, description: textOf(schema["description"]), required };
+  const common = { name, title: textOf(schema.title) || name, description: textOf(schema.description), required };
   const choices = choicesOf(schema);
   if (choices.length > 0) return { ...common, kind: "choice", choices };
-  switch (schema["type"]) {
+  switch (schema.type) {
     case "boolean":
       return { ...common, kind: "switch" };
     case "number":
@@ -54,24 +54,24 @@ function fieldOf(name: string, schema: Schema, required: boolean): Field {
       return {
         ...common,
         kind: "number",
-        whole: schema["type"] === "integer",
-        least: numberOf(schema["minimum"], -Infinity),
-        most: numberOf(schema["maximum"], Infinity),
+        whole: schema.type === "integer",
+        least: numberOf(schema.minimum, -Infinity),
+        most: numberOf(schema.maximum, Infinity),
       };
     case "array": {
-      const several = choicesOf(objectOf(schema["items"]));
+      const several = choicesOf(objectOf(schema.items));
       if (several.length === 0) return { ...common, kind: "json" };
-      const least = numberOf(schema["minItems"], 0);
-      return { ...common, kind: "choices", choices: several, least, most: numberOf(schema["maxItems"], Infinity) };
+      const least = numberOf(schema.minItems, 0);
+      return { ...common, kind: "choices", choices: several, least, most: numberOf(schema.maxItems, Infinity) };
     }
     case "string":
       return {
         ...common,
         kind: "text",
-        format: textOf(schema["format"]),
-        shortest: numberOf(schema["minLength"], 0),
-        longest: numberOf(schema["maxLength"], Infinity),
-        pattern: textOf(schema["pattern"]) || null,
+        format: textOf(schema.format),
+        shortest: numberOf(schema.minLength, 0),
+        longest: numberOf(schema.maxLength, Infinity),
+        pattern: textOf(schema.pattern) || null,
       };
     default:
       return { ...common, kind: "json" };
@@ -79,23 +79,19 @@ function fieldOf(name: string, schema: Schema, required: boolean): Field {
 }
 
 function choicesOf(schema: Schema): FieldChoice[] {
-  const titled = Array.isArray(schema["oneOf"])
-    ? schema["oneOf"]
-    : Array.isArray(schema["anyOf"])
-      ? schema["anyOf"]
-      : [];
-  const made = titled.map(objectOf).filter((one) => typeof one["const"] === "string");
+  const titled = Array.isArray(schema.oneOf) ? schema.oneOf : Array.isArray(schema.anyOf) ? schema.anyOf : [];
+  const made = titled.map(objectOf).filter((one) => typeof one.const === "string");
   if (made.length > 0)
-    return made.map((one) => ({ value: textOf(one["const"]), name: textOf(one["title"]) || textOf(one["const"]) }));
-  const names = textsOf(schema["enumNames"]);
-  return textsOf(schema["enum"]).map((value, index) => ({ value, name: names[index] ?? value }));
+    return made.map((one) => ({ value: textOf(one.const), name: textOf(one.title) || textOf(one.const) }));
+  const names = textsOf(schema.enumNames);
+  return textsOf(schema.enum).map((value, index) => ({ value, name: names[index] ?? value }));
 }
 
 /** What stands in the fields at first: the schema's own defaults. */
 export function initialValues(schema: unknown): Values {
-  const properties = objectOf(objectOf(schema)["properties"]);
+  const properties = objectOf(objectOf(schema).properties);
   return Object.fromEntries(
-    fieldsOf(schema).map((field) => [field.name, initial(field, objectOf(properties[field.name])["default"])]),
+    fieldsOf(schema).map((field) => [field.name, initial(field, objectOf(properties[field.name]).default)]),
   );
 }
 

@@ -1,4 +1,4 @@
-export { decisionWords, permissionWords } from "./decided";
+export { describeDecision, describePermission } from "./describe";
 export { isTyping } from "./keys";
 export { PermissionCard } from "./PermissionCard";
 export { QuestionCard } from "./QuestionCard";

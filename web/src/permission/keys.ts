@@ -2,20 +2,20 @@
 
 import { useEffect } from "react";
 
-import { useSame } from "../conversation/useSame";
+import { useEvent } from "../ui/useEvent";
 
 /** A key that is pressed just as a card appears was meant for something else. */
-const SETTLES = 600;
+const SETTLE_MS = 600;
 
 /** Calls `answer` with 1 to `count`. Not at once, and while someone types only with Alt. */
 export function useNumberKeys(active: boolean, count: number, answer: (number: number) => void): void {
-  const same = useSame(answer);
+  const same = useEvent(answer);
   useEffect(() => {
     if (!active) return;
     const since = performance.now();
     const press = (event: KeyboardEvent) => {
       const number = numberOf(event, count);
-      if (number === null || performance.now() - since < SETTLES) return;
+      if (number === null || performance.now() - since < SETTLE_MS) return;
       event.preventDefault();
       same(number);
     };

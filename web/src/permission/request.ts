@@ -1,7 +1,7 @@
 // What will happen if a request is allowed, taken from what the agent sent. Pure.
 
 import type { DiffItem, ToolContent } from "../protocol";
-import { quoted } from "../terminal/command";
+import { shellQuote } from "../terminal/command";
 
 export interface Request {
   /** The command line, where a command will be run. */
@@ -16,14 +16,14 @@ export interface Request {
 const COMMAND_FIELDS = ["command", "cmd", "script"];
 const FOLDER_FIELDS = ["cwd", "workdir", "working_directory", "workingDirectory"];
 
-export function requestOf(asked: { readonly content: readonly ToolContent[]; readonly raw_input: unknown }): Request {
+export function requestOf(request: { readonly content: readonly ToolContent[]; readonly raw_input: unknown }): Request {
   const diffs: DiffItem[] = [];
   const texts: string[] = [];
-  for (const item of asked.content) {
+  for (const item of request.content) {
     if (item.type === "diff") diffs.push(item);
     if (item.type === "content" && item.content.type === "text") texts.push(item.content.text);
   }
-  const { command, folder, rest } = split(asked.raw_input);
+  const { command, folder, rest } = split(request.raw_input);
   return { command, folder, diffs, texts, rest };
 }
 
@@ -32,18 +32,18 @@ function split(raw: unknown): Pick<Request, "command" | "folder" | "rest"> {
   if (typeof raw === "string") return { command: null, folder: null, rest: raw };
   if (typeof raw !== "object" || raw === null) return { command: null, folder: null, rest: null };
   const rest: Record<string, unknown> = { ...raw };
-  const command = taken(rest, COMMAND_FIELDS, commandOf);
-  const args = rest["args"];
+  const command = takeField(rest, COMMAND_FIELDS, commandOf);
+  const args = rest.args;
   let line = command;
-  if (command !== null && isTexts(args)) {
-    line = [command, ...args.map(quoted)].join(" ");
-    delete rest["args"];
+  if (command !== null && isStringArray(args)) {
+    line = [command, ...args.map(shellQuote)].join(" ");
+    delete rest.args;
   }
-  const folder = taken(rest, FOLDER_FIELDS, (value) => (typeof value === "string" ? value : null));
+  const folder = takeField(rest, FOLDER_FIELDS, (value) => (typeof value === "string" ? value : null));
   return { command: line, folder, rest: Object.keys(rest).length > 0 ? rest : null };
 }
 
-function taken(
+function takeField(
   from: Record<string, unknown>,
   names: readonly string[],
   read: (value: unknown) => string | null,
@@ -59,13 +59,13 @@ function taken(
 
 function commandOf(value: unknown): string | null {
   if (typeof value === "string" && value !== "") return value;
-  if (!isTexts(value) || value.length === 0) return null;
+  if (!isStringArray(value) || value.length === 0) return null;
   const [shell, flag, script] = value;
   // `bash -lc "…"` is how agents run a line; the line itself is what a person wants to read.
   if (value.length === 3 && /(^|\/)(ba|z|da)?sh$/.test(shell ?? "") && /^-l?c$/.test(flag ?? "")) return script ?? null;
-  return value.map(quoted).join(" ");
+  return value.map(shellQuote).join(" ");
 }
 
-function isTexts(value: unknown): value is string[] {
+function isStringArray(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((one) => typeof one === "string");
 }

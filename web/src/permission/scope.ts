@@ -6,7 +6,7 @@ import type { Scope } from "../protocol";
 export const ScopeContext = createContext<Scope>("admin");
 
 /** Whether what is asked may be answered here, and whether that may become a rule. */
-export function useMay(): { answer: boolean; rule: boolean } {
+export function useScopeRights(): { canAnswer: boolean; canAddRules: boolean } {
   const scope = useContext(ScopeContext);
-  return { answer: scope !== "view", rule: scope === "admin" };
+  return { canAnswer: scope !== "view", canAddRules: scope === "admin" };
 }

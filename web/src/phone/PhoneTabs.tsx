@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-import { useKnown } from "../store/client";
+import { useStore } from "../store/client";
 import type { Route } from "../route";
 import { Icon } from "../ui/Icon";
 import type { IconName } from "../ui/Icon";
@@ -10,7 +10,7 @@ import "./phone.css";
 
 /** On a phone, at the foot of the screen: one pane at a time. */
 export function PhoneTabs({ route }: { route: Route }) {
-  const waiting = useKnown((known) => known.waiting?.length ?? 0);
+  const waiting = useStore((known) => known.waiting?.length ?? 0);
   const last = useLastSession(route);
   useSwipe(route, last);
   return (

@@ -5,11 +5,11 @@ import { useEffect } from "react";
 import { navigate } from "../route";
 import type { Route } from "../route";
 
-const FAR = 70; // px; less is a finger that slipped
+const MIN_SWIPE_PX = 70; // px; less is a finger that slipped
 
 /** `by`: how far the finger went, to the right and down. Null where there is nothing in that direction. */
-export function swiped(route: Route, last: string | null, by: { x: number; y: number }): Route | null {
-  if (Math.abs(by.x) < FAR || Math.abs(by.x) < 2 * Math.abs(by.y)) return null;
+export function swipeTarget(route: Route, last: string | null, by: { x: number; y: number }): Route | null {
+  if (Math.abs(by.x) < MIN_SWIPE_PX || Math.abs(by.x) < 2 * Math.abs(by.y)) return null;
   const panes: Route[] = [{ view: "home" }];
   if (last !== null) panes.push({ view: "session", id: last }, { view: "session", id: last, beside: true });
   const at = route.view === "home" ? 0 : route.view !== "session" ? -1 : route.beside ? 2 : 1;
@@ -26,7 +26,7 @@ export function useSwipe(route: Route, last: string | null): void {
     const ended = (event: TouchEvent) => {
       const finger = event.changedTouches[0];
       if (start === null || finger === undefined) return;
-      const to = swiped(route, last, { x: finger.clientX - start.clientX, y: finger.clientY - start.clientY });
+      const to = swipeTarget(route, last, { x: finger.clientX - start.clientX, y: finger.clientY - start.clientY });
       if (to !== null) navigate(to);
     };
     addEventListener("touchstart", began, { passive: true });

@@ -1,21 +1,21 @@
-import type { Action } from "../conversation";
+import type { ProblemAction } from "../conversation";
 import type { Live, Problem, SessionItem } from "../protocol";
 import type { SessionActions } from "../header/useSessionActions";
 import { useAttempt } from "../notice/notices";
-import { useAsk } from "../store/client";
+import { useRequest } from "../store/client";
 import { Button } from "../ui/Button";
 import { CopyLine } from "../ui/CopyLine";
-import { told, type Help } from "./told";
+import { agentNotice, type Remedy } from "./agentNotice";
 
 interface Props {
   session: SessionItem;
   live: Live;
   actions: SessionActions;
   editable: boolean;
-  onHelp: (action: Action) => void;
+  onHelp: (action: ProblemAction) => void;
 }
 
-const LABELS: Readonly<Record<Help, string>> = {
+const LABELS: Readonly<Record<Remedy, string>> = {
   continue: "Continue",
   restart: "Restart",
   reload: "Restart and reload",
@@ -25,12 +25,12 @@ const LABELS: Readonly<Record<Help, string>> = {
 
 /** Between the header and the conversation: that the agent is gone, why, and what helps. */
 export function SessionNotice({ session, live, actions, editable, onHelp }: Props) {
-  const notice = told(live);
+  const notice = agentNotice(live);
   const bad = notice?.tone === "bad";
-  const offered = (notice?.helps ?? []).filter(
+  const offered = (notice?.remedies ?? []).filter(
     (help) => help === "login" || help === "settings" || actions.items.some((item) => item.id === help),
   );
-  const act = (help: Help) => {
+  const act = (help: Remedy) => {
     if (help === "login" || help === "settings") onHelp(help);
     else actions.run(help);
   };
@@ -82,7 +82,7 @@ function Guidance({ problem }: { problem: Problem }) {
 }
 
 function WorkspaceRules({ cwd, notice, editable }: { cwd: string; notice: string; editable: boolean }) {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
   return (
     <div className="session-notice plain" role="status">

@@ -2,38 +2,38 @@ import { useEffect, useState } from "react";
 
 import { Composer } from "../composer";
 import { Conversation } from "../conversation";
-import type { Action } from "../conversation";
-import { useSame } from "../conversation/useSame";
+import type { ProblemAction } from "../conversation";
+import { useEvent } from "../ui/useEvent";
 import { Header } from "../header/Header";
 import { useSessionActions } from "../header/useSessionActions";
 import { useSettings } from "../header/useSettings";
 import { LoginDialog } from "../login/LoginDialog";
 import { useAttempt } from "../notice/notices";
-import { useOffer } from "../palette/offered";
-import { PlanStrip, SidePanel, isPanelOpen, tabsOf, useEarlier, usePanel, type Tab } from "../panel";
-import { usePhone, useTight } from "../phone/usePhone";
+import { useViewCommands } from "../palette/viewCommands";
+import { PlanStrip, SidePanel, isPanelOpen, tabsOf, useEarlierContents, usePanel, type Tab } from "../panel";
+import { useIsPhone, useIsNarrow } from "../phone/mediaQueries";
 import { navigate } from "../route";
-import { useAsk, useClient, useHello, useKnown } from "../store/client";
-import type { Conversation as Known } from "../store/conversation";
+import { useRequest, useClient, useHello, useStore } from "../store/client";
+import type { ConversationState as Known } from "../store/conversation";
 import { Link } from "../ui/Link";
 import { SessionNotice } from "./SessionNotice";
-import { commandsOf } from "./commands";
+import { sessionCommands } from "./commands";
 import "./session.css";
 
-const ROOM = 3; // settings that fit beside each other
+const MAX_HEADER_SETTINGS = 3; // settings that fit beside each other
 
-interface Place {
+interface SessionPlace {
   anchor: string | undefined;
   /** On a phone: what is beside the conversation, in its place. */
   beside: boolean;
 }
 
 /** One session: followed while it is shown. */
-export function SessionView({ id, ...place }: Place & { id: string }) {
+export function SessionView({ id, ...place }: SessionPlace & { id: string }) {
   const { store } = useClient();
   useEffect(() => store.follow(id), [store, id]);
-  const known = useKnown((all) => all.conversations.get(id)) ?? null;
-  const gone = useKnown((all) => all.gone.get(id)) ?? null;
+  const known = useStore((all) => all.conversations.get(id)) ?? null;
+  const gone = useStore((all) => all.gone.get(id)) ?? null;
   if (gone !== null) {
     return (
       <div className="session-gone" role="alert">
@@ -46,22 +46,22 @@ export function SessionView({ id, ...place }: Place & { id: string }) {
     );
   }
   if (known === null) return <p className="session-gone">Loading…</p>;
-  return <Shown key={id} known={known} {...place} />;
+  return <SessionContent key={id} known={known} {...place} />;
 }
 
-function Shown({ known, anchor, beside }: Place & { known: Known }) {
+function SessionContent({ known, anchor, beside }: SessionPlace & { known: Known }) {
   const { socket, store } = useClient();
   const editable = useHello()?.scope !== "view";
-  const phone = usePhone();
-  const tight = useTight();
+  const phone = useIsPhone();
+  const tight = useIsNarrow();
   const { session, live, state, rows } = known;
   const panel = usePanel(session.id);
   const actions = useSessionActions(session, live);
   const loadOlder = useOlder(known);
-  const earlier = useEarlier(socket, session.id, known);
+  const earlier = useEarlierContents(socket, session.id, known);
   const open = isPanelOpen(rows, panel, earlier);
   const [loggingIn, setLoggingIn] = useState(false);
-  const help = useSame((action: Action) => {
+  const help = useEvent((action: ProblemAction) => {
     if (action === "restart") actions.run("restart");
     else if (action === "restart_and_reload") actions.run("reload");
     else if (action === "login") setLoggingIn(true);
@@ -71,11 +71,11 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
   const goBeside = () => {
     if (phone) navigate({ view: "session", id: session.id, beside: true });
   };
-  const openFile = useSame((path: string, line: number | null) => {
+  const openFile = useEvent((path: string, line: number | null) => {
     panel.openFile(path, line);
     goBeside();
   });
-  const showChanges = useSame((runId: string) => {
+  const showChanges = useEvent((runId: string) => {
     panel.showChanges(runId);
     goBeside();
   });
@@ -86,8 +86,8 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
   };
   const [settings, choose] = useSettings(session.id, state.settings);
   const changeable = editable && live.connection === "connected";
-  useOffer(
-    commandsOf({
+  useViewCommands(
+    sessionCommands({
       actions: editable ? actions.items : [],
       settings: changeable ? settings : [],
       onChoose: choose,
@@ -107,7 +107,7 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
           actions={actions}
           editable={editable}
           narrow={tight || open}
-          room={phone || (tight && open) ? 0 : ROOM}
+          room={phone || (tight && open) ? 0 : MAX_HEADER_SETTINGS}
           beside={phone ? null : { open, toggle: () => panel.setOpen(!open) }}
         />
         <SessionNotice session={session} live={live} actions={actions} editable={editable} onHelp={help} />
@@ -118,9 +118,9 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
           rows={rows}
           live={live}
           more={known.more}
-          anew={known.anew}
+          snapshotVersion={known.snapshotVersion}
           onHistory={loadOlder}
-          onHold={(held) => store.hold(session.id, held)}
+          onHold={(isHeld) => store.hold(session.id, isHeld)}
           anchor={anchor}
           onOpenFile={openFile}
           onShowChanges={showChanges}
@@ -152,9 +152,9 @@ function Shown({ known, anchor, beside }: Place & { known: Known }) {
 /** Loads the rows before those that are here. */
 function useOlder({ session, before }: Known): () => Promise<void> {
   const { store } = useClient();
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
-  return useSame(async () => {
+  return useEvent(async () => {
     const history = await attempt(
       ask("session.history", { session_id: session.id, before }),
       "What came before was not loaded",

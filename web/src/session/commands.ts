@@ -1,14 +1,14 @@
 // What the palette offers for the session that is shown: its menu, its settings, and what is beside it.
 
-import { valueOf } from "../header/arranged";
+import { settingValueLabel } from "../header/settingsLayout";
 import type { Choose } from "../header/useSettings";
 import type { PaletteItem } from "../palette/commands";
-import { TAB_NAMES, type Tab } from "../panel";
+import { TAB_LABELS, type Tab } from "../panel";
 import type { Setting } from "../protocol";
-import type { MenuAct } from "../ui/Menu";
+import type { MenuAction } from "../ui/Menu";
 
-interface Given {
-  actions: readonly MenuAct[];
+interface SessionCommandSources {
+  actions: readonly MenuAction[];
   /** Those that can be changed now. */
   settings: readonly Setting[];
   onChoose: Choose;
@@ -16,7 +16,13 @@ interface Given {
   onTab: (tab: Tab) => void;
 }
 
-export function commandsOf({ actions, settings, onChoose, tabs, onTab }: Given): readonly PaletteItem[] {
+export function sessionCommands({
+  actions,
+  settings,
+  onChoose,
+  tabs,
+  onTab,
+}: SessionCommandSources): readonly PaletteItem[] {
   return [
     ...actions.map(({ id, label, description, act }) => ({
       id: `session ${id}`,
@@ -27,7 +33,7 @@ export function commandsOf({ actions, settings, onChoose, tabs, onTab }: Given):
     ...settings.map((setting) => settingItem(setting, onChoose)),
     ...tabs.map((tab) => ({
       id: `tab ${tab}`,
-      label: `Show ${TAB_NAMES[tab].toLowerCase()}`,
+      label: `Show ${TAB_LABELS[tab].toLowerCase()}`,
       detail: "Beside the conversation",
       act: () => onTab(tab),
     })),
@@ -37,7 +43,7 @@ export function commandsOf({ actions, settings, onChoose, tabs, onTab }: Given):
 function settingItem(setting: Setting, onChoose: Choose): PaletteItem {
   const { name, current, choices } = setting;
   const id = `setting ${setting.id}`;
-  const detail = valueOf(setting);
+  const detail = settingValueLabel(setting);
   if (choices.length === 0) return { id, label: name, detail, act: () => onChoose(setting, current !== true) };
   return {
     id,

@@ -3,8 +3,8 @@ import type { SyntheticEvent } from "react";
 
 import type { AgentItem } from "../protocol";
 import { useNotify } from "../notice/notices";
-import { Refused } from "../socket/control";
-import { useAsk } from "../store/client";
+import { RequestError } from "../socket/requests";
+import { useRequest } from "../store/client";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { AreaField, Field } from "../ui/Field";
@@ -12,7 +12,7 @@ import { argumentsOf, variablesOf } from "./commandLine";
 
 /** To add an agent, or change one. What is left empty of variables and key stays as it was. */
 export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose: () => void }) {
-  const ask = useAsk();
+  const ask = useRequest();
   const notify = useNotify();
   const [problem, setProblem] = useState<{ field: string | null; text: string } | null>(null);
   const [busy, setBusy] = useState(false);
@@ -45,7 +45,7 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
       onClose();
     } catch (refused) {
       setBusy(false);
-      const body = refused instanceof Refused ? refused.body : null;
+      const body = refused instanceof RequestError ? refused.body : null;
       setProblem({
         field: body?.field ?? null,
         text: [body?.message ?? String(refused), body?.guidance].filter(Boolean).join(" "),

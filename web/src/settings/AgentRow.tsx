@@ -3,14 +3,14 @@ import { useState } from "react";
 import type { AgentItem, Tested } from "../protocol";
 import { LoginDialog } from "../login/LoginDialog";
 import { useAttempt, useNotify } from "../notice/notices";
-import { stateWords } from "../start/agents";
-import { useAsk } from "../store/client";
+import { agentStateText } from "../start/agents";
+import { useRequest } from "../store/client";
 import { Button } from "../ui/Button";
 import { CopyLine } from "../ui/CopyLine";
 import { commandLine } from "./commandLine";
 
 export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => void }) {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
   const notify = useNotify();
   const [loggingIn, setLoggingIn] = useState(false);
@@ -38,7 +38,7 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
           {agent.name} {agent.default && <span className="tag">default</span>}{" "}
           {agent.own && <span className="tag">yours</span>}
         </h2>
-        <p className="hint">{stateWords(agent)}</p>
+        <p className="hint">{agentStateText(agent)}</p>
         <p>
           <code className="settings-command">{commandLine(agent.command, agent.args)}</code>
           {agent.has_key && <span className="hint"> · with a key</span>}

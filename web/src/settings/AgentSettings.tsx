@@ -1,7 +1,7 @@
 import { useState } from "react";
 
 import type { AgentItem } from "../protocol";
-import { useKnown } from "../store/client";
+import { useStore } from "../store/client";
 import { byReadiness } from "../start/agents";
 import { Button } from "../ui/Button";
 import { AgentForm } from "./AgentForm";
@@ -10,7 +10,7 @@ import { AgentRow } from "./AgentRow";
 type Editing = { agent: AgentItem } | "new" | null;
 
 export function AgentSettings() {
-  const agents = useKnown((known) => known.agents);
+  const agents = useStore((known) => known.agents);
   const [editing, setEditing] = useState<Editing>(null);
   if (agents === null) return <p className="hint">Looking which agents there are…</p>;
   return (

@@ -3,13 +3,13 @@ import type { SyntheticEvent } from "react";
 
 import type { Scope, TokenItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
-import { useAsk } from "../store/client";
+import { useRequest } from "../store/client";
 import { Button } from "../ui/Button";
 import { CopyLine } from "../ui/CopyLine";
 import { Field, SelectField } from "../ui/Field";
-import { dateTime } from "../ui/words";
-import { Pending } from "./Pending";
-import { useLoaded } from "./useLoaded";
+import { formatDateTime } from "../ui/format";
+import { QueryStatus } from "./QueryStatus";
+import { useQuery } from "./useQuery";
 
 const SCOPES: readonly { id: Scope; means: string }[] = [
   { id: "view", means: "may look" },
@@ -19,11 +19,11 @@ const SCOPES: readonly { id: Scope; means: string }[] = [
 
 /** Who may reach this server: browsers, phones, programs. */
 export function DeviceSettings() {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
-  const [loaded, put] = useLoaded(() => ask("token.list", {}));
+  const [loaded, put] = useQuery(() => ask("token.list", {}));
   const [made, setMade] = useState<string | null>(null);
-  if (loaded.kind !== "there") return <Pending loaded={loaded} />;
+  if (loaded.kind !== "loaded") return <QueryStatus loaded={loaded} />;
   const { tokens } = loaded.value;
 
   const create = async (event: SyntheticEvent<HTMLFormElement>) => {
@@ -57,16 +57,16 @@ export function DeviceSettings() {
                 {token.name} {token.current && <span className="tag">this browser</span>}
               </h2>
               <p className="hint">
-                {SCOPES.find((scope) => scope.id === token.scope)?.means} · since {dateTime(token.created)} ·{" "}
-                {token.used === null ? "never used" : `used ${dateTime(token.used)}`}
+                {SCOPES.find((scope) => scope.id === token.scope)?.means} · since {formatDateTime(token.created)} ·{" "}
+                {token.used === null ? "never used" : `used ${formatDateTime(token.used)}`}
               </p>
             </div>
             <Button
               look={token.current ? "quiet" : "plain"}
               onClick={() => void revoke(token)}
-              aria-label={`${ending(token)} ${token.name}`}
+              aria-label={`${revokeLabel(token)} ${token.name}`}
             >
-              {ending(token)}
+              {revokeLabel(token)}
             </Button>
           </li>
         ))}
@@ -97,6 +97,6 @@ export function DeviceSettings() {
   );
 }
 
-function ending(token: TokenItem): string {
+function revokeLabel(token: TokenItem): string {
   return token.current ? "Sign out" : "Revoke";
 }

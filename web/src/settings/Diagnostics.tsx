@@ -2,16 +2,16 @@ import { useEffect, useState } from "react";
 
 import type { Frame } from "../protocol";
 import { navigate } from "../route";
-import { useClient, useKnown } from "../store/client";
+import { useClient, useStore } from "../store/client";
 import { SelectField } from "../ui/Field";
-import { plural, titleOf } from "../ui/words";
+import { plural, sessionTitle } from "../ui/format";
 import { FrameList } from "./FrameList";
 
-const KEPT = 5_000; // frames; more than anyone reads, and what a long session would cost in memory is bounded
+const MAX_FRAMES = 5_000; // frames; more than anyone reads, and what a long session would cost in memory is bounded
 
 /** What an agent and Dragoman said to each other, word by word. */
 export function Diagnostics({ session }: { session: string | null }) {
-  const sessions = useKnown((known) => known.list)?.sessions ?? [];
+  const sessions = useStore((known) => known.list)?.sessions ?? [];
   return (
     <section aria-label="Diagnostics" className="diagnostics">
       <SelectField
@@ -24,7 +24,7 @@ export function Diagnostics({ session }: { session: string | null }) {
         {session !== null && !sessions.some(({ id }) => id === session) && <option value={session}>{session}</option>}
         {sessions.map((item) => (
           <option key={item.id} value={item.id}>
-            {titleOf(item)} ({item.agent})
+            {sessionTitle(item)} ({item.agent})
           </option>
         ))}
       </SelectField>
@@ -54,7 +54,7 @@ function Frames({ session }: { session: string }) {
     <>
       <p className="hint" role="status">
         {plural(frames.length, "frame")}
-        {frames.length === KEPT && ", the latest"}
+        {frames.length === MAX_FRAMES && ", the latest"}
       </p>
       <FrameList frames={frames} />
     </>
@@ -64,5 +64,5 @@ function Frames({ session }: { session: string }) {
 /** What was on its way when the view was left and opened again may come twice. */
 function joined(known: readonly Frame[], more: readonly Frame[]): readonly Frame[] {
   const cursors = new Set(known.map((frame) => frame.cursor));
-  return [...known, ...more.filter((frame) => !cursors.has(frame.cursor))].slice(-KEPT);
+  return [...known, ...more.filter((frame) => !cursors.has(frame.cursor))].slice(-MAX_FRAMES);
 }

@@ -4,7 +4,7 @@ import { useRef, useState } from "react";
 import type { Frame } from "../protocol";
 import { frameLine, frameText } from "./frames";
 
-const LINE = 26; // px
+const LINE_HEIGHT_PX = 26; // px
 
 /** Thousands of frames, of which only those in sight are in the page. */
 export function FrameList({ frames }: { frames: readonly Frame[] }) {
@@ -13,7 +13,7 @@ export function FrameList({ frames }: { frames: readonly Frame[] }) {
   const rows = useVirtualizer({
     count: frames.length,
     getScrollElement: () => box.current,
-    estimateSize: () => LINE,
+    estimateSize: () => LINE_HEIGHT_PX,
     getItemKey: (at) => frames[at]?.cursor ?? at,
     overscan: 10,
   });

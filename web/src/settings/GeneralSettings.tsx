@@ -1,13 +1,13 @@
 import type { SettingItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
-import { BringHistory } from "../start/BringHistory";
-import { useAsk } from "../store/client";
+import { ImportHistory } from "../start/ImportHistory";
+import { useRequest } from "../store/client";
 import { THEMES, THEME_NAMES, chooseTheme, useTheme } from "../theme";
 import type { Theme } from "../theme";
 import { Button } from "../ui/Button";
 import { Field, SelectField } from "../ui/Field";
-import { Pending } from "./Pending";
-import { useLoaded } from "./useLoaded";
+import { QueryStatus } from "./QueryStatus";
+import { useQuery } from "./useQuery";
 
 type Value = SettingItem["value"];
 
@@ -16,7 +16,7 @@ export function GeneralSettings() {
     <section aria-label="General">
       <ThemeField />
       <div className="settings-item">
-        <BringHistory />
+        <ImportHistory />
       </div>
       <ServerSettings />
     </section>
@@ -43,10 +43,10 @@ function ThemeField() {
 }
 
 function ServerSettings() {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
-  const [loaded, put] = useLoaded(() => ask("settings.get", {}));
-  if (loaded.kind !== "there") return <Pending loaded={loaded} />;
+  const [loaded, put] = useQuery(() => ask("settings.get", {}));
+  if (loaded.kind !== "loaded") return <QueryStatus loaded={loaded} />;
   const { settings, home, version } = loaded.value;
   const set = async (name: string, value: Value) => {
     const answer = await attempt(ask("settings.set", { name, value }), `${name} stays as it was`);

@@ -1,17 +1,17 @@
 import { useAttempt } from "../notice/notices";
 import { ACCESSES } from "../start/access";
-import { useAsk } from "../store/client";
+import { useRequest } from "../store/client";
 import { Button } from "../ui/Button";
-import { dateTime } from "../ui/words";
-import { Pending } from "./Pending";
-import { useLoaded } from "./useLoaded";
+import { formatDateTime } from "../ui/format";
+import { QueryStatus } from "./QueryStatus";
+import { useQuery } from "./useQuery";
 
 /** What agents may do without asking: the rules in force, and those that can be taken back. */
 export function RuleSettings() {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
-  const [loaded, put] = useLoaded(() => ask("policy.list", {}));
-  if (loaded.kind !== "there") return <Pending loaded={loaded} />;
+  const [loaded, put] = useQuery(() => ask("policy.list", {}));
+  if (loaded.kind !== "loaded") return <QueryStatus loaded={loaded} />;
   const { access, rules, notice } = loaded.value;
   const preset = ACCESSES.find((choice) => choice.id === access);
 
@@ -29,9 +29,7 @@ export function RuleSettings() {
       </p>
       {notice !== null && <p className="hint">{notice}</p>}
       <h2>Remembered from your answers</h2>
-      {remembered.length === 0 && (
-        <p className="hint">None yet. “Always in this workspace” on a request makes one.</p>
-      )}
+      {remembered.length === 0 && <p className="hint">None yet. “Always in this workspace” on a request makes one.</p>}
       <ul className="settings-list">
         {remembered.map((rule) => (
           <li key={rule.id} className="settings-item">
@@ -41,7 +39,7 @@ export function RuleSettings() {
               </p>
               <p className="hint">
                 {rule.workspace}
-                {rule.at !== null && ` · ${dateTime(rule.at)}`}
+                {rule.at !== null && ` · ${formatDateTime(rule.at)}`}
               </p>
             </div>
             <Button onClick={() => void revoke(rule.id ?? "")} aria-label={`Revoke: ${rule.answer} ${rule.text}`}>

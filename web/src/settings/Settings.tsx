@@ -10,7 +10,7 @@ import { GeneralSettings } from "./GeneralSettings";
 import { RuleSettings } from "./RuleSettings";
 import "./settings.css";
 
-const NAMES: Record<SettingsTab, string> = {
+const TAB_LABELS: Record<SettingsTab, string> = {
   agents: "Agents",
   rules: "Rules",
   devices: "Devices",
@@ -25,16 +25,16 @@ export function Settings({ tab, session }: { tab: SettingsTab; session?: string 
       <nav aria-label="Settings" className="settings-tabs">
         {SETTINGS_TABS.map((name) => (
           <Link key={name} to={{ view: "settings", tab: name }} aria-current={name === tab ? "page" : undefined}>
-            {NAMES[name]}
+            {TAB_LABELS[name]}
           </Link>
         ))}
       </nav>
-      {shown(tab, session)}
+      {tabContent(tab, session)}
     </div>
   );
 }
 
-function shown(tab: SettingsTab, session: string | undefined): ReactNode {
+function tabContent(tab: SettingsTab, session: string | undefined): ReactNode {
   switch (tab) {
     case "agents":
       return <AgentSettings />;

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { PROTOCOL } from "../protocol";
 import type { FromClient, Hello } from "../protocol";
-import { Refused } from "./control";
+import { RequestError } from "./requests";
 import { Socket } from "./socket";
 import type { StreamMessage } from "./socket";
 
@@ -122,7 +122,7 @@ test("a cursor of another journal is not used", () => {
 
 test("a control without an answer is sent again under the same command id", async () => {
   line().greet();
-  const done = socket.control("session.close", { session_id: "s1" });
+  const done = socket.request("session.close", { session_id: "s1" });
   const first = line().of("session.close")[0];
   drop();
   back();
@@ -135,14 +135,14 @@ test("a control without an answer is sent again under the same command id", asyn
 
 test("what only asks has no command id", () => {
   line().greet();
-  void socket.control("session.list", {});
+  void socket.request("session.list", {});
   expect(line().of("session.list")[0]).not.toHaveProperty("command_id");
 });
 
 test("an error is given to who asked, and to nobody else", async () => {
   line().greet();
-  const bad = socket.control("session.close", { session_id: "s1" });
-  const good = socket.control("session.close", { session_id: "s2" });
+  const bad = socket.request("session.close", { session_id: "s1" });
+  const good = socket.request("session.close", { session_id: "s2" });
   const [first, second] = line().of("session.close");
   line().say({
     type: "error",
@@ -150,21 +150,21 @@ test("an error is given to who asked, and to nobody else", async () => {
     error: { kind: "conflict", message: "busy", guidance: "", field: null, retry_after: null },
   });
   line().say({ type: "result", id: second?.id, result: {} });
-  await expect(bad).rejects.toBeInstanceOf(Refused);
+  await expect(bad).rejects.toBeInstanceOf(RequestError);
   await expect(good).resolves.toEqual({});
 });
 
 test("who asks while the server is away hears that it was not done", async () => {
   drop();
-  const done = socket.control("session.close", { session_id: "s1" });
-  const told = expect(done).rejects.toThrow("cannot be reached");
+  const done = socket.request("session.close", { session_id: "s1" });
+  const rejection = expect(done).rejects.toThrow("cannot be reached");
   vi.advanceTimersByTime(30_000);
-  await told;
+  await rejection;
 });
 
 test("an agent that takes minutes to start is waited for while the link is open", async () => {
   line().greet();
-  const opened = socket.control("session.open", { cwd: "/w" });
+  const opened = socket.request("session.open", { cwd: "/w" });
   for (let minute = 0; minute < 20; minute++) {
     vi.advanceTimersByTime(15_000);
     line().say({ type: "pong", time: 0 });
@@ -186,7 +186,7 @@ test("what still comes of a stream that was left does not reach who follows it a
   expect(heard).toHaveLength(2);
 });
 
-test("where two subscriptions to one stream crossed, nothing is told twice", () => {
+test("where two subscriptions to one stream crossed, nothing is rejection twice", () => {
   const cursors: string[] = [];
   line().greet();
   const leave = socket.subscribe("session", "s1", { after: "7", onMessage: () => undefined });
@@ -206,9 +206,9 @@ test("where two subscriptions to one stream crossed, nothing is told twice", () 
   expect(cursors).toEqual(["7", "8", "8", "9"]);
 });
 
-test("whose token was revoked is told so", async () => {
+test("whose token was revoked is rejection so", async () => {
   line().greet();
-  const done = socket.control("session.close", { session_id: "s1" });
+  const done = socket.request("session.close", { session_id: "s1" });
   const error = {
     kind: "unauthorized",
     message: "the token was revoked",
@@ -254,7 +254,7 @@ test("a line that still answers is kept when someone looks", () => {
   expect(lines).toHaveLength(1);
 });
 
-test("a browser that the server does not know is told so, and does not knock for ever", async () => {
+test("a browser that the server does not know is rejection so, and does not knock for ever", async () => {
   known = false;
   drop();
   await vi.advanceTimersByTimeAsync(0);

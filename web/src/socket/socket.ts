@@ -16,16 +16,16 @@ import type {
   Subscribe,
   Update,
 } from "../protocol";
-import { waitBefore } from "./backoff";
-import { Refused, changesSomething, newId } from "./control";
-import type { ControlType, Fields } from "./control";
+import { retryDelayMs } from "./backoff";
+import { RequestError, changesSomething, newId } from "./requests";
+import type { RequestType, RequestFields } from "./requests";
 
-const PING_EVERY = 20_000; // ms; proxies commonly drop what is silent for 30 to 60 seconds
-const PONG_WITHIN = 10_000;
-const SOON = 3_000; // for whoever looks at the page, or when the browser says that the network changed
-const GIVE_UP_AFTER = 30_000; // a person who pressed a button should hear by then that it did not work
+const PING_INTERVAL_MS = 20_000; // ms; proxies commonly drop what is silent for 30 to 60 seconds
+const PONG_TIMEOUT_MS = 10_000;
+const CHECK_TIMEOUT_MS = 3_000; // for whoever looks at the page, or when the browser says that the network changed
+const REQUEST_TIMEOUT_MS = 30_000; // a person who pressed a button should hear by then that it did not work
 
-export type Link =
+export type ConnectionState =
   | { kind: "connecting" }
   | { kind: "open"; hello: Hello }
   | { kind: "lost"; since: number; retryAt: number }
@@ -43,7 +43,7 @@ export interface Subscription {
 }
 
 /** What of the browser is needed; tests give their own. */
-export interface Surroundings {
+export interface Environment {
   open: (url: string) => WebSocket;
   now: () => number;
   random: () => number;
@@ -51,40 +51,40 @@ export interface Surroundings {
   signedIn: () => Promise<boolean>;
 }
 
-interface Waiting {
-  control: AnyControl;
+interface PendingRequest {
+  request: AnyControl;
   resolve: (result: unknown) => void;
   reject: (problem: Error) => void;
   timer: ReturnType<typeof setTimeout> | null;
 }
 
-interface Followed extends Subscription {
+interface ActiveSubscription extends Subscription {
   request: Subscribe;
   /** It was asked for, and what comes before its snapshot is of an earlier subscription to the same. */
   expected: boolean;
 }
 
 export class Socket {
-  private link: Link = { kind: "connecting" };
+  private state: ConnectionState = { kind: "connecting" };
   private socket: WebSocket | null = null;
-  private greeted = false;
+  private isReady = false;
   private attempt = 0;
   private lostSince: number | null = null;
   private journal: string | null = null;
   private retry: ReturnType<typeof setTimeout> | null = null;
   private ping: ReturnType<typeof setTimeout> | null = null;
-  private readonly streams = new Map<string, Followed>();
-  private readonly waiting = new Map<string, Waiting>();
+  private readonly streams = new Map<string, ActiveSubscription>();
+  private readonly pending = new Map<string, PendingRequest>();
   private readonly watchers = new Set<() => void>();
 
   constructor(
     private readonly url: string,
-    private readonly around: Surroundings,
+    private readonly environment: Environment,
   ) {}
 
   // -- the link, in the form that useSyncExternalStore takes
 
-  readonly current = (): Link => this.link;
+  readonly current = (): ConnectionState => this.state;
 
   readonly watch = (watcher: () => void): (() => void) => {
     this.watchers.add(watcher);
@@ -96,46 +96,49 @@ export class Socket {
     if (this.socket !== null) return;
     if (this.retry !== null) clearTimeout(this.retry);
     this.retry = null;
-    this.greeted = false;
-    const socket = this.around.open(this.url);
+    this.isReady = false;
+    const socket = this.environment.open(this.url);
     this.socket = socket;
-    socket.onmessage = (event: MessageEvent<string>) => this.heard(JSON.parse(event.data) as FromServer);
+    socket.onmessage = (event: MessageEvent<string>) => this.receive(JSON.parse(event.data) as FromServer);
     socket.onclose = () => {
-      if (this.socket === socket) this.lost();
+      if (this.socket === socket) this.onClosed();
     };
     // A network that swallows everything lets a socket open for minutes.
-    this.dropAfter(PONG_WITHIN);
+    this.dropAfter(PONG_TIMEOUT_MS);
   };
 
   /** Whether the server is still there: someone looks, or the network changed. */
   readonly check = (): void => {
-    if (!this.greeted) return this.connect();
+    if (!this.isReady) {
+      this.connect();
+      return;
+    }
     this.send({ type: "ping" });
-    this.dropAfter(SOON);
+    this.dropAfter(CHECK_TIMEOUT_MS);
   };
 
   close(): void {
     const socket = this.socket;
     this.socket = null;
-    this.greeted = false;
+    this.isReady = false;
     this.stopTimers();
     socket?.close();
   }
 
   // -- streams
 
-  /** Follows it until the returned function is called. Each stream is followed once at a time. */
-  subscribe(stream: Stream, id: string, subscription: Subscription): () => void {
+  /** Follows it until the returned function is called. Each stream is subscription once at a time. */
+  subscribe(stream: Stream, id: string, options: Subscription): () => void {
     const key = keyOf(stream, id);
-    const { after = null, limit, frames } = subscription;
+    const { after = null, limit, frames } = options;
     const request: Subscribe = { type: "subscribe", stream, id, after };
     if (limit !== undefined) request.limit = limit;
     if (frames !== undefined) request.frames = frames;
-    const followed: Followed = { ...subscription, request, expected: true };
-    this.streams.set(key, followed);
-    this.ask(followed);
+    const subscription: ActiveSubscription = { ...options, request, expected: true };
+    this.streams.set(key, subscription);
+    this.sendSubscription(subscription);
     return () => {
-      if (this.streams.get(key) !== followed) return;
+      if (this.streams.get(key) !== subscription) return;
       this.streams.delete(key);
       this.send({ type: "unsubscribe", stream, id });
     };
@@ -144,23 +147,23 @@ export class Socket {
   // -- controls
 
   /** Rejects with `Refused`: what the server says, or that it could not be reached in time. */
-  control<T extends ControlType>(type: T, fields: Fields<T>): Promise<ResultOf[T]> {
-    const control = { ...fields, type, id: newId() } as unknown as AnyControl;
-    if (changesSomething(type)) control.command_id = newId();
+  request<T extends RequestType>(type: T, fields: RequestFields<T>): Promise<ResultOf[T]> {
+    const request = { ...fields, type, id: newId() } as unknown as AnyControl;
+    if (changesSomething(type)) request.command_id = newId();
     return new Promise<ResultOf[T]>((resolve, reject) => {
-      const waiting: Waiting = { control, resolve: resolve as (result: unknown) => void, reject, timer: null };
-      this.waiting.set(control.id, waiting);
+      const pending: PendingRequest = { request, resolve: resolve as (result: unknown) => void, reject, timer: null };
+      this.pending.set(request.id, pending);
       // While the link is open the server answers however long it takes: an agent may need minutes to start.
-      if (this.greeted) this.send(control);
-      else this.giveUpLater(waiting);
+      if (this.isReady) this.send(request);
+      else this.giveUpLater(pending);
     });
   }
 
-  private giveUpLater(waiting: Waiting): void {
-    waiting.timer ??= setTimeout(() => {
-      this.waiting.delete(waiting.control.id);
-      waiting.reject(
-        new Refused({
+  private giveUpLater(pending: PendingRequest): void {
+    pending.timer ??= setTimeout(() => {
+      this.pending.delete(pending.request.id);
+      pending.reject(
+        new RequestError({
           kind: "unavailable",
           message: "The server cannot be reached, so this was not done.",
           guidance: "Look whether `dragoman serve` still runs, then try again.",
@@ -170,115 +173,125 @@ export class Socket {
           stderr: "",
         }),
       );
-    }, GIVE_UP_AFTER);
+    }, REQUEST_TIMEOUT_MS);
   }
 
   // -- what comes in
 
-  private heard(message: FromServer): void {
+  private receive(message: FromServer): void {
     this.expectMore();
     switch (message.type) {
       case "hello":
-        return this.greet(message);
+        this.onHello(message);
+        break;
       case "snapshot":
       case "update":
       case "ended":
-        return this.told(message);
+        this.deliver(message);
+        break;
       case "result":
-        return this.settle(message.id, (waiting) => waiting.resolve(message.result));
+        this.settle(message.id, (pending) => pending.resolve(message.result));
+        break;
       case "error":
-        return this.refused(message);
+        this.onError(message);
+        break;
       case "pong":
-        return;
+        break;
     }
   }
 
-  private greet(hello: Hello): void {
+  private onHello(hello: Hello): void {
     if (hello.protocol !== PROTOCOL) {
       this.close();
-      return this.become({ kind: "outdated", version: hello.version });
+      this.setState({ kind: "outdated", version: hello.version });
+      return;
     }
-    this.greeted = true;
+    this.isReady = true;
     this.attempt = 0;
     this.lostSince = null;
     const sameJournal = this.journal === null || this.journal === hello.journal;
     this.journal = hello.journal;
-    for (const followed of this.streams.values()) {
+    for (const subscription of this.streams.values()) {
       // A cursor of another journal says nothing about this one.
-      if (!sameJournal) followed.request.after = null;
-      this.ask(followed);
+      if (!sameJournal) subscription.request.after = null;
+      this.sendSubscription(subscription);
     }
-    for (const waiting of this.waiting.values()) {
-      if (waiting.timer !== null) clearTimeout(waiting.timer);
-      waiting.timer = null;
-      this.send(waiting.control);
+    for (const pending of this.pending.values()) {
+      if (pending.timer !== null) clearTimeout(pending.timer);
+      pending.timer = null;
+      this.send(pending.request);
     }
-    this.become({ kind: "open", hello });
+    this.setState({ kind: "open", hello });
   }
 
-  private told(message: StreamMessage): void {
+  private deliver(message: StreamMessage): void {
     const key = keyOf(message.stream, "id" in message ? message.id : "");
-    const followed = this.streams.get(key);
-    if (followed === undefined) return; // it crossed with our unsubscribe
+    const subscription = this.streams.get(key);
+    if (subscription === undefined) return; // it crossed with our unsubscribe
     if (message.type === "ended") {
       this.streams.delete(key);
-      return followed.onMessage(message);
+      subscription.onMessage(message);
+      return;
     }
-    if (message.type === "update" && (followed.request.frames ? !("frames" in message) : followed.expected)) return;
-    // What is gone on with must be what is known here: else it would be told twice.
-    if (isResumed(message) && message.cursor !== followed.request.after) return this.ask(followed);
-    followed.expected = false;
-    followed.request.after = message.cursor;
-    followed.onMessage(message);
+    if (message.type === "update" && (subscription.request.frames ? !("frames" in message) : subscription.expected))
+      return;
+    // A resumed stream must continue from the cursor that this page has; otherwise changes would be applied twice.
+    if (isResumedSnapshot(message) && message.cursor !== subscription.request.after) {
+      this.sendSubscription(subscription);
+      return;
+    }
+    subscription.expected = false;
+    subscription.request.after = message.cursor;
+    subscription.onMessage(message);
   }
 
-  private ask(followed: Followed): void {
-    followed.expected = true;
-    this.send(followed.request);
+  private sendSubscription(subscription: ActiveSubscription): void {
+    subscription.expected = true;
+    this.send(subscription.request);
   }
 
-  private refused({ id, error }: Failure): void {
-    if (id !== null) this.settle(id, (waiting) => waiting.reject(new Refused(error)));
+  private onError({ id, error }: Failure): void {
+    if (id !== null) this.settle(id, (pending) => pending.reject(new RequestError(error)));
     if (error.kind !== "unauthorized") return;
     this.close();
-    this.become({ kind: "signed_out" });
+    this.setState({ kind: "signed_out" });
   }
 
-  private settle(id: string, act: (waiting: Waiting) => void): void {
-    const waiting = this.waiting.get(id);
-    if (waiting === undefined) return;
-    this.waiting.delete(id);
-    if (waiting.timer !== null) clearTimeout(waiting.timer);
-    act(waiting);
+  private settle(id: string, act: (pending: PendingRequest) => void): void {
+    const pending = this.pending.get(id);
+    if (pending === undefined) return;
+    this.pending.delete(id);
+    if (pending.timer !== null) clearTimeout(pending.timer);
+    act(pending);
   }
 
   // -- coming and going
 
-  private lost(): void {
+  private onClosed(): void {
     this.socket = null;
     this.stopTimers();
-    const reached = this.greeted;
-    this.greeted = false;
-    this.lostSince ??= this.around.now();
-    for (const waiting of this.waiting.values()) this.giveUpLater(waiting);
-    const wait = waitBefore(this.attempt++, this.around.random());
+    const reached = this.isReady;
+    this.isReady = false;
+    this.lostSince ??= this.environment.now();
+    for (const pending of this.pending.values()) this.giveUpLater(pending);
+    const wait = retryDelayMs(this.attempt++, this.environment.random());
     this.retry = setTimeout(this.connect, wait);
-    this.become({ kind: "lost", since: this.lostSince, retryAt: this.around.now() + wait });
+    this.setState({ kind: "lost", since: this.lostSince, retryAt: this.environment.now() + wait });
     if (!reached) void this.askWhetherSignedIn();
   }
 
   private async askWhetherSignedIn(): Promise<void> {
-    if ((await this.around.signedIn()) || this.greeted) return;
+    if ((await this.environment.signedIn()) || this.isReady) return;
     this.stopTimers();
-    this.become({ kind: "signed_out" });
+    this.setState({ kind: "signed_out" });
   }
 
   private expectMore(): void {
     if (this.ping !== null) clearTimeout(this.ping);
     this.ping = setTimeout(() => {
       this.send({ type: "ping" });
-      this.dropAfter(PONG_WITHIN);
-    }, PING_EVERY);
+      this.dropAfter(PONG_TIMEOUT_MS);
+    }, PING_INTERVAL_MS);
   }
 
   /** Unless something is heard before: a socket whose other end is gone may take minutes to say so by itself. */
@@ -292,7 +305,7 @@ export class Socket {
     if (socket === null) return;
     socket.onclose = null;
     socket.close();
-    this.lost();
+    this.onClosed();
   }
 
   private stopTimers(): void {
@@ -303,16 +316,16 @@ export class Socket {
   }
 
   private send(message: FromClient): void {
-    if (this.greeted) this.socket?.send(JSON.stringify(message));
+    if (this.isReady) this.socket?.send(JSON.stringify(message));
   }
 
-  private become(link: Link): void {
-    this.link = link;
+  private setState(state: ConnectionState): void {
+    this.state = state;
     for (const watcher of this.watchers) watcher();
   }
 }
 
-function isResumed(message: Snapshot | Update): boolean {
+function isResumedSnapshot(message: Snapshot | Update): boolean {
   return message.type === "snapshot" && message.stream === "session" && message.resumed;
 }
 

@@ -1,6 +1,6 @@
 import type { AgentItem } from "../protocol";
 import { CopyLine } from "../ui/CopyLine";
-import { byReadiness, stateWords } from "./agents";
+import { byReadiness, agentStateText } from "./agents";
 
 interface Props {
   agents: readonly AgentItem[];
@@ -21,7 +21,7 @@ export function AgentPicker({ agents, chosen, onChoose }: Props) {
             <input type="radio" name="agent" checked={agent.id === chosen} onChange={() => onChoose(agent.id)} />
             <span>
               {agent.name}
-              <small>{stateWords(agent)}</small>
+              <small>{agentStateText(agent)}</small>
               {agent.id === chosen && agent.note !== null && <small>{agent.note}</small>}
             </span>
           </label>

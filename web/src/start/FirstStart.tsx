@@ -3,16 +3,16 @@ import { useState } from "react";
 import type { AgentItem } from "../protocol";
 import { useAttempt } from "../notice/notices";
 import { navigate } from "../route";
-import { useAsk, useKnown } from "../store/client";
+import { useRequest, useStore } from "../store/client";
 import { Button } from "../ui/Button";
 import { Link } from "../ui/Link";
-import { plural } from "../ui/words";
-import { BringHistory } from "./BringHistory";
+import { plural } from "../ui/format";
+import { ImportHistory } from "./ImportHistory";
 import { byReadiness } from "./agents";
 
 /** Where there is no session yet: three ways to have one. */
 export function FirstStart() {
-  const agents = useKnown((known) => known.agents) ?? [];
+  const agents = useStore((known) => known.agents) ?? [];
   const usable = byReadiness(agents).filter((agent) => agent.state !== "missing" && agent.id !== "demo");
   const found = usable.filter((agent) => agent.state === "installed");
   return (
@@ -41,14 +41,14 @@ export function FirstStart() {
             {usable.length > 0 ? "See all agents" : "See which there are"}
           </Link>
         </section>
-        <BringHistory />
+        <ImportHistory />
       </div>
     </div>
   );
 }
 
 function TryDemo() {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
   const [busy, setBusy] = useState(false);
   const start = async () => {

@@ -5,19 +5,19 @@ import type { Workspaces } from "../protocol";
 import { noticeOf, useAttempt } from "../notice/notices";
 import type { NewNotice } from "../notice/notices";
 import { navigate } from "../route";
-import { useAsk, useKnown } from "../store/client";
+import { useRequest, useStore } from "../store/client";
 import { Button } from "../ui/Button";
 import { AgentPicker } from "./AgentPicker";
 import { WorkspacePicker } from "./WorkspacePicker";
 import { ACCESSES } from "./access";
-import { firstChoice } from "./agents";
+import { defaultAgent } from "./agents";
 import "./start.css";
 
 /** Who, where, and how much it may do. */
 export function NewSession({ agent: wanted, cwd: given }: { agent?: string; cwd?: string }) {
-  const ask = useAsk();
+  const ask = useRequest();
   const attempt = useAttempt();
-  const agents = useKnown((known) => known.agents);
+  const agents = useStore((known) => known.agents);
   const [workspaces, setWorkspaces] = useState<Workspaces | null>(null);
   const [agent, setAgent] = useState<string | null>(null);
   const [cwd, setCwd] = useState<string | null>(given ?? null);
@@ -27,8 +27,8 @@ export function NewSession({ agent: wanted, cwd: given }: { agent?: string; cwd?
 
   useEffect(() => {
     void attempt(ask("workspace.recent", {}), "The recent workspaces were not found").then(setWorkspaces);
-  }, []);
-  const chosenAgent = agent ?? (agents === null ? null : firstChoice(agents, wanted));
+  }, [ask, attempt]);
+  const chosenAgent = agent ?? (agents === null ? null : defaultAgent(agents, wanted));
   const chosenCwd = cwd ?? workspaces?.workspaces[0]?.cwd ?? workspaces?.home ?? "";
 
   const start = async (event: SyntheticEvent) => {

@@ -1,6 +1,6 @@
 import type { Workspaces } from "../protocol";
 import { Field } from "../ui/Field";
-import { folderOf, plural, shortPath } from "../ui/words";
+import { baseName, plural, shortPath } from "../ui/format";
 
 interface Props {
   workspaces: Workspaces | null;
@@ -8,7 +8,7 @@ interface Props {
   onChange: (cwd: string) => void;
 }
 
-const SHOWN = 6;
+const MAX_SHOWN = 6;
 
 /** The folder that the agent works in: one of the last, or any other by its path. */
 export function WorkspacePicker({ workspaces, cwd, onChange }: Props) {
@@ -28,7 +28,7 @@ export function WorkspacePicker({ workspaces, cwd, onChange }: Props) {
       />
       {recent.length > 0 && (
         <div className="start-recent" role="group" aria-label="Recent workspaces">
-          {recent.slice(0, SHOWN).map((workspace) => (
+          {recent.slice(0, MAX_SHOWN).map((workspace) => (
             <button
               key={workspace.cwd}
               type="button"
@@ -37,7 +37,7 @@ export function WorkspacePicker({ workspaces, cwd, onChange }: Props) {
               title={`${shortPath(workspace.cwd, home)}, ${plural(workspace.sessions, "session")}`}
               onClick={() => onChange(workspace.cwd)}
             >
-              {workspace.cwd === home ? "~" : folderOf(workspace.cwd)}
+              {workspace.cwd === home ? "~" : baseName(workspace.cwd)}
             </button>
           ))}
         </div>

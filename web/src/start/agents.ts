@@ -10,12 +10,12 @@ export function byReadiness(agents: readonly AgentItem[]): readonly AgentItem[] 
   return agents.toSorted((a, b) => rank(a) - rank(b));
 }
 
-export function firstChoice(agents: readonly AgentItem[], wanted: string | undefined): string | null {
+export function defaultAgent(agents: readonly AgentItem[], wanted: string | undefined): string | null {
   const usable = byReadiness(agents).filter((agent) => agent.state !== "missing");
   return (usable.find((agent) => agent.id === wanted) ?? usable[0])?.id ?? null;
 }
 
-export function stateWords(agent: AgentItem): string {
+export function agentStateText(agent: AgentItem): string {
   if (agent.problem !== null) return agent.problem;
   if (agent.state === "installed") return agent.version === null ? "installed" : `installed, ${agent.version}`;
   if (agent.state === "downloads") return "is downloaded when it starts";

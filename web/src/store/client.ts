@@ -1,12 +1,12 @@
 // The client: the page's one socket and store, and the hooks by which components reach them.
 
-import { createContext, use, useSyncExternalStore } from "react";
+import { createContext, use, useCallback, useSyncExternalStore } from "react";
 
 import type { Hello, ResultOf } from "../protocol";
-import type { ControlType, Fields } from "../socket/control";
+import type { RequestType, RequestFields } from "../socket/requests";
 import { Socket } from "../socket/socket";
-import type { Link } from "../socket/socket";
-import type { Known } from "./reduce";
+import type { ConnectionState } from "../socket/socket";
+import type { StoreState } from "./reduce";
 import { Store, nextFrame } from "./store";
 
 export interface Client {
@@ -14,7 +14,7 @@ export interface Client {
   readonly store: Store;
 }
 
-export type Ask = <T extends ControlType>(type: T, fields: Fields<T>) => Promise<ResultOf[T]>;
+export type SendRequest = <T extends RequestType>(type: T, fields: RequestFields<T>) => Promise<ResultOf[T]>;
 
 export function newClient(): Client {
   const url = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/v1/socket`;
@@ -53,24 +53,24 @@ export function useClient(): Client {
   return client;
 }
 
-export function useKnown<T>(part: (known: Known) => T): T {
+export function useStore<T>(part: (known: StoreState) => T): T {
   const { store } = useClient();
   return useSyncExternalStore(store.watch, () => part(store.current()));
 }
 
-export function useLink(): Link {
+export function useConnection(): ConnectionState {
   const { socket } = useClient();
   return useSyncExternalStore(socket.watch, socket.current);
 }
 
 /** What the server said of itself when it was reached last; null before that. */
 export function useHello(): Hello | null {
-  const link = useLink();
+  const link = useConnection();
   return link.kind === "open" ? link.hello : null;
 }
 
 /** To have something done: `ask("session.close", { session_id })`. */
-export function useAsk(): Ask {
+export function useRequest(): SendRequest {
   const { socket } = useClient();
-  return (type, fields) => socket.control(type, fields);
+  return useCallback((type, fields) => socket.request(type, fields), [socket]);
 }

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 
 import type { History, Row, Rows, SessionSnapshot, SessionUpdate, State } from "../protocol";
-import { Made } from "../dev/made";
-import { older, snapshot, trimmed, update } from "./conversation";
-import type { Conversation } from "./conversation";
+import { RowBuilder } from "../dev/rowBuilder";
+import { prependHistory, applySnapshot, trimRows, applyUpdate } from "./conversation";
+import type { ConversationState } from "./conversation";
 import { NO_ROWS, TABLES } from "./tables";
 import vectors from "./vectors.json";
 
@@ -25,29 +25,29 @@ function* numbers(seed: number): Generator<number, never> {
   }
 }
 
-function expectTheEnd(known: Conversation): void {
+function expectTheEnd(known: ConversationState): void {
   expect(known.rows).toEqual(rows);
   expect(known.state).toEqual(state);
 }
 
 test.each(snapshots)("a page that comes after $after messages has the rows that the bridge has", ({ after, whole }) => {
-  expectTheEnd(updates.slice(after).reduce(update, snapshot(null, whole)));
+  expectTheEnd(updates.slice(after).reduce(applyUpdate, applySnapshot(null, whole)));
 });
 
 test("at every moment the page has the rows that the bridge has at that moment", () => {
   const first = snapshots[0] as (typeof snapshots)[number];
   for (const { after, whole } of snapshots) {
-    const known = updates.slice(first.after, after).reduce(update, snapshot(null, first.whole));
+    const known = updates.slice(first.after, after).reduce(applyUpdate, applySnapshot(null, first.whole));
     expect(known.rows).toEqual(whole.rows);
   }
 });
 
 test("a change of a row that was never loaded leaves no gap behind it", () => {
   const { newest, whole } = snapshots.at(-1) as (typeof snapshots)[number];
-  const known = snapshot(null, newest);
+  const known = applySnapshot(null, newest);
   const row = whole.rows.messages.find(({ place }) => place < newest.before);
   if (row === undefined) throw new Error("the vectors have no older message");
-  const after = update(known, {
+  const after = applyUpdate(known, {
     type: "update",
     stream: "session",
     id: "s1",
@@ -61,7 +61,7 @@ test("however often the page reconnects, to what it knows or to a new snapshot, 
   for (let seed = 1; seed <= 200; seed++) {
     const next = numbers(seed);
     const first = snapshots[0] as (typeof snapshots)[number];
-    let known = snapshot(null, first.whole);
+    let known = applySnapshot(null, first.whole);
     let at = first.after;
     while (at < updates.length) {
       const kind = next.next().value % 10;
@@ -69,12 +69,12 @@ test("however often the page reconnects, to what it knows or to a new snapshot, 
       const fresh = later[next.next().value % Math.max(1, later.length)];
       if (kind === 0 && fresh !== undefined) {
         // It was away for so long that it needs all anew.
-        known = snapshot(known, fresh.whole);
+        known = applySnapshot(known, fresh.whole);
         at = fresh.after;
       } else if (kind === 1) {
-        known = snapshot(known, { ...first.whole, ...known, type: "snapshot", resumed: true, rows: NO_ROWS });
+        known = applySnapshot(known, { ...first.whole, ...known, type: "snapshot", resumed: true, rows: NO_ROWS });
       } else {
-        known = update(known, updates[at++] as SessionUpdate);
+        known = applyUpdate(known, updates[at++] as SessionUpdate);
       }
     }
     expectTheEnd(known);
@@ -84,26 +84,26 @@ test("however often the page reconnects, to what it knows or to a new snapshot, 
 test("who loads the older rows later has all of them, whatever came in between", () => {
   for (const early of snapshots.filter(({ newest }) => newest.more)) {
     for (const later of snapshots.filter(({ after }) => after >= early.after)) {
-      let known = updates.slice(early.after, later.after).reduce(update, snapshot(null, early.newest));
-      known = older(known, history(later.whole.rows, known.before));
-      expectTheEnd(updates.slice(later.after).reduce(update, known));
+      let known = updates.slice(early.after, later.after).reduce(applyUpdate, applySnapshot(null, early.newest));
+      known = prependHistory(known, history(later.whole.rows, known.before));
+      expectTheEnd(updates.slice(later.after).reduce(applyUpdate, known));
     }
   }
 });
 
 test("a state that is shown is never changed under the reader", () => {
   const first = snapshots[0] as (typeof snapshots)[number];
-  const shown = snapshot(null, first.whole);
+  const shown = applySnapshot(null, first.whole);
   const copy = structuredClone(shown);
-  updates.slice(first.after).reduce(update, shown);
+  updates.slice(first.after).reduce(applyUpdate, shown);
   expect(shown).toEqual(copy);
 });
 
 test("more of a message leaves the other rows as they are, so that only one is drawn anew", () => {
-  const known = snapshot(null, (snapshots.at(-1) as (typeof snapshots)[number]).whole);
+  const known = applySnapshot(null, (snapshots.at(-1) as (typeof snapshots)[number]).whole);
   const last = known.rows.messages.at(-1);
   const change = { op: "append", message_id: last?.id ?? "", text: "!", blocks: [] } as const;
-  const after = update(known, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [change] });
+  const after = applyUpdate(known, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [change] });
   expect(after.rows.messages.at(-1)?.text).toBe(`${last?.text}!`);
   expect(after.rows.messages[0]).toBe(known.rows.messages[0]);
   expect(after.rows.tool_calls).toBe(known.rows.tool_calls);
@@ -112,32 +112,32 @@ test("more of a message leaves the other rows as they are, so that only one is d
 // -- what is let go
 
 /** A session of so many runs, each with a prompt and an answer; the last one still goes on. */
-function long(runs: number): { made: Made; known: Conversation } {
-  const made = new Made();
+function long(runs: number): { made: RowBuilder; known: ConversationState } {
+  const made = new RowBuilder();
   for (let at = 1; at <= runs; at++) {
     const run = made.run({ status: at === runs ? "running" : "success" });
     made.message("user", `prompt ${at}`, { run_id: run.id });
     made.message("assistant", `answer ${at}`, { run_id: run.id });
   }
   const first = (snapshots[0] as (typeof snapshots)[number]).whole;
-  return { made, known: { ...snapshot(null, first), rows: made.rows, more: false, before: 0 } };
+  return { made, known: { ...applySnapshot(null, first), rows: made.rows, more: false, before: 0 } };
 }
 
 test("of a long conversation the newest rows stay, and it is known where they begin", () => {
   const { known } = long(1000);
-  const less = trimmed(known);
+  const less = trimRows(known);
   const places = less.rows.messages.map(({ place }) => place);
   expect(less.more).toBe(true);
   expect(Math.min(...places)).toBeGreaterThanOrEqual(less.before);
   expect(less.rows.messages.at(-1)).toBe(known.rows.messages.at(-1));
   expect(less.rows.messages.length + less.rows.runs.length).toBeLessThan(500);
-  expect(trimmed(less)).toBe(less);
+  expect(trimRows(less)).toBe(less);
 });
 
 test("what was let go and is loaded again makes the conversation what it was", () => {
   const { known } = long(1000);
-  const less = trimmed(known);
-  expect(older(less, history(known.rows, less.before)).rows).toEqual(known.rows);
+  const less = trimRows(known);
+  expect(prependHistory(less, history(known.rows, less.before)).rows).toEqual(known.rows);
 });
 
 test("what waits for an answer and what goes on is never let go, and still changes", () => {
@@ -146,14 +146,14 @@ test("what waits for an answer and what goes on is never let go, and still chang
   const call = made.call("execute", "make", { run_id: run?.id ?? "", status: "in_progress", ended_time: null });
   const permission = made.permission("May I?", { run_id: run?.id ?? "", outcome: "pending" });
   for (let at = 0; at < 1000; at++) made.message("assistant", `${at}`, { run_id: run?.id ?? "" });
-  const less = trimmed({ ...known, rows: made.rows });
+  const less = trimRows({ ...known, rows: made.rows });
   expect(less.rows.runs.map(({ id }) => id)).toEqual([run?.id]);
   expect(less.rows.permissions.map(({ id }) => id)).toEqual([permission.id]);
   const row = { ...call, status: "completed" };
   const change = { op: "put", row } as const;
-  const after = update(less, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [change] });
+  const after = applyUpdate(less, { type: "update", stream: "session", id: "s1", cursor: "x", changes: [change] });
   expect(after.rows.tool_calls).toEqual([row]);
-  const again = older(after, history({ ...made.rows, tool_calls: [call] }, less.before));
+  const again = prependHistory(after, history({ ...made.rows, tool_calls: [call] }, less.before));
   expect(again.rows.tool_calls).toEqual([row]);
   expect(again.rows.messages).toHaveLength(1002);
 });

@@ -2,23 +2,27 @@
 
 import type { SessionItem, SessionsSnapshot, SessionsUpdate } from "../protocol";
 
-export interface List {
+export interface SessionListState {
   /** The latest first. */
   readonly sessions: readonly SessionItem[];
   /** There are older ones, which can be asked for. */
   readonly more: boolean;
 }
 
-export function listSnapshot(message: SessionsSnapshot): List {
+export function applyListSnapshot(message: SessionsSnapshot): SessionListState {
   return { sessions: sorted(message.sessions), more: message.more };
 }
 
-export function listUpdate(known: List, message: SessionsUpdate): List {
+export function applyListUpdate(known: SessionListState, message: SessionsUpdate): SessionListState {
   return { ...known, sessions: merged(known.sessions, message.changed, message.removed) };
 }
 
 /** Older ones, which were asked for. */
-export function listOlder(known: List, older: readonly SessionItem[], more: boolean): List {
+export function appendOlderSessions(
+  known: SessionListState,
+  older: readonly SessionItem[],
+  more: boolean,
+): SessionListState {
   const ids = new Set(known.sessions.map((session) => session.id));
   return {
     sessions: merged(

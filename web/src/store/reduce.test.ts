@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 
 import type { SessionItem } from "../protocol";
-import { listOlder } from "./list";
-import { NOTHING, reduce } from "./reduce";
+import { appendOlderSessions } from "./list";
+import { EMPTY_STATE, reduce } from "./reduce";
 
 function session(id: string, updated: number, title = id): SessionItem {
   return {
@@ -25,7 +25,7 @@ function session(id: string, updated: number, title = id): SessionItem {
   };
 }
 
-const listed = reduce(NOTHING, {
+const listed = reduce(EMPTY_STATE, {
   type: "snapshot",
   stream: "sessions",
   cursor: "1",
@@ -58,7 +58,7 @@ test("a session that was deleted is gone, even where the same message tells of a
 });
 
 test("older sessions that were asked for do not bring back an old state of a newer one", () => {
-  const list = listOlder(
+  const list = appendOlderSessions(
     listed.list ?? { sessions: [], more: false },
     [session("c", 0), session("a", 1, "stale")],
     false,
@@ -71,11 +71,17 @@ test("older sessions that were asked for do not bring back an old state of a new
 });
 
 test("a session that ended is known to be gone, and why", () => {
-  const gone = reduce(NOTHING, { type: "ended", stream: "session", id: "s1", reason: "it was deleted", kind: null });
+  const gone = reduce(EMPTY_STATE, {
+    type: "ended",
+    stream: "session",
+    id: "s1",
+    reason: "it was deleted",
+    kind: null,
+  });
   expect(gone.gone.get("s1")).toBe("it was deleted");
 });
 
 test("an update of a conversation that has no snapshot yet changes nothing", () => {
   const message = { type: "update", stream: "session", id: "s1", cursor: "1", changes: [] } as const;
-  expect(reduce(NOTHING, message)).toBe(NOTHING);
+  expect(reduce(EMPTY_STATE, message)).toBe(EMPTY_STATE);
 });

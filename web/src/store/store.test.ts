@@ -58,7 +58,13 @@ test("nothing is let go of a conversation while someone reads further up in it",
   draw();
   const put = (place: number) => {
     const row = { ...vectors.rows.messages[0], id: `m-${place}`, place };
-    tell({ type: "update", stream: "session", id: "s1", cursor: `c${place}`, changes: [{ op: "put", row }] } as StreamMessage);
+    tell({
+      type: "update",
+      stream: "session",
+      id: "s1",
+      cursor: `c${place}`,
+      changes: [{ op: "put", row }],
+    } as StreamMessage);
   };
   const count = () => store.current().conversations.get("s1")?.rows.messages.length ?? 0;
   store.hold("s1", true);

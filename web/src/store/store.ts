@@ -2,24 +2,24 @@
 
 import type { History, SessionItem, Stream } from "../protocol";
 import type { Socket, StreamMessage } from "../socket/socket";
-import { older, trimmed } from "./conversation";
-import { listOlder } from "./list";
-import { NOTHING, reduce, withConversation } from "./reduce";
-import type { Known } from "./reduce";
+import { prependHistory, trimRows } from "./conversation";
+import { appendOlderSessions } from "./list";
+import { EMPTY_STATE, reduce, withConversation } from "./reduce";
+import type { StoreState } from "./reduce";
 
 /** Calls back before the screen is drawn next; soon, where nothing is drawn because nobody looks. */
 export type NextFrame = (act: () => void) => void;
 
-const KEPT = 8; // conversations that were looked at last; coming back to one costs only what is new in it
+const MAX_CONVERSATIONS = 8; // conversations that were looked at last; coming back to one costs only what is new in it
 
-const AGAIN = 2_000; // ms; a stream that the server had to end may work again soon
+const RESUBSCRIBE_MS = 2_000; // ms; a stream that the server had to end may work again soon
 
 export class Store {
-  private known: Known = NOTHING;
+  private state: StoreState = EMPTY_STATE;
   private gathered: StreamMessage[] = [];
   private readonly watchers = new Set<() => void>();
   private recent: readonly string[] = [];
-  private readonly held = new Set<string>();
+  private readonly heldIds = new Set<string>();
   private journal: string | null = null;
 
   constructor(
@@ -30,7 +30,7 @@ export class Store {
     socket.watch(this.checkJournal);
   }
 
-  readonly current = (): Known => this.known;
+  readonly current = (): StoreState => this.state;
 
   readonly watch = (watcher: () => void): (() => void) => {
     this.watchers.add(watcher);
@@ -41,20 +41,20 @@ export class Store {
   follow(id: string): () => void {
     this.flush(); // what is gathered is behind the cursor already
     this.recent = [id, ...this.recent.filter((other) => other !== id)];
-    const after = this.known.conversations.get(id)?.cursor ?? null;
+    const after = this.state.conversations.get(id)?.cursor ?? null;
     return this.socket.subscribe("session", id, { after, onMessage: this.gather });
   }
 
   /** Whether someone reads further up in a conversation: then nothing of it is let go. */
-  readonly hold = (id: string, held: boolean): void => {
-    if (held) this.held.add(id);
-    else this.held.delete(id);
+  readonly hold = (id: string, isHeld: boolean): void => {
+    if (isHeld) this.heldIds.add(id);
+    else this.heldIds.delete(id);
   };
 
   private followAlways(stream: Stream): void {
     this.socket.subscribe(stream, "", {
       onMessage: (message) => {
-        if (message.type === "ended") setTimeout(() => this.followAlways(stream), AGAIN);
+        if (message.type === "ended") setTimeout(() => this.followAlways(stream), RESUBSCRIBE_MS);
         else this.gather(message);
       },
     });
@@ -63,21 +63,22 @@ export class Store {
   /** Older rows of a conversation, which were asked for. */
   addOlder(id: string, history: History): void {
     this.flush();
-    const conversation = this.known.conversations.get(id);
-    if (conversation !== undefined) this.become(withConversation(this.known, id, older(conversation, history)));
+    const conversation = this.state.conversations.get(id);
+    if (conversation !== undefined)
+      this.become(withConversation(this.state, id, prependHistory(conversation, history)));
   }
 
   addOlderSessions(sessions: readonly SessionItem[], more: boolean): void {
     this.flush();
-    const { list } = this.known;
-    if (list !== null) this.become({ ...this.known, list: listOlder(list, sessions, more) });
+    const { list } = this.state;
+    if (list !== null) this.become({ ...this.state, list: appendOlderSessions(list, sessions, more) });
   }
 
   /** What was known of another journal is nothing that could be gone on with. */
   private readonly checkJournal = (): void => {
     const link = this.socket.current();
     if (link.kind !== "open" || link.hello.journal === this.journal) return;
-    if (this.journal !== null) this.become(NOTHING);
+    if (this.journal !== null) this.become(EMPTY_STATE);
     this.gathered = [];
     this.journal = link.hello.journal;
   };
@@ -91,27 +92,27 @@ export class Store {
     if (this.gathered.length === 0) return;
     const messages = this.gathered;
     this.gathered = [];
-    this.become(this.trimmed(messages.reduce(reduce, this.known)));
+    this.become(this.trimConversations(messages.reduce(reduce, this.state)));
   };
 
-  private trimmed(known: Known): Known {
-    for (const [id, conversation] of known.conversations) {
-      const less = this.held.has(id) ? conversation : trimmed(conversation);
-      if (less !== conversation) known = withConversation(known, id, less);
+  private trimConversations(state: StoreState): StoreState {
+    for (const [id, conversation] of state.conversations) {
+      const less = this.heldIds.has(id) ? conversation : trimRows(conversation);
+      if (less !== conversation) state = withConversation(state, id, less);
     }
-    return known;
+    return state;
   }
 
-  private become(known: Known): void {
-    this.known = this.forgetting(known);
+  private become(state: StoreState): void {
+    this.state = this.dropOldConversations(state);
     for (const watcher of this.watchers) watcher();
   }
 
-  private forgetting(known: Known): Known {
-    if (this.recent.length <= KEPT) return known;
-    this.recent = this.recent.slice(0, KEPT);
-    const kept = [...known.conversations].filter(([id]) => this.recent.includes(id));
-    return { ...known, conversations: new Map(kept) };
+  private dropOldConversations(state: StoreState): StoreState {
+    if (this.recent.length <= MAX_CONVERSATIONS) return state;
+    this.recent = this.recent.slice(0, MAX_CONVERSATIONS);
+    const remaining = [...state.conversations].filter(([id]) => this.recent.includes(id));
+    return { ...state, conversations: new Map(remaining) };
   }
 }
 

@@ -4,7 +4,7 @@
 import type { Append, Message, Row, Rows, Table } from "../protocol";
 
 type Sorted = { readonly id: string; readonly place: number };
-type Placed = Exclude<Row, { table: "plans" }>;
+type PositionedRow = Exclude<Row, { table: "plans" }>;
 
 export const TABLES: readonly Table[] = [
   "runs",
@@ -30,19 +30,19 @@ export const NO_ROWS: Rows = {
   notices: [],
 };
 
-export function put(rows: Rows, row: Row): Rows {
+export function putRow(rows: Rows, row: Row): Rows {
   // The table is named by the row itself, which the compiler cannot follow through an index.
   if (row.table === "plans") return { ...rows, plans: putUnsorted(rows.plans, row) };
   return { ...rows, [row.table]: putSorted(rows[row.table] as readonly Sorted[], row) };
 }
 
-export function removed(rows: Rows, table: Table, id: string): Rows {
+export function removeRow(rows: Rows, table: Table, id: string): Rows {
   const known: readonly { readonly id: string }[] = rows[table];
   return { ...rows, [table]: known.filter((row) => row.id !== id) };
 }
 
 /** More of a message. One that is not known is among the older rows that were never asked for. */
-export function appended(rows: Rows, more: Append): Rows {
+export function appendText(rows: Rows, more: Append): Rows {
   const at = rows.messages.findLastIndex((message) => message.id === more.message_id);
   const message = rows.messages[at];
   if (message === undefined) return rows;
@@ -54,27 +54,27 @@ export function appended(rows: Rows, more: Append): Rows {
   return { ...rows, messages: rows.messages.with(at, grown) };
 }
 
-export function has(rows: Rows, { table, id }: Row): boolean {
+export function hasRow(rows: Rows, { table, id }: Row): boolean {
   const known: readonly Row[] = rows[table];
   return known.some((row) => row.id === id);
 }
 
-export function countOf(rows: Rows): number {
+export function countRows(rows: Rows): number {
   return TABLES.reduce((sum, table) => sum + rows[table].length, 0);
 }
 
 /** The place where the last so many rows begin. */
-export function startOf(rows: Rows, count: number): number {
-  const places = placed(rows).map((row) => row.place);
+export function startPosition(rows: Rows, count: number): number {
+  const places = positionedRows(rows).map((row) => row.place);
   places.sort((one, other) => other - one);
   return places[Math.min(count, places.length) - 1] ?? 0;
 }
 
 /** The rows from a place on, the run that it is in, and what is not over yet wherever it began. */
-export function since(rows: Rows, place: number): Rows {
+export function rowsFrom(rows: Rows, place: number): Rows {
   const run = rows.runs.findLast((one) => one.place <= place);
   const running = new Set(rows.runs.filter((one) => one.status === "running").map((one) => one.id));
-  const goesOn = (row: Placed): boolean => {
+  const goesOn = (row: PositionedRow): boolean => {
     switch (row.table) {
       case "runs":
         return row === run || running.has(row.id);
@@ -89,15 +89,15 @@ export function since(rows: Rows, place: number): Rows {
         return false;
     }
   };
-  const kept: Record<string, readonly Row[]> = {};
+  const remaining: Record<string, readonly Row[]> = {};
   for (const table of TABLES) {
     const known: readonly Row[] = rows[table];
-    kept[table] = known.filter((row) => row.table === "plans" || row.place >= place || goesOn(row));
+    remaining[table] = known.filter((row) => row.table === "plans" || row.place >= place || goesOn(row));
   }
-  return kept as unknown as Rows;
+  return remaining as unknown as Rows;
 }
 
-function placed(rows: Rows): Placed[] {
+function positionedRows(rows: Rows): PositionedRow[] {
   return TABLES.flatMap((table): readonly Row[] => rows[table]).filter((row) => row.table !== "plans");
 }
 

@@ -1,11 +1,11 @@
 import { Fragment, memo, useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { hasEscapes, plain } from "./plain";
+import { hasEscapes, stripEscapes } from "./escapes";
 import type { Line, Span } from "./screen";
 import "./terminal.css";
 
 /** Spans that are drawn at most: a terminal full of colours must not fill the page with nodes. */
-const MOST_SPANS = 600;
+const MAX_SPANS = 600;
 
 /** Lines of a terminal. Keeps to the end while the reader is at the end. */
 export const ScreenView = memo(function ScreenView({ lines, name }: { lines: readonly Line[]; name: string }) {
@@ -21,6 +21,7 @@ export const ScreenView = memo(function ScreenView({ lines, name }: { lines: rea
       ref={place}
       className="screen"
       tabIndex={0}
+      role="group"
       aria-label={name}
       onScroll={({ currentTarget: at }) => {
         atEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < 8;
@@ -28,7 +29,7 @@ export const ScreenView = memo(function ScreenView({ lines, name }: { lines: rea
     >
       {lines.map((line, index) => {
         spans += line.length;
-        const coloured = spans <= MOST_SPANS || lines.length - index < 60;
+        const coloured = spans <= MAX_SPANS || lines.length - index < 60;
         return (
           <Fragment key={index}>
             {coloured ? line.map(spanNode) : line.map((span) => span.text).join("")}
@@ -40,17 +41,17 @@ export const ScreenView = memo(function ScreenView({ lines, name }: { lines: rea
   );
 });
 
-function spanNode({ text, look }: Span, key: number) {
-  if (look === null) return text;
+function spanNode({ text, style }: Span, key: number) {
+  if (style === null) return text;
   const names: string[] = [];
-  const style: { color?: string; backgroundColor?: string } = {};
-  if (typeof look.front === "number") names.push(`front-${look.front}`);
-  else if (look.front !== null) style.color = look.front;
-  if (typeof look.back === "number") names.push(`back-${look.back}`);
-  else if (look.back !== null) style.backgroundColor = look.back;
-  for (const name of ["bold", "dim", "italic", "underline"] as const) if (look[name]) names.push(name);
+  const inline: { color?: string; backgroundColor?: string } = {};
+  if (typeof style.front === "number") names.push(`front-${style.front}`);
+  else if (style.front !== null) inline.color = style.front;
+  if (typeof style.back === "number") names.push(`back-${style.back}`);
+  else if (style.back !== null) inline.backgroundColor = style.back;
+  for (const name of ["bold", "dim", "italic", "underline"] as const) if (style[name]) names.push(name);
   return (
-    <span key={key} className={names.join(" ")} style={style}>
+    <span key={key} className={names.join(" ")} style={inline}>
       {text}
     </span>
   );
@@ -72,8 +73,8 @@ export const Output = memo(function Output({ text, name = "output" }: { text: st
   }, [text, escapes]);
   if (escapes && drawn?.text === text) return <ScreenView lines={drawn.lines} name={name} />;
   return (
-    <pre className="screen" tabIndex={0} aria-label={name}>
-      {plain(text)}
+    <pre className="screen" tabIndex={0} role="group" aria-label={name}>
+      {stripEscapes(text)}
     </pre>
   );
 });

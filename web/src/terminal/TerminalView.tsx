@@ -4,7 +4,7 @@ import type { Bridge } from "../conversation/bridge";
 import type { Terminal } from "../protocol";
 import { commandLine } from "./command";
 import { useLiveTerminal } from "./live";
-import { base64Of } from "./plain";
+import { base64Of } from "./escapes";
 import { Output, ScreenView } from "./ScreenView";
 
 interface Props {
@@ -63,10 +63,10 @@ function Controls({
       (error: Error) => setProblem(error.message),
     );
   const type = (data: string) =>
-    did(bridge.control("terminal.input", { session_id: sessionId, terminal_id: terminalId, data: base64Of(data) }));
+    did(bridge.request("terminal.input", { session_id: sessionId, terminal_id: terminalId, data: base64Of(data) }));
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    void type(text + "\n");
+    void type(`${text}\n`);
     setText("");
   };
   return (
@@ -88,7 +88,7 @@ function Controls({
         <button
           type="button"
           className="small-button"
-          onClick={() => void did(bridge.control("terminal.kill", { session_id: sessionId, terminal_id: terminalId }))}
+          onClick={() => void did(bridge.request("terminal.kill", { session_id: sessionId, terminal_id: terminalId }))}
         >
           End it
         </button>

@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
 import type { TerminalSnapshot, TerminalUpdate } from "../protocol";
-import { bytesOf } from "./plain";
+import { bytesOf } from "./escapes";
 import type { Line } from "./screen";
 
 export interface LiveTerminal {
@@ -14,16 +14,16 @@ export interface LiveTerminal {
 }
 
 /** Lines that a live view draws. */
-const SHOWN = 300;
+const MAX_LINES = 300;
 
 export function useLiveTerminal(bridge: Bridge, sessionId: string, terminalId: string | null): LiveTerminal | null {
   const [shown, setShown] = useState<LiveTerminal | null>(null);
   useEffect(() => {
     if (terminalId === null) return;
-    const follower = new Follower(setShown);
+    const follower = new TerminalFollower(setShown);
     const stop = bridge.subscribe("terminal", `${sessionId}/${terminalId}`, {
       onMessage: (message) => {
-        if (message.type !== "ended" && message.stream === "terminal") follower.heard(message);
+        if (message.type !== "ended" && message.stream === "terminal") follower.receive(message);
       },
     });
     return () => {
@@ -34,7 +34,7 @@ export function useLiveTerminal(bridge: Bridge, sessionId: string, terminalId: s
   return shown;
 }
 
-class Follower {
+class TerminalFollower {
   private screen: Promise<import("./screen").Screen> | null = null;
   private offset = 0;
   private typable = false;
@@ -44,7 +44,7 @@ class Follower {
 
   constructor(private readonly show: (terminal: LiveTerminal) => void) {}
 
-  heard(message: TerminalSnapshot | TerminalUpdate): void {
+  receive(message: TerminalSnapshot | TerminalUpdate): void {
     if (message.type === "snapshot") {
       // A snapshot after a reconnect that goes on where we were adds to the screen; any other begins it anew.
       if (this.screen === null || message.offset !== this.offset) this.screen = newScreen();
@@ -53,8 +53,8 @@ class Follower {
     const bytes = bytesOf(message.data);
     this.offset = message.offset + bytes.length;
     this.ended = message.ended;
-    const screen = (this.screen ??= newScreen());
-    void screen.then((ready) => ready.write(bytes)).then(() => this.drawSoon());
+    this.screen ??= newScreen();
+    void this.screen.then((ready) => ready.write(bytes)).then(() => this.drawSoon());
   }
 
   close(): void {
@@ -68,7 +68,7 @@ class Follower {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
       void this.screen?.then((screen) => {
-        if (!this.closed) this.show({ lines: screen.lines(SHOWN), typable: this.typable, ended: this.ended });
+        if (!this.closed) this.show({ lines: screen.lines(MAX_LINES), typable: this.typable, ended: this.ended });
       });
     });
   }

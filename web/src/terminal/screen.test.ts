@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { hasEscapes, plain } from "./plain";
+import { hasEscapes, stripEscapes } from "./escapes";
 import { Screen } from "./screen";
 
 async function lines(text: string, columns?: number) {
@@ -15,8 +15,8 @@ const texts = async (text: string, columns?: number) =>
 test("colours are told, and end where they end", async () => {
   const [line] = await lines("\u001b[1;31mFAILED\u001b[0m test");
   expect(line).toMatchObject([
-    { text: "FAILED", look: { front: 1, bold: true } },
-    { text: " test", look: null },
+    { text: "FAILED", style: { front: 1, bold: true } },
+    { text: " test", style: null },
   ]);
 });
 
@@ -24,7 +24,7 @@ test("titles, links and the clipboard are left out", async () => {
   const hostile =
     "\u001b]0;title\u0007\u001b]8;;https://evil.example\u0007click\u001b]8;;\u0007 \u001b]52;c;ZXZpbA==\u0007after";
   expect(await texts(hostile)).toEqual(["click after"]);
-  expect(plain(hostile)).toBe("click after");
+  expect(stripEscapes(hostile)).toBe("click after");
 });
 
 test("a progress bar is its last state", async () => {

@@ -4,9 +4,9 @@
 import { Terminal } from "@xterm/headless/lib-headless/xterm-headless.mjs";
 
 /** More than a person scrolls back through here; the record has it all. */
-const SCROLLBACK = 2000;
+const SCROLLBACK_LINES = 2000;
 
-export interface Look {
+export interface TextStyle {
   /** 0–15: the terminal's own sixteen colours. Otherwise as CSS. */
   readonly front: number | string | null;
   readonly back: number | string | null;
@@ -18,7 +18,7 @@ export interface Look {
 
 export interface Span {
   readonly text: string;
-  readonly look: Look | null;
+  readonly style: TextStyle | null;
 }
 
 export type Line = readonly Span[];
@@ -34,7 +34,7 @@ export class Screen {
     this.terminal = new Terminal({
       cols: columns,
       rows,
-      scrollback: SCROLLBACK,
+      scrollback: SCROLLBACK_LINES,
       convertEol: true,
       allowProposedApi: true,
     });
@@ -46,7 +46,7 @@ export class Screen {
   }
 
   /** The last lines that have something on them. Lines that were broken at the edge are whole again. */
-  lines(most = SCROLLBACK): readonly Line[] {
+  lines(most = SCROLLBACK_LINES): readonly Line[] {
     const buffer = this.terminal.buffer.active;
     const cell = buffer.getNullCell();
     const lines: Line[] = [];
@@ -70,32 +70,32 @@ export class Screen {
 function spansOf(line: NonNullable<ReturnType<Buffer["getLine"]>>, cell: Cell): Span[] {
   const spans: Span[] = [];
   let text = "";
-  let look: Look | null = null;
+  let style: TextStyle | null = null;
   let key = "";
   for (let column = 0; column < line.length; column++) {
     line.getCell(column, cell);
     if (cell.getWidth() === 0) continue;
-    const next = lookOf(cell);
+    const next = styleOf(cell);
     const nextKey = next ? JSON.stringify(next) : "";
     if (nextKey !== key && text !== "") {
-      spans.push({ text, look });
+      spans.push({ text, style });
       text = "";
     }
     key = nextKey;
-    look = next;
+    style = next;
     text += cell.getChars() || " ";
   }
-  const rest = look === null ? text.trimEnd() : text;
-  if (rest !== "") spans.push({ text: rest, look });
+  const rest = style === null ? text.trimEnd() : text;
+  if (rest !== "") spans.push({ text: rest, style });
   return spans;
 }
 
-function lookOf(cell: Cell): Look | null {
+function styleOf(cell: Cell): TextStyle | null {
   if (cell.isAttributeDefault()) return null;
   let front = colour(cell.isFgDefault(), cell.isFgRGB(), cell.getFgColor());
   let back = colour(cell.isBgDefault(), cell.isBgRGB(), cell.getBgColor());
   if (cell.isInverse()) [front, back] = [back ?? "var(--surface)", front ?? "var(--text)"];
-  const look: Look = {
+  const style: TextStyle = {
     front,
     back,
     bold: cell.isBold() !== 0,
@@ -103,8 +103,9 @@ function lookOf(cell: Cell): Look | null {
     italic: cell.isItalic() !== 0,
     underline: cell.isUnderline() !== 0,
   };
-  const plain = look.front === null && look.back === null && !look.bold && !look.dim && !look.italic && !look.underline;
-  return plain ? null : look;
+  const plain =
+    style.front === null && style.back === null && !style.bold && !style.dim && !style.italic && !style.underline;
+  return plain ? null : style;
 }
 
 function colour(none: boolean, rgb: boolean, value: number): number | string | null {

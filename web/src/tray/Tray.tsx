@@ -1,15 +1,15 @@
 import type { Waiting } from "../protocol";
 import { PermissionCard, QuestionCard } from "../permission";
 import { navigate } from "../route";
-import { useClient, useKnown } from "../store/client";
+import { useClient, useStore } from "../store/client";
 import { Link } from "../ui/Link";
 import { StateDot } from "../ui/StateDot";
-import { folderOf, plural, titleOf } from "../ui/words";
+import { baseName, plural, sessionTitle } from "../ui/format";
 import "./tray.css";
 
 /** All that waits for a person, in all sessions, to be answered here. The number keys answer the first. */
 export function Tray() {
-  const waiting = useKnown((known) => known.waiting);
+  const waiting = useStore((known) => known.waiting);
   if (waiting === null) return <p className="tray-none">Loading…</p>;
   return (
     <div className="tray">
@@ -27,14 +27,14 @@ function Item({ item, first }: { item: Waiting; first: boolean }) {
   const { session, permission, question } = item;
   const open = () => navigate({ view: "session", id: session.id });
   return (
-    <section className="tray-item" aria-label={titleOf(session)}>
+    <section className="tray-item" aria-label={sessionTitle(session)}>
       <div className="tray-from">
         <StateDot state="waiting" />
         <h2>
-          <Link to={{ view: "session", id: session.id }}>{titleOf(session)}</Link>
+          <Link to={{ view: "session", id: session.id }}>{sessionTitle(session)}</Link>
         </h2>
         <span className="hint">
-          {session.agent} · {folderOf(session.cwd)}
+          {session.agent} · {baseName(session.cwd)}
         </span>
       </div>
       {permission !== null && (

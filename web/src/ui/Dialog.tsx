@@ -1,51 +1,63 @@
-import { useId, useLayoutEffect, useRef } from "react";
+import { Dialog as BaseDialog } from "@base-ui/react/dialog";
+import { useRef, useState } from "react";
 import type { ReactNode } from "react";
 
 import { IconButton } from "./Button";
+import "./ui.css";
+
+/** Closes the dialog, then calls `action`, once the keyboard is back where it was before the dialog opened. */
+export type CloseDialog = (action?: () => void) => void;
 
 interface Props {
   title: string;
   onClose: () => void;
-  children: ReactNode;
+  children: ReactNode | ((close: CloseDialog) => ReactNode);
   /** No visible title and no padding: the content has its own. */
   bare?: boolean;
 }
 
-/** In front of everything else until it is closed: by its button, Escape, or a click beside it. */
+/** A modal dialog, open for as long as it is mounted. Its button, Escape and a click outside close it. */
 export function Dialog({ title, onClose, children, bare = false }: Props) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const heading = useId();
-  // Closed while it is still in the page, so that the keyboard goes back to where it was.
-  useLayoutEffect(() => {
-    const element = dialog.current;
-    element?.showModal();
-    return () => element?.close();
-  }, []);
+  const [open, setOpen] = useState(true);
+  // Before an input in the dialog takes the focus.
+  const [previous] = useState(() => document.activeElement);
+  const afterClose = useRef<(() => void) | undefined>(undefined);
+  const close: CloseDialog = (action) => {
+    afterClose.current = action;
+    setOpen(false);
+  };
+  const onComplete = (isOpen: boolean) => {
+    if (isOpen) return;
+    // Here, and not by the library, which does it later: the action may move the keyboard elsewhere.
+    if (previous instanceof HTMLElement) previous.focus();
+    onClose();
+    afterClose.current?.();
+  };
+  const content = typeof children === "function" ? children(close) : children;
   return (
-    <dialog
-      ref={dialog}
-      className={bare ? "dialog bare" : "dialog"}
-      aria-labelledby={bare ? undefined : heading}
-      aria-label={bare ? title : undefined}
-      onCancel={(event) => {
-        event.preventDefault();
-        onClose();
-      }}
-      onMouseDown={(event) => {
-        if (event.target === dialog.current) onClose();
-      }}
-    >
-      {bare ? (
-        children
-      ) : (
-        <div className="dialog-inside">
-          <header>
-            <h2 id={heading}>{title}</h2>
-            <IconButton icon="close" label="Close" onClick={onClose} />
-          </header>
-          {children}
-        </div>
-      )}
-    </dialog>
+    <BaseDialog.Root open={open} onOpenChange={setOpen} onOpenChangeComplete={onComplete}>
+      <BaseDialog.Portal>
+        <BaseDialog.Backdrop className="dialog-backdrop" />
+        <BaseDialog.Viewport className={bare ? "dialog-viewport bare" : "dialog-viewport"}>
+          <BaseDialog.Popup
+            className="dialog"
+            aria-label={bare ? title : undefined}
+            finalFocus={() => (open && previous instanceof HTMLElement ? previous : false)}
+          >
+            {bare ? (
+              content
+            ) : (
+              <div className="dialog-inside">
+                <header>
+                  <BaseDialog.Title>{title}</BaseDialog.Title>
+                  <BaseDialog.Close render={<IconButton icon="close" label="Close" />} />
+                </header>
+                {content}
+              </div>
+            )}
+          </BaseDialog.Popup>
+        </BaseDialog.Viewport>
+      </BaseDialog.Portal>
+    </BaseDialog.Root>
   );
 }

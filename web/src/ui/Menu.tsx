@@ -1,5 +1,6 @@
-import { useEffect, useId, useRef, useState } from "react";
-import type { KeyboardEvent, ReactNode } from "react";
+import { Menu as BaseMenu } from "@base-ui/react/menu";
+import { useRef } from "react";
+import type { ReactNode } from "react";
 
 import { Icon } from "./Icon";
 import type { IconName } from "./Icon";
@@ -11,172 +12,164 @@ interface Named {
   description?: string | null;
 }
 
-export interface MenuAct extends Named {
-  /** Of a choice: whether this is the one. */
+export interface MenuAction extends Named {
+  /** Of a choice: whether it is the current one. */
   chosen?: boolean;
   danger?: boolean;
   act: () => void;
 }
 
-/** Leads to another list, in the place of the first. */
+/** An item that opens a submenu. */
 export interface MenuGroup extends Named {
-  inside: readonly MenuAct[];
+  inside: readonly MenuAction[];
 }
 
-export type MenuItem = MenuAct | MenuGroup;
+export type MenuItem = MenuAction | MenuGroup;
 
 interface Props {
-  /** What the button is called, or its value where there is a `hint`. */
+  /** The button's name, or its value where there is a `hint`. */
   label: string;
   /** What the label is a value of: "Model". */
   hint?: string;
   items: readonly MenuItem[];
-  /** Shown in the place of the label. */
+  /** Shown instead of the label. */
   children?: ReactNode;
-  /** Shown alone; the label is its tip. */
+  /** Shown alone; the label becomes its tooltip. */
   icon?: IconName;
   disabled?: boolean;
 }
 
-const FILTERED = 9; // more choices than these and one wants to type
+/** A list of choices longer than this has a field to filter it. */
+const MAX_UNFILTERED = 9;
 
-/** A button and the list that it opens. Arrow keys, Home, End, Enter, Escape; letters filter a long list. */
+/** A button and the menu that it opens. */
 export function Menu({ label, hint, items, children, icon, disabled = false }: Props) {
-  const [open, setOpen] = useState(false);
-  const box = useRef<HTMLDivElement>(null);
-  const button = useRef<HTMLButtonElement>(null);
-  const id = useId();
-
-  useEffect(() => {
-    if (!open) return;
-    const outside = (event: PointerEvent) => {
-      if (!box.current?.contains(event.target as Node)) setOpen(false);
-    };
-    addEventListener("pointerdown", outside);
-    return () => removeEventListener("pointerdown", outside);
-  }, [open]);
-
-  const close = () => {
-    setOpen(false);
-    button.current?.focus();
+  const chosenAction = useRef<(() => void) | null>(null);
+  const trigger = useRef<HTMLButtonElement>(null);
+  const name = hint === undefined ? label : `${hint}: ${label}`;
+  const onOpenChange = (open: boolean) => {
+    if (open) chosenAction.current = null;
+  };
+  const onComplete = (open: boolean) => {
+    if (open || chosenAction.current === null) return;
+    // Before the action, which may move the keyboard elsewhere.
+    trigger.current?.focus();
+    chosenAction.current();
+  };
+  const onChoose = (act: () => void) => {
+    chosenAction.current = act;
   };
   return (
-    <div className="menu" ref={box}>
-      <button
-        ref={button}
-        type="button"
-        className={icon === undefined ? "button quiet" : "button quiet icon-only"}
-        aria-haspopup="menu"
-        aria-expanded={open}
-        aria-controls={open ? id : undefined}
-        aria-label={hint === undefined ? label : `${hint}: ${label}`}
-        title={hint === undefined ? label : `${hint}: ${label}`}
-        disabled={disabled}
-        onClick={() => setOpen(!open)}
-      >
-        {icon === undefined && (children ?? <span className="menu-label">{label}</span>)}
-        <Icon name={icon ?? "down"} />
-      </button>
-      {open && <Choices id={id} label={hint ?? label} items={items} onClose={close} />}
+    <div className="menu">
+      <Filterable items={items}>
+        <BaseMenu.Root modal={false} onOpenChange={onOpenChange} onOpenChangeComplete={onComplete} disabled={disabled}>
+          <BaseMenu.Trigger
+            ref={trigger}
+            className={icon === undefined ? "button quiet" : "button quiet icon-only"}
+            aria-label={name}
+            title={name}
+          >
+            {icon === undefined && (children ?? <span className="menu-label">{label}</span>)}
+            <Icon name={icon ?? "down"} />
+          </BaseMenu.Trigger>
+          <Popup
+            label={hint ?? label}
+            items={items}
+            onChoose={onChoose}
+            finalFocus={() => chosenAction.current === null}
+          />
+        </BaseMenu.Root>
+      </Filterable>
     </div>
   );
 }
 
-function Choices({
-  id,
-  label,
-  items,
-  onClose,
-}: {
-  id: string;
+interface PopupProps {
   label: string;
   items: readonly MenuItem[];
-  onClose: () => void;
-}) {
-  const [inside, setInside] = useState<MenuGroup | null>(null);
-  const [filter, setFilter] = useState("");
-  const list = useRef<HTMLDivElement>(null);
-  const all: readonly MenuItem[] = inside?.inside ?? items;
-  const long = all.filter((item) => "chosen" in item).length > FILTERED;
-  const words = filter.toLowerCase();
-  const shown = all.filter((item) => `${item.label} ${item.id}`.toLowerCase().includes(words));
+  onChoose: (act: () => void) => void;
+  /** Says whether the keyboard goes back to the button when the menu closes. */
+  finalFocus: () => boolean;
+}
 
-  useEffect(() => {
-    const chosen = list.current?.querySelector<HTMLElement>("[aria-checked=true]");
-    chosen?.scrollIntoView({ block: "nearest" });
-    if (!long) (chosen ?? list.current?.querySelector<HTMLElement>("[role^=menuitem]"))?.focus();
-  }, [long, inside]);
-
-  const go = (to: MenuGroup | null) => {
-    setInside(to);
-    setFilter("");
-  };
-  const take = (item: MenuItem) => {
-    if ("inside" in item) {
-      go(item);
-    } else {
-      onClose();
-      item.act();
-    }
-  };
-  const keys = (event: KeyboardEvent) => {
-    const buttons = [...(list.current?.querySelectorAll<HTMLElement>("[role^=menuitem]") ?? [])];
-    const at = buttons.indexOf(document.activeElement as HTMLElement);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: buttons.length - 1 }[event.key];
-    if (inside !== null && (event.key === "Escape" || (event.key === "ArrowLeft" && filter === ""))) go(null);
-    else if (event.key === "Escape" || event.key === "Tab") onClose();
-    else if (event.key === "Enter" && at < 0) buttons[0]?.click();
-    else if (to !== undefined) buttons[(to + buttons.length) % buttons.length]?.focus();
-    else return;
-    event.stopPropagation();
-    event.preventDefault();
-  };
+function Popup({ label, items, onChoose, finalFocus }: PopupProps) {
+  const chosen = items.find((item) => "act" in item && item.chosen);
+  const isChoice = items.some((item) => "act" in item && item.chosen !== undefined);
+  const list = items.map((item) =>
+    "inside" in item ? (
+      <Submenu key={item.id} group={item} onChoose={onChoose} finalFocus={finalFocus} />
+    ) : (
+      <Action key={item.id} item={item} onChoose={onChoose} />
+    ),
+  );
   return (
-    <div className="menu-box" onKeyDown={keys}>
-      {inside !== null && (
-        <button type="button" className="menu-back" tabIndex={-1} onClick={() => go(null)}>
-          <Icon name="back" /> {inside.label}
-        </button>
-      )}
-      {long && (
-        <input
-          className="input"
-          type="search"
-          aria-label={`Filter: ${inside?.label ?? label}`}
-          placeholder="Filter"
-          value={filter}
-          onChange={(event) => setFilter(event.target.value)}
-          autoFocus
-        />
-      )}
-      <div role="menu" id={id} aria-label={inside?.label ?? label} ref={list} className="menu-list">
-        {shown.map((item) => (
-          <Choice key={item.id} item={item} onTake={() => take(item)} />
-        ))}
-        {shown.length === 0 && <p className="menu-none">Nothing fits “{filter}”.</p>}
-      </div>
-    </div>
+    <BaseMenu.Portal>
+      <BaseMenu.Positioner className="menu-position" side="bottom" align="end" sideOffset={4} collisionPadding={8}>
+        <BaseMenu.Popup className="menu-box" aria-label={label} finalFocus={finalFocus}>
+          {isFilterable(items) && (
+            <BaseMenu.Input className="input" aria-label={`Filter: ${label}`} placeholder="Filter" />
+          )}
+          {isFilterable(items) && <BaseMenu.Empty className="menu-none">No matches.</BaseMenu.Empty>}
+          <BaseMenu.List className="menu-list">
+            {isChoice ? (
+              <BaseMenu.RadioGroup value={chosen?.id ?? ""} aria-label={label}>
+                {list}
+              </BaseMenu.RadioGroup>
+            ) : (
+              list
+            )}
+          </BaseMenu.List>
+        </BaseMenu.Popup>
+      </BaseMenu.Positioner>
+    </BaseMenu.Portal>
   );
 }
 
-function Choice({ item, onTake }: { item: MenuItem; onTake: () => void }) {
-  const { chosen, danger = false } = "act" in item ? item : {};
+function Submenu({ group, ...rest }: { group: MenuGroup } & Pick<PopupProps, "onChoose" | "finalFocus">) {
   return (
-    <button
-      type="button"
-      role={chosen === undefined ? "menuitem" : "menuitemradio"}
-      aria-checked={chosen}
-      aria-haspopup={"inside" in item ? "menu" : undefined}
-      tabIndex={-1}
-      className={danger ? "menu-item danger" : "menu-item"}
-      onClick={onTake}
-    >
-      <span className="menu-check">{chosen && <Icon name="check" />}</span>
-      <span className="menu-words">
-        {item.label}
-        {item.description && <small>{item.description}</small>}
-      </span>
-      {"inside" in item && <Icon name="forward" />}
-    </button>
+    <Filterable items={group.inside}>
+      <BaseMenu.SubmenuRoot>
+        <BaseMenu.SubmenuTrigger className="menu-item">
+          <Words item={group} />
+          <Icon name="forward" />
+        </BaseMenu.SubmenuTrigger>
+        <Popup label={group.label} items={group.inside} {...rest} />
+      </BaseMenu.SubmenuRoot>
+    </Filterable>
   );
+}
+
+function Action({ item, onChoose }: { item: MenuAction; onChoose: PopupProps["onChoose"] }) {
+  const className = item.danger ? "menu-item danger" : "menu-item";
+  const onClick = () => onChoose(item.act);
+  if (item.chosen === undefined) {
+    return (
+      <BaseMenu.Item className={className} label={item.label} onClick={onClick}>
+        <Words item={item} />
+      </BaseMenu.Item>
+    );
+  }
+  return (
+    <BaseMenu.RadioItem className={className} value={item.id} label={item.label} closeOnClick onClick={onClick}>
+      <span className="menu-check">{item.chosen && <Icon name="check" />}</span>
+      <Words item={item} />
+    </BaseMenu.RadioItem>
+  );
+}
+
+function Words({ item }: { item: Named }) {
+  return (
+    <span className="menu-words">
+      {item.label}
+      {item.description && <small>{item.description}</small>}
+    </span>
+  );
+}
+
+function Filterable({ items, children }: { items: readonly MenuItem[]; children: ReactNode }) {
+  return isFilterable(items) ? <BaseMenu.FilterProvider>{children}</BaseMenu.FilterProvider> : children;
+}
+
+function isFilterable(items: readonly MenuItem[]): boolean {
+  return items.filter((item) => "act" in item && item.chosen !== undefined).length > MAX_UNFILTERED;
 }

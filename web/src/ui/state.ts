@@ -4,7 +4,7 @@ import type { Connection, RunStatus, Status } from "../protocol";
 
 export type SessionState = "waiting" | "running" | "starting" | "idle" | "interrupted" | "error" | "disconnected";
 
-export const STATE_WORDS: Readonly<Record<SessionState, string>> = {
+export const STATE_LABELS: Readonly<Record<SessionState, string>> = {
   waiting: "waits for you",
   running: "running",
   starting: "starting",
@@ -14,14 +14,14 @@ export const STATE_WORDS: Readonly<Record<SessionState, string>> = {
   disconnected: "disconnected",
 };
 
-interface Told {
+interface StateSource {
   connection: Connection;
   status: Status;
   waiting?: number;
   run_status?: RunStatus | null;
 }
 
-export function stateOf({ connection, status, waiting = 0, run_status = null }: Told): SessionState {
+export function stateOf({ connection, status, waiting = 0, run_status = null }: StateSource): SessionState {
   if (waiting > 0 || status === "waiting") return "waiting";
   if (status === "running") return "running";
   if (connection === "starting") return "starting";

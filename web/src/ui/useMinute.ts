@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 
 /** The time in seconds, told anew each minute: enough for "5 min ago". */
-export function useMinute(): number {
+export function useMinutes(): number {
   const [now, setNow] = useState(() => Date.now() / 1000);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now() / 1000), 60_000);

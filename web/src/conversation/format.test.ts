@@ -1,0 +1,65 @@
+import { expect, test } from "vitest";
+
+import { DECIDED, RowBuilder, NO_USAGE } from "../dev/rowBuilder";
+import type { Run } from "../protocol";
+import { formatDuration, describeRunEnd, formatCount, formatUsage } from "./format";
+
+test("times are as long as they need to be", () => {
+  expect([0.12, 6, 9.96, 14.4, 200, 7500].map(formatDuration)).toEqual([
+    "0.1 s",
+    "6 s",
+    "10.0 s",
+    "14 s",
+    "3 min 20 s",
+    "2 h 5 min",
+  ]);
+});
+
+test("figures are short", () => {
+  expect([950, 12_400, 120_000, 1_230_000].map(formatCount)).toEqual(["950", "12.4 k", "120 k", "1.2 M"]);
+});
+
+test("what an agent did not report is answer to be so, and is never zero", () => {
+  expect(formatUsage(null)).toEqual({ tokens: "tokens not reported", cost: "cost not reported" });
+  expect(formatUsage({ ...NO_USAGE, total_tokens: 0, input_tokens: 0 }).tokens).toBe("tokens not reported");
+  expect(
+    formatUsage({ ...NO_USAGE, input_tokens: 1000, output_tokens: 200, cost: { amount: 0, currency: "credits" } }),
+  ).toEqual({ tokens: "1.2 k tokens", cost: "0.00 credits" });
+});
+
+test("how a run ended is told where it is worth a word", () => {
+  const made = new RowBuilder();
+  const run = made.run();
+  const end = (given: Partial<Run>, silent = false) =>
+    describeRunEnd({ ...run, ...given }, { isSilent: silent, rows: [] }, (title) => title);
+  expect(end({ status: "success", stop_reason: "end_turn" })).toBeNull();
+  expect(end({ status: "success" }, true)?.text).toContain("The agent ended without an answer.");
+  expect(end({ status: "error", reason: "silent" })?.text).toContain("The agent ended without an answer.");
+  expect(end({ status: "success", stop_reason: "max_tokens" })?.bad).toBe(true);
+  expect(end({ status: "error", reason: "quota" })).toEqual({ text: "The run failed: quota", bad: true });
+  expect(end({ status: "cancelled" })).toEqual({ text: "Stopped", bad: false });
+  expect(end({ status: "interrupted", reason: "so it was" })).toEqual({ text: "Interrupted: so it was", bad: false });
+});
+
+test("a run that ended because something was refused says so", () => {
+  const made = new RowBuilder();
+  const run = { ...made.run(), status: "cancelled" as const };
+  const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
+  const refused = made.permission("rm -rf build", { outcome: "selected", option_id: "no", decided });
+  const end = (given: Partial<Run>) =>
+    describeRunEnd({ ...run, ...given }, { isSilent: false, rows: [refused] }, (name) => name);
+  expect(end({})?.text).toBe("You refused “rm -rf build”. The agent stopped there.");
+  expect(end({ cancel_requested: true })?.text).toBe("Stopped");
+  refused.decided = { ...decided, decided_by: "rule" };
+  expect(end({})?.text).toBe("It was refused “rm -rf build”. The agent stopped there.");
+});
+
+test("an error that the agent has told in its own words is not told again", () => {
+  const made = new RowBuilder();
+  const run = { ...made.run(), status: "error" as const, reason: "Internal error: API Error: 400 no such model" };
+  const answer = made.message("assistant", "API Error: 400 no such model");
+  expect(describeRunEnd(run, { isSilent: false, rows: [answer] }, (name) => name)?.text).toBe("The run failed.");
+  const noted = made.notice("API Error: 400 no such model");
+  expect(describeRunEnd(run, { isSilent: false, rows: [noted] }, (name) => name)?.text).toBe("The run failed.");
+  expect(describeRunEnd(run, { isSilent: false, rows: [] }, (name) => name)?.text).toContain("400 no such model");
+});

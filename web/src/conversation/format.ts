@@ -1,0 +1,123 @@
+// Times, figures and states of a conversation, as people say them. Pure.
+
+import { permissionAnswer } from "../permission/describe";
+import type { Run, Usage } from "../protocol";
+import type { StepState } from "./steps";
+import type { Segment } from "./timeline";
+
+/** `0.1 s`, `14 s`, `3 min 20 s`, `2 h 5 min` */
+export function formatDuration(seconds: number): string {
+  if (seconds < 10) return `${Math.max(0, seconds).toFixed(Number.isInteger(seconds) ? 0 : 1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** `950`, `12.4 k`, `1.2 M` */
+export function formatCount(count: number): string {
+  if (count < 1000) return String(count);
+  if (count < 1_000_000) return `${(count / 1000).toFixed(count < 100_000 ? 1 : 0)} k`;
+  return `${(count / 1_000_000).toFixed(1)} M`;
+}
+
+export function formatMoney(amount: number, currency: string): string {
+  const digits = amount !== 0 && amount < 0.01 ? 4 : 2;
+  return moneyFormat(currency, digits)?.format(amount) ?? `${amount.toFixed(digits)} ${currency}`;
+}
+
+const formats = new Map<string, Intl.NumberFormat | null>();
+
+/** Made once, for it is slow to make. Null for an agent's own word, which is no currency's code. */
+function moneyFormat(currency: string, digits: number): Intl.NumberFormat | null {
+  const key = `${currency} ${digits}`;
+  let format = formats.get(key);
+  if (format === undefined) {
+    try {
+      format = new Intl.NumberFormat(undefined, {
+        style: "currency",
+        currency,
+        minimumFractionDigits: digits,
+        maximumFractionDigits: digits,
+      });
+    } catch {
+      format = null;
+    }
+    formats.set(key, format);
+  }
+  return format;
+}
+
+/** Tokens in all. No run uses none: some agents say zero where they do not know. */
+export function totalTokens(usage: Usage | null): number | null {
+  return (usage?.total_tokens ?? sum(usage?.input_tokens ?? null, usage?.output_tokens ?? null)) || null;
+}
+
+/** Tokens and cost of a run or a session, in words; what was not reported is said to be so. */
+export function formatUsage(usage: Usage | null): { tokens: string; cost: string } {
+  const total = totalTokens(usage);
+  const cost = usage?.cost ?? null;
+  return {
+    tokens: total === null ? "tokens not reported" : `${formatCount(total)} tokens`,
+    cost: cost === null ? "cost not reported" : formatMoney(cost.amount, cost.currency),
+  };
+}
+
+function sum(one: number | null, other: number | null): number | null {
+  return one === null && other === null ? null : (one ?? 0) + (other ?? 0);
+}
+
+export const STEP_STATE_LABELS: Readonly<Record<StepState, string>> = {
+  waiting: "waiting",
+  running: "running",
+  done: "done",
+  failed: "failed",
+  denied: "denied",
+  cancelled: "cancelled",
+};
+
+const STOP_REASONS: Readonly<Record<string, string>> = {
+  max_tokens: "The model reached the most it may write in one answer.",
+  max_turn_requests: "The agent reached the most requests it may make in one run.",
+  refusal: "The model refused to go on.",
+  silent: "The agent ended without an answer. The model may be unknown to it, or it is not logged in.",
+};
+
+/** How a run ended, where that is worth a word. `name` makes a title as it is shown. */
+export function describeRunEnd(
+  run: Run,
+  { isSilent, rows }: Pick<Segment, "isSilent" | "rows">,
+  name: (title: string, kind: string) => string,
+): { text: string; bad: boolean } | null {
+  const why = run.reason ?? "";
+  if (run.status === "cancelled") {
+    if (why) return { text: `Stopped: ${why}`, bad: false };
+    return { text: (!run.cancel_requested && describeRefusal(rows, name)) || "Stopped", bad: false };
+  }
+  // It is over, and no failure: what is wrong with the agent now is told elsewhere.
+  if (run.status === "interrupted")
+    return { text: `Interrupted: ${why || "the agent, or what ran it, ended in the middle of it"}`, bad: false };
+  // A run that the model cut short is told by why it did, whether it counts as failed or not.
+  const stop = STOP_REASONS[run.stop_reason ?? ""] ?? STOP_REASONS[why] ?? (isSilent ? STOP_REASONS.silent : undefined);
+  if (stop) return { text: stop, bad: true };
+  if (run.status !== "error") return null;
+  return { text: why && !isAlreadyShown(why, rows) ? `The run failed: ${why}` : "The run failed.", bad: true };
+}
+
+/** Some agents stop at the first thing that is refused, and call that cancelled. */
+function describeRefusal(rows: Segment["rows"], name: (title: string, kind: string) => string): string | null {
+  const permission = rows.findLast((row) => row.table === "permissions");
+  if (permission === undefined || permissionAnswer(permission) !== "denied") return null;
+  const what = permission.title === "" ? "what it asked for" : `“${name(permission.title, permission.kind)}”`;
+  const text = permission.decided.decided_by === "person" ? `You refused ${what}` : `It was refused ${what}`;
+  return `${text}. The agent stopped there.`;
+}
+
+/** Some agents say what went wrong, or it is noted in their files, and then they fail with the same words. */
+function isAlreadyShown(why: string, rows: Segment["rows"]): boolean {
+  const last = rows.findLast(
+    (row) => row.table === "notices" || (row.table === "messages" && row.kind === "assistant"),
+  );
+  const text = last?.table === "notices" ? last.text || last.title : last?.table === "messages" ? last.text : "";
+  return text.trim() !== "" && why.endsWith(text.trim());
+}

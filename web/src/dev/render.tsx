@@ -1,0 +1,85 @@
+// Draws a component in a test, and does to it what a person would.
+
+import { act, type ReactNode } from "react";
+import { createRoot, type Root } from "react-dom/client";
+
+import type { Bridge } from "../conversation/bridge";
+import type { ResultOf } from "../protocol";
+import type { RequestType } from "../socket/requests";
+
+(globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
+
+export interface Rendered {
+  readonly place: HTMLElement;
+  again(node: ReactNode): Promise<void>;
+  /** The element whose text or name is this. */
+  find(name: string): HTMLElement;
+  press(name: string): Promise<void>;
+  type(element: HTMLElement, text: string): Promise<void>;
+  key(element: EventTarget, key: string, given?: KeyboardEventInit): Promise<KeyboardEvent>;
+  end(): Promise<void>;
+}
+
+export async function render(node: ReactNode): Promise<Rendered> {
+  const place = document.createElement("div");
+  document.body.append(place);
+  const root: Root = createRoot(place);
+  const again = (next: ReactNode) => runInAct(() => root.render(next));
+  const find = (name: string): HTMLElement => {
+    const all = [...place.querySelectorAll<HTMLElement>("button, a, input, textarea, select, [role]")];
+    const found = all.find((one) => nameOf(one) === name);
+    if (!found) throw new Error(`There is no “${name}” among ${all.map(nameOf).join(" | ")}`);
+    return found;
+  };
+  await again(node);
+  return {
+    place,
+    again,
+    find,
+    press: (name) => runInAct(() => find(name).click()),
+    type: (element, text) =>
+      runInAct(() => {
+        // React looks at the value's own setter, past the one it put on the element.
+        const prototype =
+          element instanceof HTMLTextAreaElement ? HTMLTextAreaElement.prototype : HTMLInputElement.prototype;
+        Object.getOwnPropertyDescriptor(prototype, "value")?.set?.call(element, text);
+        if (element instanceof HTMLTextAreaElement) element.setSelectionRange(text.length, text.length);
+        element.dispatchEvent(new Event("input", { bubbles: true }));
+      }),
+    key: async (element, key, given = {}) => {
+      const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...given });
+      await runInAct(() => element.dispatchEvent(event));
+      return event;
+    },
+    end: async () => {
+      await runInAct(() => root.unmount());
+      place.remove();
+    },
+  };
+}
+
+function nameOf(element: HTMLElement): string {
+  return (element.getAttribute("aria-label") ?? element.textContent ?? "").trim();
+}
+
+async function runInAct(deed: () => void): Promise<void> {
+  await act(async () => deed());
+}
+
+type Answers = { [T in RequestType]?: ResultOf[T] | Error };
+
+/** A bridge that answers as told, and remembers what it was asked. */
+export class FakeBridge implements Bridge {
+  readonly requests: { type: RequestType; fields: Record<string, unknown> }[] = [];
+
+  constructor(private readonly answers: Answers = {}) {}
+
+  request: Bridge["request"] = (type, fields) => {
+    this.requests.push({ type, fields });
+    const answer = this.answers[type] ?? new Error(`nobody said what ${type} is answered with`);
+    // The compiler does not see that what is found by a type is of that type.
+    return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer as ResultOf[typeof type]);
+  };
+
+  subscribe: Bridge["subscribe"] = () => () => {};
+}

@@ -1,0 +1,98 @@
+// What is in the rows of a session that are not here: asked of the server, for the panel tells of the whole session.
+
+import { useEffect, useState } from "react";
+
+import type { Bridge } from "../conversation/bridge";
+import type { Contents, DiffItem, Terminal } from "../protocol";
+
+/** Which rows are here: all from `before` on, and there are `more` or not. */
+export interface LoadedRange {
+  readonly more: boolean;
+  readonly before: number;
+}
+
+export interface EarlierContents extends Contents {
+  /** Why it is not known. */
+  readonly problem: string;
+}
+
+export const FULLY_LOADED: LoadedRange = { more: false, before: 0 };
+export const NO_EARLIER_CONTENTS: EarlierContents = {
+  files: [],
+  more_files: 0,
+  terminals: [],
+  more_terminals: 0,
+  problem: "",
+};
+
+/** Asked again when other rows are here; until that is answered, what was told before counts. */
+export function useEarlierContents(
+  bridge: Bridge,
+  sessionId: string,
+  { more, before }: LoadedRange,
+  runId: string | null = null,
+): EarlierContents {
+  const of = `${sessionId} ${runId ?? ""}`;
+  const [known, setKnown] = useState({ of, earlier: NO_EARLIER_CONTENTS });
+  useEffect(() => {
+    if (!more) return;
+    let wanted = true;
+    const tell = (earlier: EarlierContents) => wanted && setKnown({ of, earlier });
+    bridge.request("session.contents", { session_id: sessionId, before, run_id: runId }).then(
+      (contents) => tell({ ...contents, problem: "" }),
+      (error: Error) => tell({ ...NO_EARLIER_CONTENTS, problem: error.message }),
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [bridge, of, sessionId, more, before, runId]);
+  return more && known.of === of ? known.earlier : NO_EARLIER_CONTENTS;
+}
+
+export interface EarlierDiffs {
+  readonly diffs: readonly DiffItem[];
+  /** So many came before these, and are not told. */
+  readonly more: number;
+  readonly problem: string;
+}
+
+/** The changes of a file that are not here; null while they are asked for. */
+export function useEarlierDiffs(
+  bridge: Bridge,
+  sessionId: string,
+  path: string,
+  { more, before }: LoadedRange,
+  runId: string | null,
+): EarlierDiffs | null {
+  const [known, setKnown] = useState<EarlierDiffs | null>(null);
+  useEffect(() => {
+    if (!more) return;
+    let wanted = true;
+    bridge.request("session.diffs", { session_id: sessionId, path, before, run_id: runId }).then(
+      (result) => wanted && setKnown({ ...result, problem: "" }),
+      (error: Error) => wanted && setKnown({ diffs: [], more: 0, problem: error.message }),
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [bridge, sessionId, path, more, before, runId]);
+  return more ? known : { diffs: [], more: 0, problem: "" };
+}
+
+/** A command with its output, which is not told with those that are not here. */
+export function useTerminalOutput(bridge: Bridge, sessionId: string, terminal: Terminal, here: boolean): Terminal {
+  const [whole, setWhole] = useState<Terminal | null>(null);
+  const { id } = terminal;
+  useEffect(() => {
+    if (here) return;
+    let wanted = true;
+    bridge.request("session.row", { session_id: sessionId, table: "terminals", row_id: id }).then(
+      ({ row }) => wanted && row.table === "terminals" && setWhole(row),
+      () => undefined, // then it is shown without
+    );
+    return () => {
+      wanted = false;
+    };
+  }, [bridge, sessionId, id, here]);
+  return !here && whole?.id === id ? whole : terminal;
+}

@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+
+import { DECIDED, RowBuilder } from "../dev/rowBuilder";
+import { permissionAnswer, describeDecision, describePermission } from "./describe";
+
+const made = new RowBuilder();
+
+test("a rule that answered is named with where it stands", () => {
+  const decided = {
+    ...DECIDED,
+    decision: "allow",
+    decided_by: "rule",
+    rule: "allow execute git *",
+    layer: "workspace",
+  };
+  const permission = made.permission("x", { outcome: "selected", option_id: "once", decided });
+  expect(describePermission(permission)).toBe("Allowed by the rule “allow execute git *” (workspace)");
+});
+
+test("a person's answer is told with the option they took", () => {
+  const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
+  expect(describePermission(made.permission("x", { outcome: "selected", option_id: "no", decided }))).toBe(
+    "Denied by a person (“Reject”)",
+  );
+});
+
+test("a refusal is one whatever the agent calls its option", () => {
+  expect(permissionAnswer(made.permission("x", { outcome: "selected", option_id: "no" }))).toBe("denied");
+  expect(permissionAnswer(made.permission("x", { outcome: "cancelled" }))).toBe("withdrawn");
+  expect(permissionAnswer(made.permission("x"))).toBe("pending");
+});
+
+test("what nobody decided says nothing", () => {
+  expect(describeDecision(DECIDED)).toBe("");
+  expect(describeDecision({ ...DECIDED, decision: "deny", decided_by: "timeout" })).toBe(
+    "Denied because nobody answered in time",
+  );
+});

@@ -1,0 +1,67 @@
+// Who or what answered a request, in words. Pure.
+
+import type { Decision, Permission, Question } from "../protocol";
+
+export type Answer = "allowed" | "denied" | "withdrawn" | "pending";
+
+/** What a permission came to. */
+export function permissionAnswer({ outcome, option_id, options, decided }: Permission): Answer {
+  if (outcome === "pending") return "pending";
+  if (outcome !== "selected") return decided.decision === "deny" ? "denied" : "withdrawn";
+  const kind = options.find((option) => option.option_id === option_id)?.kind ?? "";
+  if (kind !== "") return kind.startsWith("allow") ? "allowed" : "denied";
+  return decided.decision === "allow" ? "allowed" : "denied";
+}
+
+const ANSWERS: Readonly<Record<Answer, string>> = {
+  allowed: "Allowed",
+  denied: "Denied",
+  withdrawn: "Withdrawn",
+  pending: "Waits for an answer",
+};
+
+/** `Allowed by the rule “…”`, `Denied by a person`. */
+export function describePermission(permission: Permission): string {
+  const answer = permissionAnswer(permission);
+  if (answer === "pending") return ANSWERS.pending;
+  const chosen = permission.options.find((option) => option.option_id === permission.option_id)?.name;
+  const by = permission.decided.decided_by === "person" && chosen ? ` (“${chosen}”)` : "";
+  return ANSWERS[answer] + describeReason(permission.decided) + by;
+}
+
+/** The same for what the agent did through us, which has no options: a file, a command. Empty where nobody decided. */
+export function describeDecision(decided: Decision): string {
+  if (decided.decided_by === null) return "";
+  const answer = decided.decision === "allow" ? "Allowed" : decided.decision === "deny" ? "Denied" : "Withdrawn";
+  return answer + describeReason(decided);
+}
+
+function describeReason({ decided_by, rule, layer, reason, remembered }: Decision): string {
+  const saved = remembered.length > 0 ? `; from now on: ${remembered.join("; ")}` : "";
+  const why = reason ? `: ${reason}` : "";
+  switch (decided_by) {
+    case "rule":
+      return rule ? ` by the rule “${rule}”${layer ? ` (${layer})` : ""}` : ` by a rule${why}`;
+    case "person":
+      return ` by a person${saved}`;
+    case "timeout":
+      return " because nobody answered in time";
+    case "cancel":
+      return " because the run was stopped";
+    case "callback":
+      return why || " by a program";
+    default:
+      return why;
+  }
+}
+
+const ACTIONS: Readonly<Record<string, string>> = {
+  accept: "Answered",
+  decline: "Declined",
+  cancel: "Dismissed",
+  failed: "Could not be asked",
+};
+
+export function describeQuestion(question: Question): string {
+  return (ACTIONS[question.action] ?? question.action) + describeReason(question.decided);
+}

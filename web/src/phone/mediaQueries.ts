@@ -1,0 +1,17 @@
+import { useSyncExternalStore } from "react";
+
+/** Whether the window is as the query says, now and whenever that changes. */
+function mediaQueryHook(query: string): () => boolean {
+  const list = matchMedia(query);
+  const watch = (watcher: () => void) => {
+    list.addEventListener("change", watcher);
+    return () => list.removeEventListener("change", watcher);
+  };
+  return () => useSyncExternalStore(watch, () => list.matches);
+}
+
+/** As in the style sheets: there is room for one pane only. */
+export const useIsPhone = mediaQueryHook("(max-width: 719px)");
+
+/** There is no room for much beside a title. */
+export const useIsNarrow = mediaQueryHook("(max-width: 1099px)");

@@ -1,0 +1,56 @@
+// What is said above a conversation about the agent, and what is offered.
+
+import type { ActionName } from "../header/useSessionActions";
+import type { Live, Problem } from "../protocol";
+
+export type Remedy = Extract<ActionName, "continue" | "restart" | "reload"> | "login" | "settings";
+
+export interface AgentNotice {
+  readonly tone: "bad" | "plain";
+  readonly text: string;
+  /** What helps most comes first. */
+  readonly remedies: readonly Remedy[];
+}
+
+export function agentNotice(live: Live): AgentNotice | null {
+  const why = live.problem?.message ?? live.reason;
+  switch (live.connection) {
+    case "connected":
+      return live.status === "error" && live.problem !== null
+        ? { tone: "bad", text: why, remedies: remediesFor(live.problem) }
+        : null;
+    case "starting":
+      return { tone: "plain", text: "The agent is starting…", remedies: [] };
+    case "none":
+      return live.continuable
+        ? { tone: "plain", text: why || "This session is closed.", remedies: ["continue"] }
+        : null;
+    case "elsewhere":
+      return {
+        tone: "plain",
+        text: why || "Another program has this session open. What it does shows up here.",
+        remedies: [],
+      };
+    case "watched":
+      return {
+        tone: "plain",
+        text:
+          "Another program is at work on this session: what it does shows up here." +
+          (live.continuable ? " Continue only if it has ended." : ""),
+        remedies: ["continue"],
+      };
+    case "disconnected":
+      return { tone: "bad", text: why || "The agent is gone.", remedies: remediesFor(live.problem) };
+    case "error":
+      return { tone: "bad", text: why || "The agent could not be started.", remedies: remediesFor(live.problem) };
+  }
+}
+
+function remediesFor(problem: Problem | null): readonly Remedy[] {
+  const helps = (action: string) => problem?.actions.includes(action) ?? false;
+  const again: Remedy[] = ["reload", "restart"];
+  const settings: Remedy[] = helps("settings") ? ["settings"] : [];
+  // A program that is not there will not be there the next time either.
+  if (helps("install")) return [...settings, ...again];
+  return [...(helps("login") ? (["login"] as const) : []), ...again, ...settings];
+}

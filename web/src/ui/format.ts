@@ -1,0 +1,50 @@
+// Times, paths and names as people say them.
+
+import type { SessionItem } from "../protocol";
+
+/** What a session is called: its title, else the first words that were said in it. */
+export function sessionTitle(session: Pick<SessionItem, "title" | "prompt" | "runs">): string {
+  const words =
+    stripControls(session.title ?? "").trim() || stripControls(session.prompt).trim().split("\n", 1)[0] || "";
+  return words || (session.runs > 0 ? "Untitled" : "New session");
+}
+
+/** Codes for terminals, and characters that cannot be seen. */
+const UNSEEN =
+  /\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b\[[0-?]*[ -/]*[@-~]?|[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g;
+
+function stripControls(text: string): string {
+  return text.replace(UNSEEN, "");
+}
+
+/** The last part of a path, which tells workspaces apart. */
+export function baseName(path: string): string {
+  return stripControls(path).replace(/\/+$/, "").split("/").at(-1) || "/";
+}
+
+/** The path with the home folder as `~`. */
+export function shortPath(path: string, home: string): string {
+  if (home !== "" && (path === home || path.startsWith(`${home}/`))) return `~${path.slice(home.length)}`;
+  return path;
+}
+
+const MINUTE = 60;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** How long ago, in short: "now", "5 min", "3 h", "2 d". Both in seconds. */
+export function formatAge(time: number, now: number): string {
+  const seconds = Math.max(0, now - time);
+  if (seconds < MINUTE) return "now";
+  if (seconds < HOUR) return `${Math.floor(seconds / MINUTE)} min`;
+  if (seconds < DAY) return `${Math.floor(seconds / HOUR)} h`;
+  return `${Math.floor(seconds / DAY)} d`;
+}
+
+export function formatDateTime(time: number): string {
+  return new Date(time * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
