@@ -97,12 +97,12 @@ class Client:
         self.capabilities = capabilities
         self.problems: list[str] = []
         self.updates: list[tuple[str, SessionUpdate]] = []
-        self.requests: list[tuple[str, Any]] = []  # what the agent asked, decoded
+        self.requests: list[tuple[str, Any]] = []  # what the agent requested_methods, decoded
         self.notifications: list[Notification] = []
         self.noise: list[bytes] = []
         self.permissions: list[str] = []  # option ids to answer with, in turn; "cancelled" too. Empty: allow once
         self.answers: dict[str, object] = {}  # answers by method, in place of the usual ones
-        self.held: set[str] = set()  # methods that are answered only when the gate opens
+        self.blocked_methods: set[str] = set()  # methods that are answered only when the gate opens
         self.gate = asyncio.Event()
         self.terminals: dict[str, TestTerminal] = {}
         self.session_id = ""
@@ -155,7 +155,7 @@ class Client:
         return DragomanError("the agent is gone")
 
     async def serve(self, request: Request) -> object:
-        if request.method in self.held:
+        if request.method in self.blocked_methods:
             await self.gate.wait()
         if request.method in self.answers:
             answer = self.answers[request.method]
@@ -260,7 +260,7 @@ class Client:
     def kinds(self) -> list[str]:
         return [str(type(update).__struct_config__.tag) for _, update in self.updates]
 
-    def asked(self) -> list[str]:
+    def requested_methods(self) -> list[str]:
         return [method for method, _ in self.requests]
 
     @property
@@ -288,7 +288,7 @@ def _write(path: Path, content: str) -> object:
 
 
 def names(folder: Path) -> list[str]:
-    """What lies in a folder."""
+    """Return the names of the files in a folder."""
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -301,7 +301,7 @@ class _Params(msgspec.Struct):
 
 
 def _strict(line: bytes, kind: Any, part: str) -> str | None:
-    """What is wrong with a frame, if anything: a field of the wrong type, a missing or an unknown one."""
+    """Return what is wrong with a frame: a field of the wrong type, a missing or an unknown one."""
     frame = msgspec.json.decode(line)
     if frame.get("jsonrpc") != "2.0":
         return "jsonrpc is not 2.0"
@@ -326,7 +326,7 @@ class Lifeline:
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
 
-    async def held(self) -> None:
+    async def wait_open(self) -> None:
         async with asyncio.timeout(LIMIT):
             assert await self._reader.readline() == b"here\n"
 
@@ -351,7 +351,7 @@ async def lifeline(path: Path) -> AsyncIterator[Lifeline]:
 
 
 class Exited(Exception):
-    """What ends the process elsewhere, in memory only ends the scene."""
+    """Ends the scene, where the real agent would end its process."""
 
 
 @asynccontextmanager

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from dragoman.agents.replay.act import Manner
+from dragoman.agents.replay.playback import PlaybackOptions
 from dragoman.agents.replay.player import Player
-from dragoman.agents.replay.reading import read_recording
+from dragoman.agents.replay.recording import read_recording
 
 CWD = "/home/ada/project"
 
@@ -59,27 +59,29 @@ class Tape:
     def cancel(self, session: str = "s1") -> None:
         self.put("out", {"method": "session/cancel", "params": {"sessionId": session}})
 
-    def turn(self, asked: str, said: str, session: str = "s1") -> None:
-        prompt = self.prompt(asked, session)
-        self.say(said, session)
-        self.answer(prompt, {"stopReason": "end_turn"})
+    def run(self, prompt: str, answer: str, session: str = "s1") -> None:
+        request_id = self.prompt(prompt, session)
+        self.say(answer, session)
+        self.answer(request_id, {"stopReason": "end_turn"})
 
 
 def talk() -> Tape:
-    """One session, two turns."""
+    """One session, two runs."""
     tape = Tape()
     tape.greet(agentInfo={"name": "someone", "version": "1"})
     tape.open()
-    tape.turn("hello", "Hi.")
-    tape.turn("and now?", "Bye.")
+    tape.run("hello", "Hi.")
+    tape.run("and now?", "Bye.")
     return tape
 
 
 class Client:
-    """Says something, and gets all that is said by then."""
+    """A client of the player; each method returns the frames that are due after it."""
 
     def __init__(self, tape: Tape, *, strict: bool = True, real: bool = False, connection: int = 1) -> None:
-        self.player = Player(read_recording(tape.lines), Manner(strict=strict, real=real), connection=connection)
+        self.player = Player(
+            read_recording(tape.lines), PlaybackOptions(strict=strict, real_time=real), connection=connection
+        )
         self.now = 1000.0
         self._ids = 100
 
@@ -88,7 +90,7 @@ class Client:
         return [msgspec.json.decode(line) for line in self.player.step(self.now)]
 
     def send(self, frame: dict[str, Any]) -> list[Any]:
-        self.player.hear(msgspec.json.encode({"jsonrpc": "2.0", **frame}))
+        self.player.receive(msgspec.json.encode({"jsonrpc": "2.0", **frame}))
         return self.later(0.0)
 
     def ask(self, method: str, **params: object) -> list[Any]:
@@ -115,7 +117,7 @@ def texts(frames: list[Any]) -> list[str]:
 
 
 def ends(frames: list[Any]) -> list[Any]:
-    """How requests ended: the stop reason, or the error's code."""
+    """Return how requests ended: the stop reason, or the error code."""
     return [
         frame["error"]["code"] if "error" in frame else frame["result"].get("stopReason")
         for frame in frames

@@ -1,4 +1,4 @@
-"""What the demo agent does in the workspace: after permission only, through the client or by itself."""
+"""Actions of the demo agent in the workspace: after permission only, through the client or by itself."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ async def test_an_edit_is_shown_as_a_diff_asked_for_and_done(
         assert call.content == (Diff(path=str(readme), old_text="# Hello", new_text=after),)
         assert [(location.path, location.line) for location in call.locations] == [(str(readme), 2)]
         assert client.statuses() == ["pending", "in_progress", "completed"]
-        (asked,) = [params for _, params in client.requests if isinstance(params, RequestPermissionRequest)]
-        assert asked.tool_call.tool_call_id == call.tool_call_id
-        assert asked.tool_call.content == call.content
-        assert [option.kind for option in asked.options] == [
+        (request,) = [params for _, params in client.requests if isinstance(params, RequestPermissionRequest)]
+        assert request.tool_call.tool_call_id == call.tool_call_id
+        assert request.tool_call.content == call.content
+        assert [option.kind for option in request.options] == [
             *("allow_once", "allow_always", "reject_once", "reject_always")
         ]
-        assert ("fs/write_text_file" in client.asked()) is (capabilities is FILES)
+        assert ("fs/write_text_file" in client.requested_methods()) is (capabilities is FILES)
         assert "I added a line to README.md." in client.text
 
 
@@ -133,7 +133,7 @@ async def test_always_is_remembered_for_that_kind_of_tool_in_that_session(home: 
         client.permissions = ["allow-always"]
         await client.prompt("edit a.txt")
         await client.prompt("edit a.txt")
-        assert client.asked() == ["session/request_permission"]
+        assert client.requested_methods() == ["session/request_permission"]
         assert len((work / "a.txt").read_text().splitlines()) == 2
         client.permissions = ["reject-always"]
         await client.prompt("run ls")
@@ -170,7 +170,7 @@ async def test_a_permission_can_be_asked_for_its_own_sake(home: Path, work: Path
     async with demo(home) as client:
         await client.new(work)
         await client.prompt("permission")
-        assert client.asked() == ["session/request_permission"]
+        assert client.requested_methods() == ["session/request_permission"]
         assert "as promised" in client.text
 
 
@@ -182,20 +182,20 @@ async def test_a_file_is_read_without_asking(home: Path, work: Path, capabilitie
         await client.prompt("read a.txt")
         assert "a.txt has 2 lines:\n\n```\none\ntwo\n```" in client.text
         assert client.statuses() == ["pending", "in_progress", "completed"]
-        assert set(client.asked()) == ({"fs/read_text_file"} if capabilities is FILES else set())
+        assert set(client.requested_methods()) == ({"fs/read_text_file"} if capabilities is FILES else set())
         await client.prompt("read b.txt")
         assert "There is no file b.txt" in client.text
 
 
 async def test_reading_and_writing_are_offered_apart(home: Path, work: Path) -> None:
-    for fs, asked in (
+    for fs, method in (
         (FileSystemCapabilities(read_text_file=True), "fs/read_text_file"),
         (FileSystemCapabilities(write_text_file=True), "fs/write_text_file"),
     ):
         async with demo(home, ClientCapabilities(fs=fs)) as client:
             await client.new(work)
             await client.prompt("edit a.txt: line")
-            assert set(client.asked()) == {asked, "session/request_permission"}
+            assert set(client.requested_methods()) == {method, "session/request_permission"}
     assert (work / "a.txt").read_text() == "line\nline\n"
 
 
@@ -280,7 +280,7 @@ async def test_a_command_is_run_with_permission_and_its_output_shown(
         end = client.of(SessionToolCallUpdate)[-1]
         assert end.raw_output == {"exitCode": 0, "signal": None, "output": "found.txt\n", "truncated": False}
         if capabilities is TERMINAL:
-            assert client.asked()[1:] == [
+            assert client.requested_methods()[1:] == [
                 *("terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release")
             ]
             progress = client.of(SessionToolCallUpdate)[0]
@@ -342,7 +342,7 @@ async def test_what_a_command_leaves_running_ends_with_it(home: Path, work: Path
         await client.new(work)
         await client.prompt(f"run exec 3>pipe; {SIGN}; sleep 1000 & exit 0")
         assert "exit code 0" in client.text
-        await line.held()
+        await line.wait_open()
         await line.released()
 
 

@@ -240,13 +240,15 @@ async def test_a_load_in_another_process_tells_everything_that_was_said_before_i
         session_id = (await client.new(work)).session_id
         for prompt in ("think", "plan", "edit a.txt", "run ls", "image", "link", "stream 1000", "tools", "mode plan"):
             await client.prompt(prompt)
-        said = merged([update for _, update in client.updates])
+        live_updates = merged([update for _, update in client.updates])
         used = client.of(UsageUpdate)[-1].used
     async with demo(home) as client:
         response = await client.load(session_id, work)
-        told = [update for _, update in client.updates]
+        replayed_updates = [update for _, update in client.updates]
         prompts = [
-            u.content.text for u in told if isinstance(u, UserMessageChunk) and isinstance(u.content, TextContent)
+            u.content.text
+            for u in replayed_updates
+            if isinstance(u, UserMessageChunk) and isinstance(u.content, TextContent)
         ]
         assert prompts == [
             "think",
@@ -259,7 +261,9 @@ async def test_a_load_in_another_process_tells_everything_that_was_said_before_i
             "tools",
             "mode plan",
         ]
-        assert merged([update for update in told if not isinstance(update, UserMessageChunk)]) == said
+        assert (
+            merged([update for update in replayed_updates if not isinstance(update, UserMessageChunk)]) == live_updates
+        )
         assert response.modes is not None
         assert response.modes.current_mode_id == "plan"
         assert client.of(UsageUpdate)[-1].used == used
@@ -286,7 +290,7 @@ async def test_what_was_said_before_a_cancel_or_an_error_is_part_of_the_history(
             TextContent(text="sleep 1000"),
             TextContent(text="error"),
         ]
-        assert client.text.count("I sleep for 1000 s.") == 2  # live, and told again
+        assert client.text.count("I sleep for 1000 s.") == 2  # live, and replayed_updates again
 
 
 async def test_a_load_of_a_large_history_does_not_wait_for_ever(home: Path, work: Path) -> None:

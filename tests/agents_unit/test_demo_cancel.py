@@ -21,8 +21,8 @@ from .demo_client import FILES, LIMIT, NOTHING, SIGN, TERMINAL, Client, demo, li
 FORMS = ClientCapabilities(elicitation=ElicitationCapabilities(form=ElicitationFormCapabilities()))
 
 
-def asked(method: str) -> Callable[[Client], bool]:
-    return lambda client: method in client.asked()
+def has_requested(method: str) -> Callable[[Client], bool]:
+    return lambda client: method in client.requested_methods()
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ def asked(method: str) -> Callable[[Client], bool]:
         (NOTHING, "sleep 1000", "", lambda client: "1000 s." in client.text),
         (NOTHING, "slow 1000", "", lambda client: "word 1\n" in client.text),
         (NOTHING, "flood 10m", "", lambda client: len(client.updates) > 2000),
-        (NOTHING, "edit a.txt", "session/request_permission", asked("session/request_permission")),
-        (FILES, "read a.txt", "fs/read_text_file", asked("fs/read_text_file")),
-        (FILES, "edit a.txt", "fs/write_text_file", asked("fs/write_text_file")),
-        (TERMINAL, "run ls", "terminal/create", asked("terminal/create")),
-        (TERMINAL, "run ls", "terminal/wait_for_exit", asked("terminal/wait_for_exit")),
-        (TERMINAL, "run ls", "terminal/output", asked("terminal/output")),
-        (FORMS, "ask me", "elicitation/create", asked("elicitation/create")),
-        (NOTHING, "tour", "session/request_permission", asked("session/request_permission")),
+        (NOTHING, "edit a.txt", "session/request_permission", has_requested("session/request_permission")),
+        (FILES, "read a.txt", "fs/read_text_file", has_requested("fs/read_text_file")),
+        (FILES, "edit a.txt", "fs/write_text_file", has_requested("fs/write_text_file")),
+        (TERMINAL, "run ls", "terminal/create", has_requested("terminal/create")),
+        (TERMINAL, "run ls", "terminal/wait_for_exit", has_requested("terminal/wait_for_exit")),
+        (TERMINAL, "run ls", "terminal/output", has_requested("terminal/output")),
+        (FORMS, "ask me", "elicitation/create", has_requested("elicitation/create")),
+        (NOTHING, "tour", "session/request_permission", has_requested("session/request_permission")),
     ],
     ids=[
         *("asleep", "slow", "flooding", "at-permission", "reading", "writing"),
@@ -49,7 +49,7 @@ async def test_cancel_is_heard(
     tmp_path: Path, capabilities: ClientCapabilities, prompt: str, hold: str, when: Callable[[Client], bool]
 ) -> None:
     async with demo(tmp_path, capabilities) as client:
-        client.held = {hold}
+        client.blocked_methods = {hold}
         await client.new(tmp_path)
         call = client.start(prompt)
         await client.until(lambda: when(client))
@@ -59,7 +59,7 @@ async def test_cancel_is_heard(
         # A tool call that was open is told to have ended.
         if client.statuses():
             assert client.statuses()[-1] == "failed"
-        client.held = set()
+        client.blocked_methods = set()
         assert (await client.prompt("hello")).stop_reason == "end_turn"
 
 
@@ -98,7 +98,7 @@ async def test_cancel_kills_the_command_that_it_runs_itself_with_all_its_childre
     async with demo(tmp_path / "home") as client, lifeline(tmp_path / "pipe") as line:
         await client.new(tmp_path)
         call = client.start(f"run exec 3>pipe; {SIGN}; sleep 1000 & sleep 1000")
-        await line.held()
+        await line.wait_open()
         client.cancel()
         assert (await client.finish(call)).stop_reason == "cancelled"
         await line.released()
@@ -109,32 +109,32 @@ async def test_cancel_releases_the_terminal_that_the_command_runs_in(tmp_path: P
     async with demo(tmp_path / "home", TERMINAL) as client, lifeline(tmp_path / "pipe") as line:
         await client.new(tmp_path)
         call = client.start(f"run exec 3>pipe; {SIGN}; sleep 1000")
-        await line.held()
-        await client.until(lambda: "terminal/wait_for_exit" in client.asked())
+        await line.wait_open()
+        await client.until(lambda: "terminal/wait_for_exit" in client.requested_methods())
         client.cancel()
         assert (await client.finish(call)).stop_reason == "cancelled"
-        await client.until(lambda: "terminal/release" in client.asked())
-        assert client.asked()[-2:] == ["terminal/kill", "terminal/release"]
+        await client.until(lambda: "terminal/release" in client.requested_methods())
+        assert client.requested_methods()[-2:] == ["terminal/kill", "terminal/release"]
         await line.released()
 
 
 async def test_a_terminal_that_is_made_while_the_turn_is_cancelled_is_released(tmp_path: Path) -> None:
     async with demo(tmp_path, TERMINAL) as client:
-        client.held = {"terminal/create"}
+        client.blocked_methods = {"terminal/create"}
         await client.new(tmp_path)
         call = client.start("run sleep 1000")
-        await client.until(lambda: "terminal/create" in client.asked())
+        await client.until(lambda: "terminal/create" in client.requested_methods())
         client.cancel()
         assert (await client.finish(call)).stop_reason == "cancelled"
         client.gate.set()
-        await client.until(lambda: "terminal/release" in client.asked())
+        await client.until(lambda: "terminal/release" in client.requested_methods())
 
 
 async def test_cancel_request_ends_a_prompt_with_its_own_error(tmp_path: Path) -> None:
     async with demo(tmp_path / "home") as client, lifeline(tmp_path / "pipe") as line:
         await client.new(tmp_path)
         call = client.start(f"run exec 3>pipe; {SIGN}; sleep 1000")
-        await line.held()
+        await line.wait_open()
         client.connection.notify("$/cancel_request", {"requestId": call.id})
         with pytest.raises(Cancelled):
             await client.finish(call)
@@ -145,7 +145,7 @@ async def test_cancel_request_ends_a_prompt_with_its_own_error(tmp_path: Path) -
 
 async def test_cancel_withdraws_the_question_that_waits(tmp_path: Path) -> None:
     async with demo(tmp_path) as client:
-        client.held = {"session/request_permission"}
+        client.blocked_methods = {"session/request_permission"}
         await client.new(tmp_path)
         call = client.start("edit a.txt")
         await client.until(lambda: client.requests)

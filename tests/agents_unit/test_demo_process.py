@@ -53,10 +53,10 @@ async def test_another_process_loads_what_the_first_has_said(home: Path, work: P
     async with demo_process(home) as agent:
         session_id = (await agent.new(work)).session_id
         await agent.prompt("hello")
-        said = agent.text
+        text = agent.text
     async with demo_process(home) as agent:
         await agent.load(session_id, work)
-        assert agent.text == said
+        assert agent.text == text
         assert len(agent.of(UserMessageChunk)) == 1
 
 
@@ -113,7 +113,7 @@ async def test_the_end_of_stdin_stops_a_command_and_a_hanging_turn(home: Path, w
         async with demo_process(home) as agent:
             await agent.new(work)
             agent.start(f"run exec 3>pipe; {SIGN}; sleep 1000")
-            await line.held()
+            await line.wait_open()
             await agent.new(work)
             agent.start("hang")
             await agent.until(lambda: agent.text.endswith("helps."))
@@ -127,7 +127,7 @@ async def test_a_signal_stops_a_command_too(home: Path, work: Path, number: sign
         async with demo_process(home) as agent:
             await agent.new(work)
             agent.start(f"run exec 3>pipe; {SIGN}; sleep 1000")
-            await line.held()
+            await line.wait_open()
             agent.process.send_signal(number)
             async with asyncio.timeout(LIMIT):
                 await agent.process.wait()

@@ -1,4 +1,4 @@
-"""What the demo agent says and shows for each plain request."""
+"""Texts and updates of the demo agent for each plain request."""
 
 from __future__ import annotations
 
@@ -313,12 +313,12 @@ async def test_a_question_is_asked_with_a_form_and_its_answer_repeated(tmp_path:
             content={"colour": "red", "files": 3, "happy": True, "languages": ("Rust",)}
         )
         await client.prompt("ask me")
-        assert client.asked() == ["elicitation/create"]
+        assert client.requested_methods() == ["elicitation/create"]
         assert "- colour: red\n- files: 3\n- happy: True" in client.text
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "reply"),
     [
         (ElicitationDeclineAction(), "You would rather not answer"),
         (ElicitationCancelAction(), "You closed the question"),
@@ -327,12 +327,12 @@ async def test_a_question_is_asked_with_a_form_and_its_answer_repeated(tmp_path:
         ({"nonsense": 1}, "The client could not ask you"),
     ],
 )
-async def test_a_question_may_stay_unanswered(tmp_path: Path, answer: object, said: str) -> None:
+async def test_a_question_may_stay_unanswered(tmp_path: Path, answer: object, reply: str) -> None:
     async with demo(tmp_path, FORMS) as client:
         await client.new(tmp_path)
         client.answers["elicitation/create"] = answer
         assert (await client.prompt("ask me")).stop_reason == "end_turn"
-        assert said in client.text
+        assert reply in client.text
 
 
 async def test_a_client_without_forms_is_asked_in_text_and_may_answer_in_the_next_prompt(tmp_path: Path) -> None:
@@ -471,7 +471,7 @@ async def test_the_tour_shows_every_kind_of_update_to_a_client_that_offers_all(t
             *("plan", "tool_call", "tool_call_update", "current_mode_update", "config_option_update", "usage_update"),
             *("notice", "compaction_update", "compaction_summary_chunk"),
         }
-        assert set(client.asked()) == {
+        assert set(client.requested_methods()) == {
             *("session/request_permission", "fs/read_text_file", "fs/write_text_file", "elicitation/create"),
             *("terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"),
         }
@@ -484,7 +484,7 @@ async def test_the_tour_works_with_a_client_that_offers_nothing_and_refuses_ever
     async with demo(tmp_path / "home") as client:
         client.permissions = ["reject-once"] * 9
         await tour(client, work)
-        assert set(client.asked()) == {"session/request_permission"}
+        assert set(client.requested_methods()) == {"session/request_permission"}
         assert names(work) == []
 
 

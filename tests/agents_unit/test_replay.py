@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents_unit.replay_script import CWD, Client, Tape, ends, error_in, talk, texts
-from dragoman.agents.replay.playing import PATIENCE
+from dragoman.agents.replay.playback import INTERRUPT_TIMEOUT_S
 from dragoman.errors import InputError
 
 YES = {"outcome": {"outcome": "selected", "optionId": "yes"}}
@@ -35,7 +35,7 @@ def with_cancel() -> Tape:
     tape.cancel()
     tape.say("two ")
     tape.answer(prompt, {"stopReason": "cancelled"})
-    tape.turn("still there?", "Yes.")
+    tape.run("still there?", "Yes.")
     return tape
 
 
@@ -74,10 +74,10 @@ def test_turns_are_played_one_after_another(strict: bool) -> None:
 
 def test_a_different_prompt_is_an_error_that_shows_the_difference_and_plays_nothing() -> None:
     client = Client(talk()).open()
-    said = client.prompt("hallo")
-    assert ends(said) == [-32602]
-    assert "(1 of 2)" in error_in(said)
-    assert "\n-hello\n+hallo\n" in error_in(said)
+    frames = client.prompt("hallo")
+    assert ends(frames) == [-32602]
+    assert "(1 of 2)" in error_in(frames)
+    assert "\n-hello\n+hallo\n" in error_in(frames)
     assert texts(client.prompt("hello")) == ["Hi."]
 
 
@@ -92,9 +92,9 @@ def test_a_prompt_beyond_the_recording_is_a_clear_error(strict: bool) -> None:
     client = Client(talk(), strict=strict).open()
     client.prompt("hello")
     client.prompt("and now?")
-    said = client.prompt("and then?")
-    assert ends(said) == [-32600]
-    assert "has 2 prompts, and all were played" in error_in(said)
+    frames = client.prompt("and then?")
+    assert ends(frames) == [-32600]
+    assert "has 2 prompts, and all were played" in error_in(frames)
 
 
 def test_a_recording_that_was_cut_says_so_in_place_of_an_answer() -> None:
@@ -103,9 +103,9 @@ def test_a_recording_that_was_cut_says_so_in_place_of_an_answer() -> None:
     tape.open()
     tape.prompt("hello")
     tape.say("Hi")
-    said = Client(tape).open().prompt("hello")
-    assert texts(said) == ["Hi"]
-    assert "ends here" in error_in(said)
+    frames = Client(tape).open().prompt("hello")
+    assert texts(frames) == ["Hi"]
+    assert "ends here" in error_in(frames)
 
 
 @BOTH
@@ -113,13 +113,13 @@ def test_what_was_said_after_the_answer_is_said_after_it(strict: bool) -> None:
     tape = Tape()
     tape.greet()
     tape.open()
-    tape.turn("hello", "Hi.")
+    tape.run("hello", "Hi.")
     tape.say("late")
-    tape.turn("more", "More.")
+    tape.run("more", "More.")
     client = Client(tape, strict=strict).open()
-    said = client.prompt("hello")
-    assert texts(said) == ["Hi.", "late"]
-    assert "result" in said[1]
+    frames = client.prompt("hello")
+    assert texts(frames) == ["Hi.", "late"]
+    assert "result" in frames[1]
     assert texts(client.prompt("more")) == ["More."]
 
 
@@ -132,8 +132,8 @@ def test_updates_before_the_answer_to_session_new_come_before_it() -> None:
     tape.answer(new, {"sessionId": "s1"})
     client = Client(tape)
     client.ask("initialize")
-    said = client.ask("session/new", cwd=CWD)
-    assert [frame.get("method") for frame in said] == ["session/update", "_auth/status", None]
+    frames = client.ask("session/new", cwd=CWD)
+    assert [frame.get("method") for frame in frames] == ["session/update", "_auth/status", None]
 
 
 @BOTH
@@ -146,7 +146,7 @@ def test_an_unknown_method_is_refused(strict: bool) -> None:
 
 def test_what_is_no_message_is_answered_as_such_and_harms_nothing() -> None:
     client = Client(talk()).open()
-    client.player.hear(b"not JSON")
+    client.player.receive(b"not JSON")
     assert ends(client.later(0)) == [-32700]
     assert texts(client.prompt("hello")) == ["Hi."]
 
@@ -159,26 +159,26 @@ def with_settings() -> Tape:
     tape.greet()
     tape.open()
     for mode in ("plan", "code"):
-        asked = tape.ask("session/set_mode", sessionId="s1", modeId=mode)
+        request_id = tape.ask("session/set_mode", sessionId="s1", modeId=mode)
         tape.say(f"mode {mode}")
-        tape.answer(asked, {"mode": mode})
-    tape.turn("hello", "Hi.")
+        tape.answer(request_id, {"mode": mode})
+    tape.run("hello", "Hi.")
     return tape
 
 
 def test_settings_are_answered_as_they_were_and_may_be_left_out() -> None:
     client = Client(with_settings()).open()
-    said = client.ask("session/set_mode", sessionId="s1", modeId="code")
-    assert (texts(said), said[-1]["result"]) == (["mode code"], {"mode": "code"})
+    frames = client.ask("session/set_mode", sessionId="s1", modeId="code")
+    assert (texts(frames), frames[-1]["result"]) == (["mode code"], {"mode": "code"})
     assert texts(client.prompt("hello")) == ["Hi."]
 
 
 def test_a_setting_that_was_not_recorded_is_an_error_where_it_is_strict() -> None:
-    asked = {"sessionId": "s1", "modeId": "wild"}
-    strict = Client(with_settings()).open().ask("session/set_mode", **asked)
+    params = {"sessionId": "s1", "modeId": "wild"}
+    strict = Client(with_settings()).open().ask("session/set_mode", **params)
     assert ends(strict) == [-32602]
     assert '-{"modeId":"plan"}\n+{"modeId":"wild"}' in error_in(strict)
-    [*_, by_order] = Client(with_settings(), strict=False).open().ask("session/set_mode", **asked)
+    [*_, by_order] = Client(with_settings(), strict=False).open().ask("session/set_mode", **params)
     assert by_order["result"] == {"mode": "plan"}
 
 
@@ -203,26 +203,26 @@ def test_a_setting_during_a_turn_is_answered_during_it(strict: bool) -> None:
 @BOTH
 def test_the_turn_goes_on_when_the_client_has_answered(strict: bool) -> None:
     client = Client(with_permission(), strict=strict).open()
-    said = client.prompt("write it")
-    assert [frame["method"] for frame in said] == ["session/request_permission", "session/update"]
+    frames = client.prompt("write it")
+    assert [frame["method"] for frame in frames] == ["session/request_permission", "session/update"]
     assert client.later(3600.0) == [], "an answer may take its time"
-    assert texts(client.give(said[0]["id"], YES)) == ["done"]
+    assert texts(client.give(frames[0]["id"], YES)) == ["done"]
 
 
 def test_another_decision_is_an_error_where_it_is_strict() -> None:
     client = Client(with_permission()).open()
     client.prompt("write it")
-    said = client.give(7, NO)
-    assert ends(said) == [-32600]
-    assert "-selected yes\n+selected no" in error_in(said)
-    assert texts(said) == []
+    frames = client.give(7, NO)
+    assert ends(frames) == [-32600]
+    assert "-selected yes\n+selected no" in error_in(frames)
+    assert texts(frames) == []
 
 
 def test_by_order_it_goes_on_as_recorded_whatever_is_decided() -> None:
     client = Client(with_permission(), strict=False).open()
     client.prompt("write it")
-    said = client.give(7, NO)
-    assert (texts(said), ends(said)) == (["done"], ["end_turn"])
+    frames = client.give(7, NO)
+    assert (texts(frames), ends(frames)) == (["done"], ["end_turn"])
 
 
 def test_what_a_file_holds_may_differ_but_not_whether_it_was_there() -> None:
@@ -277,8 +277,8 @@ def test_a_request_that_the_agent_takes_back_is_named_by_the_id_it_has_now() -> 
     client = Client(tape).open()
     client.ask("session/new", cwd=CWD)
     client.prompt("go", "s1")
-    asked, withdrawn = client.prompt("go", "s2")
-    assert withdrawn["params"] == {"requestId": asked["id"]}
+    request, withdrawn = client.prompt("go", "s2")
+    assert withdrawn["params"] == {"requestId": request["id"]}
 
 
 # -- cancel, and prompts on top of each other
@@ -303,48 +303,48 @@ def test_a_cancel_between_turns_is_nothing(strict: bool) -> None:
 def test_a_recorded_cancel_is_waited_for() -> None:
     client = Client(with_cancel()).open()
     assert texts(client.prompt("go on for ever")) == ["one "]
-    said = client.cancel()
-    assert (texts(said), ends(said)) == (["two "], ["cancelled"])
+    frames = client.cancel()
+    assert (texts(frames), ends(frames)) == (["two "], ["cancelled"])
     assert texts(client.prompt("still there?")) == ["Yes."]
 
 
 def test_a_recorded_cancel_that_never_comes_is_an_error_in_the_end() -> None:
     client = Client(with_cancel()).open()
     client.prompt("go on for ever")
-    assert client.later(PATIENCE / 2) == []
+    assert client.later(INTERRUPT_TIMEOUT_S / 2) == []
     assert client.player.wake is not None
-    said = client.later(PATIENCE)
-    assert ends(said) == [-32600]
-    assert "session/cancel" in error_in(said)
+    frames = client.later(INTERRUPT_TIMEOUT_S)
+    assert ends(frames) == [-32600]
+    assert "session/cancel" in error_in(frames)
 
 
 def test_by_order_a_recorded_cancel_is_not_waited_for() -> None:
-    said = Client(with_cancel(), strict=False).open().prompt("x")
-    assert (texts(said), ends(said)) == (["one ", "two "], ["cancelled"])
+    frames = Client(with_cancel(), strict=False).open().prompt("x")
+    assert (texts(frames), ends(frames)) == (["one ", "two "], ["cancelled"])
 
 
 def test_a_second_prompt_within_a_turn_is_played_as_it_was() -> None:
     client = Client(with_two_prompts()).open()
     assert texts(client.prompt("first")) == ["one "]
-    said = client.prompt("second")
-    assert (texts(said), ends(said)) == (["two"], [-32600, "end_turn"])
+    frames = client.prompt("second")
+    assert (texts(frames), ends(frames)) == (["two"], [-32600, "end_turn"])
 
 
 def test_by_order_a_second_prompt_may_come_later_and_gets_its_answer() -> None:
     client = Client(with_two_prompts(), strict=False).open()
-    said = client.prompt("first")
-    assert (texts(said), ends(said)) == (["one ", "two"], ["end_turn"])
+    frames = client.prompt("first")
+    assert (texts(frames), ends(frames)) == (["one ", "two"], ["end_turn"])
     assert error_in(client.prompt("second")) == "busy"
 
 
 def test_a_prompt_during_a_turn_that_had_none_waits_for_its_end() -> None:
     tape = with_permission()
-    tape.turn("next", "Next.")
+    tape.run("next", "Next.")
     client = Client(tape).open()
     client.prompt("write it")
     assert client.prompt("next") == []
-    said = client.give(7, YES)
-    assert (texts(said), ends(said)) == (["done", "Next."], ["end_turn", "end_turn"])
+    frames = client.give(7, YES)
+    assert (texts(frames), ends(frames)) == (["done", "Next."], ["end_turn", "end_turn"])
 
 
 def test_a_waiting_prompt_is_cancelled_with_the_turn() -> None:
@@ -356,11 +356,11 @@ def test_a_waiting_prompt_is_cancelled_with_the_turn() -> None:
 
 def test_a_prompt_that_is_taken_back_is_answered_so_and_the_next_is_played() -> None:
     tape = with_permission()
-    tape.turn("next", "Next.")
+    tape.run("next", "Next.")
     client = Client(tape).open()
     client.prompt("write it")
-    said = client.send({"method": "$/cancel_request", "params": {"requestId": client._ids}})
-    assert -32800 in ends(said)
+    frames = client.send({"method": "$/cancel_request", "params": {"requestId": client._ids}})
+    assert -32800 in ends(frames)
     assert texts(client.prompt("next"))[-1] == "Next."
 
 
@@ -374,7 +374,7 @@ def test_one_of_two_prompts_that_is_taken_back_leaves_the_other() -> None:
     tape.give(7, YES)
     tape.answer(second, {"stopReason": "end_turn"})
     tape.answer(first, {"stopReason": "max_tokens"})
-    tape.turn("next", "Next.")
+    tape.run("next", "Next.")
     client = Client(tape).open()
     client.prompt("first")
     client.prompt("second")
@@ -404,9 +404,9 @@ def test_in_real_time_nothing_late_holds_up_the_next_prompt() -> None:
     tape = Tape()
     tape.greet()
     tape.open()
-    tape.turn("hello", "Hi.")
+    tape.run("hello", "Hi.")
     tape.say("late")
-    tape.turn("more", "More.")
+    tape.run("more", "More.")
     client = Client(tape, real=True).open()
     client.later(9.0)
     client.later(9.0)
@@ -422,8 +422,8 @@ def test_sessions_are_played_side_by_side() -> None:
     tape.greet()
     for name in ("s1", "s2"):
         tape.open(name)
-    tape.turn("one", "One.", "s1")
-    tape.turn("two", "Two.", "s2")
+    tape.run("one", "One.", "s1")
+    tape.run("two", "Two.", "s2")
     client = Client(tape, real=True)
     for _ in range(2):
         client.ask("session/new", cwd=CWD)
@@ -434,5 +434,5 @@ def test_sessions_are_played_side_by_side() -> None:
 
 
 def test_a_connection_that_was_not_recorded_is_an_error() -> None:
-    with pytest.raises(InputError, match="1 connection, and no number 2"):
+    with pytest.raises(InputError, match="1 connection, not 2"):
         Client(talk(), connection=2)

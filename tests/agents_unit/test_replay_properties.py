@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents_unit.replay_script import CWD, Client, Tape
-from dragoman.agents.replay.playing import PATIENCE
+from dragoman.agents.replay.playback import INTERRUPT_TIMEOUT_S
 
 
 def everything() -> Tape:
@@ -31,7 +31,7 @@ def everything() -> Tape:
         tape.say("done", name)
         tape.answer(first, {"stopReason": "cancelled"})
         tape.want("w", "terminal/wait_for_exit", name, terminalId="x")
-        tape.turn("three", "Three.", name)
+        tape.run("three", "Three.", name)
         tape.give("w", {"exitCode": 0})
         tape.answer(tape.ask("session/load", sessionId=name, cwd=CWD), {})
     tape.prompt("cut", "s2")
@@ -69,37 +69,37 @@ OTHERS = st.one_of(
         st.sampled_from([None, {"outcome": {"outcome": "cancelled"}}, {"terminalId": "y"}, 3]),
     ),
     st.just({"method": "session/cancel", "params": 3}),
-    st.floats(0, 2 * PATIENCE),
+    st.floats(0, 2 * INTERRUPT_TIMEOUT_S),
     st.binary(max_size=8),
 )
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(REQUESTS, OTHERS), max_size=30), st.booleans(), st.booleans())
-def test_no_client_breaks_it_and_each_request_is_answered_once(said: list[Any], strict: bool, real: bool) -> None:
+def test_no_client_breaks_it_and_each_request_is_answered_once(frames: list[Any], strict: bool, real: bool) -> None:
     client = Client(everything(), strict=strict, real=real)
     for _ in range(3):  # the first is refused
         client.ask("session/new", cwd=CWD)
         client.later(1.0)
     heard: list[Any] = []
-    asked = set()
-    for number, each in enumerate(said):
+    request_ids = set()
+    for number, each in enumerate(frames):
         match each:
             case float():
                 heard += client.later(each)
             case bytes():
-                client.player.hear(each)
+                client.player.receive(each)
                 heard += client.later(0.0)
             case {"method": method} if method not in ("session/cancel", "$/cancel_request"):
-                asked.add(number)
+                request_ids.add(number)
                 heard += client.send({"id": number, **each})
             case _:
                 heard += client.send(each)
-    for _ in range(20):  # who answers all that it is asked, and waits, gets all its answers
+    for _ in range(20):  # who answers all that it is request_ids, and waits, gets all its answers
         for frame in [frame for frame in heard if "method" in frame and "id" in frame]:
             heard += client.give(frame["id"], {"terminalId": "z"})
-        heard += client.later(2 * PATIENCE)
+        heard += client.later(2 * INTERRUPT_TIMEOUT_S)
     answered = [frame["id"] for frame in heard if "method" not in frame and frame.get("id") is not None]
     assert len(answered) == len(set(answered))
-    assert set(answered) == asked
+    assert set(answered) == request_ids
     assert all(msgspec.json.encode(frame) for frame in heard)

@@ -1,4 +1,4 @@
-"""Every recording of a real agent plays, to a client that says what it said then: the same frames, the same fold."""
+"""Every recording of a real agent plays, to a client that says what it received then: the same frames, the same fold."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 import msgspec
 
 from agents_unit.replay_recordings import Line, connections, every_recording
-from dragoman.agents.replay.act import Manner
+from dragoman.agents.replay.playback import PlaybackOptions
 from dragoman.agents.replay.player import Player
-from dragoman.agents.replay.reading import read_recording
+from dragoman.agents.replay.recording import read_recording
 from dragoman.record.conversation import fold_recording
 from dragoman.testing.tape import rows_of
 
 
 def played(player: Player, lines: list[Line]) -> list[bytes]:
-    """What the player says to a client that says the recorded lines, one by one."""
-    said = player.step(0.0)
+    """Return the frames that the player sends to a client that sends the recorded lines, one by one."""
+    received = player.step(0.0)
     for line in lines:
         if line.dir == "out":
-            player.hear(line.bytes)
-            said += player.step(0.0)
-    return said
+            player.receive(line.bytes)
+            received += player.step(0.0)
+    return received
 
 
 def session_of(frame: dict[str, Any]) -> str:
@@ -41,24 +41,25 @@ def by_session(frames: list[bytes]) -> dict[str, list[dict[str, Any]]]:
 def test_all_that_the_agent_said_is_said_again_in_the_same_order(case: Path) -> None:
     recording = read_recording(case.read_bytes().splitlines())
     for number, lines in enumerate(connections(case), start=1):
-        said = played(Player(recording, Manner(strict=True), connection=number), lines)
+        received = played(Player(recording, PlaybackOptions(strict=True), connection=number), lines)
         recorded = [line.bytes for line in lines if line.dir == "in"]
-        assert by_session(said) == by_session(recorded)
-        assert sorted(map(bytes.rstrip, said)) == sorted(recorded), "not a byte is another"
+        assert by_session(received) == by_session(recorded)
+        assert sorted(map(bytes.rstrip, received)) == sorted(recorded), "not a byte is another"
 
 
 @every_recording
 def test_what_is_played_folds_to_the_same_rows(case: Path) -> None:
     recording = read_recording(case.read_bytes().splitlines())
     for number, lines in enumerate(connections(case), start=1):
-        player = Player(recording, Manner(strict=True), connection=number)
+        player = Player(recording, PlaybackOptions(strict=True), connection=number)
         again: list[bytes] = []
         for line in lines:
             if line.dir == "out":
                 again.append(msgspec.json.encode({"dir": "out", "frame": line.frame}))
-                player.hear(line.bytes)
+                player.receive(line.bytes)
                 again += [
-                    msgspec.json.encode({"dir": "in", "frame": msgspec.Raw(said.rstrip())}) for said in player.step(0.0)
+                    msgspec.json.encode({"dir": "in", "frame": msgspec.Raw(received.rstrip())})
+                    for received in player.step(0.0)
                 ]
         original = [msgspec.json.encode({"dir": line.dir, "frame": line.frame}) for line in lines]
         assert summary(again) == summary(original)

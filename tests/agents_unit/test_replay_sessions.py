@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from agents_unit.replay_script import CWD, Client, Tape, ends, error_in, talk, texts
-from dragoman.agents.replay.reading import read_recording
+from dragoman.agents.replay.recording import read_recording
 from dragoman.errors import InputError
 
 
@@ -19,7 +19,7 @@ def with_load() -> Tape:
     load = tape.ask("session/load", sessionId="s1", cwd=CWD)
     tape.say("again: Hi.")
     tape.answer(load, {"modes": None})
-    tape.turn("after load", "After.")
+    tape.run("after load", "After.")
     return tape
 
 
@@ -31,7 +31,7 @@ def test_sessions_are_given_out_in_the_order_of_the_recording() -> None:
     client = Client(tape)
     opened = [client.ask("session/new", cwd=CWD)[0] for _ in range(3)]
     assert [answer["result"]["sessionId"] for answer in opened[:2]] == ["s1", "s2"]
-    assert "has 2, and all are open" in opened[2]["error"]["message"]
+    assert "has 2, all of them open already," in opened[2]["error"]["message"]
 
 
 def test_a_session_that_was_refused_at_first_is_refused_at_first() -> None:
@@ -40,7 +40,7 @@ def test_a_session_that_was_refused_at_first_is_refused_at_first() -> None:
     tape.refuse(tape.ask("session/new", cwd=CWD), -32000, "log in")
     tape.answer(tape.ask("authenticate", methodId="key"), {})
     tape.open()
-    tape.turn("hello", "Hi.")
+    tape.run("hello", "Hi.")
     client = Client(tape)
     assert ends(client.ask("session/new", cwd=CWD)) == [-32000]
     assert ends(client.ask("authenticate", methodId="key")) == [None]
@@ -56,20 +56,20 @@ def test_a_recorded_load_tells_what_it_told_and_goes_on_from_there() -> None:
 
 def test_a_session_is_loaded_by_an_id_that_the_client_knows_it_by() -> None:
     client = Client(with_load(), connection=2)
-    said = client.ask("session/load", sessionId="mine", cwd=CWD)
-    assert {frame["params"]["sessionId"] for frame in said if "params" in frame} == {"mine"}
-    said = client.prompt("after load", "mine")
-    assert said[0]["params"]["sessionId"] == "mine"
-    assert texts(said) == ["After."]
+    received = client.ask("session/load", sessionId="mine", cwd=CWD)
+    assert {frame["params"]["sessionId"] for frame in received if "params" in frame} == {"mine"}
+    received = client.prompt("after load", "mine")
+    assert received[0]["params"]["sessionId"] == "mine"
+    assert texts(received) == ["After."]
 
 
 def test_a_load_that_was_not_recorded_tells_the_whole_session() -> None:
     client = Client(talk())
-    said = client.ask("session/load", sessionId="s1", cwd=CWD)
-    kinds = [frame["params"]["update"]["sessionUpdate"] for frame in said[:-1]]
+    received = client.ask("session/load", sessionId="s1", cwd=CWD)
+    kinds = [frame["params"]["update"]["sessionUpdate"] for frame in received[:-1]]
     assert kinds == ["user_message_chunk", "agent_message_chunk"] * 2
-    assert texts(said) == ["hello", "Hi.", "and now?", "Bye."]
-    assert said[-1]["result"] == {}
+    assert texts(received) == ["hello", "Hi.", "and now?", "Bye."]
+    assert received[-1]["result"] == {}
     assert "all were played" in error_in(client.prompt("hello"))
 
 
@@ -83,7 +83,7 @@ def test_a_new_session_is_the_recorded_one_where_that_was_only_resumed() -> None
     tape = Tape()
     tape.greet()
     tape.answer(tape.ask("session/resume", sessionId="s1", cwd=CWD), {"modes": None})
-    tape.turn("hello", "Hi.")
+    tape.run("hello", "Hi.")
     client = Client(tape)
     assert client.ask("session/new", cwd=CWD)[0]["result"] == {"sessionId": "s1", "modes": None}
     assert texts(client.prompt("hello")) == ["Hi."]
@@ -92,7 +92,7 @@ def test_a_new_session_is_the_recorded_one_where_that_was_only_resumed() -> None
 
 def test_a_new_session_is_the_recorded_one_where_nobody_knows_how_that_was_opened() -> None:
     tape = Tape()
-    tape.turn("hello", "Hi.")
+    tape.run("hello", "Hi.")
     client = Client(tape)
     assert client.ask("initialize")[0]["result"] == {"protocolVersion": 1}
     assert client.ask("session/new", cwd=CWD)[0]["result"] == {"sessionId": "s1"}
@@ -100,16 +100,16 @@ def test_a_new_session_is_the_recorded_one_where_nobody_knows_how_that_was_opene
 
 
 def test_an_unknown_session_is_not_found_and_those_that_there_are_are_named() -> None:
-    said = Client(talk()).ask("session/load", sessionId="other", cwd=CWD)
-    assert ends(said) == [-32002]
-    assert "recorded were s1" in error_in(said)
+    received = Client(talk()).ask("session/load", sessionId="other", cwd=CWD)
+    assert ends(received) == [-32002]
+    assert "recorded sessions: s1" in error_in(received)
 
 
 def test_a_session_whose_id_changed_when_it_was_resumed_is_one_session() -> None:
     tape = Tape()
     tape.greet()
     tape.answer(tape.ask("session/resume", sessionId="old", cwd=CWD), {"sessionId": "new"})
-    tape.turn("hello", "Hi.", "new")
+    tape.run("hello", "Hi.", "new")
     client = Client(tape)
     assert client.ask("session/resume", sessionId="old", cwd=CWD)[0]["result"] == {"sessionId": "new"}
     assert texts(client.prompt("hello", "new")) == ["Hi."]
@@ -143,7 +143,7 @@ def test_each_connection_of_a_file_opens_its_own_sessions() -> None:
     tape = talk()
     tape.greet(agentInfo={"name": "second"})
     tape.open("t1")
-    tape.turn("there?", "Here.", "t1")
+    tape.run("there?", "Here.", "t1")
     client = Client(tape, connection=2)
     assert client.ask("initialize")[0]["result"]["agentInfo"] == {"name": "second"}
     assert client.ask("session/new", cwd=CWD)[0]["result"]["sessionId"] == "t1"
@@ -170,9 +170,9 @@ def in_a_folder() -> Tape:
 
 def test_the_folder_is_the_clients_in_all_that_is_said_and_compared() -> None:
     client = Client(in_a_folder()).open(cwd="/tmp/here")
-    said = client.prompt("read /tmp/here/a.txt")
-    assert texts(said) == [f"cd\n/tmp/here and /tmp/here/a.txt, not {CWD}2/b or /mnt{CWD}"]
-    assert said[-1]["params"]["cwd"] == "/tmp/here"
+    received = client.prompt("read /tmp/here/a.txt")
+    assert texts(received) == [f"cd\n/tmp/here and /tmp/here/a.txt, not {CWD}2/b or /mnt{CWD}"]
+    assert received[-1]["params"]["cwd"] == "/tmp/here"
 
 
 def test_terminals_have_the_ids_that_the_client_gave_them() -> None:
@@ -180,7 +180,7 @@ def test_terminals_have_the_ids_that_the_client_gave_them() -> None:
     client.prompt(f"read {CWD}/a.txt")
     [wait] = client.give("t", {"terminalId": "term-now"})
     assert wait["params"]["terminalId"] == "term-now"
-    assert texts(client.give("w", {"exitCode": 0})) == ["term-then"], "what is said of it in words stays"
+    assert texts(client.give("w", {"exitCode": 0})) == ["term-then"], "what is received of it in words stays"
 
 
 def test_what_needs_no_exchange_is_said_byte_by_byte() -> None:
@@ -193,7 +193,7 @@ def test_what_needs_no_exchange_is_said_byte_by_byte() -> None:
     tape.answer(prompt, {"stopReason": "end_turn"})
     client = Client(tape).open()
     request = {"id": 3, "method": "session/prompt", "params": {"sessionId": "s1", "prompt": [_text("hello")]}}
-    client.player.hear(msgspec.json.encode(request))
+    client.player.receive(msgspec.json.encode(request))
     assert client.player.step(0.0)[0] == odd + b"\n"
 
 
@@ -227,14 +227,14 @@ def prompted(*blocks: dict[str, Any]) -> Tape:
 def test_prompts_are_the_same_where_all_their_blocks_are(
     recorded: list[dict[str, Any]], given: list[dict[str, Any]], same: bool
 ) -> None:
-    said = Client(prompted(*recorded)).open().ask("session/prompt", sessionId="s1", prompt=given)
-    assert ends(said) == (["end_turn"] if same else [-32602])
+    received = Client(prompted(*recorded)).open().ask("session/prompt", sessionId="s1", prompt=given)
+    assert ends(received) == (["end_turn"] if same else [-32602])
 
 
 def test_long_attachments_are_cut_in_the_difference_and_still_told_apart() -> None:
     recorded, given = ({"type": "image", "data": "A" * 5000 + end} for end in "BC")
-    said = Client(prompted(recorded)).open().ask("session/prompt", sessionId="s1", prompt=[given])
-    shown = error_in(said)
+    received = Client(prompted(recorded)).open().ask("session/prompt", sessionId="s1", prompt=[given])
+    shown = error_in(received)
     assert len(shown) < 1000
     assert len({line[1:] for line in shown.splitlines() if line[:2] in ("-{", "+{")}) == 2
 

@@ -11,10 +11,10 @@ from typing import Literal
 
 import click
 
-from dragoman.agents.replay.act import Manner
-from dragoman.agents.replay.agent import serve as play
+from dragoman.agents.replay.playback import PlaybackOptions
 from dragoman.agents.replay.player import Player
-from dragoman.agents.replay.reading import read_recording
+from dragoman.agents.replay.player import serve as play
+from dragoman.agents.replay.recording import read_recording
 from dragoman.cli.command import async_command, journal_file, open_existing
 from dragoman.errors import InputError
 from dragoman.journal.sessions import find_session
@@ -63,7 +63,7 @@ async def replay(recording: str, speed: Literal["real", "now"], strict: bool, co
     FILE is a recording in JSON Lines; SESSION is one of the journal: its id, the beginning of it, or "-" for the
     latest. No model is asked and no agent is needed.
     """
-    manner = Manner(strict=strict, real=speed == "real")
+    manner = PlaybackOptions(strict=strict, real_time=speed == "real")
     # Read before anything is answered: what is wrong with it is told on stderr, and the client sees us end.
     lines = _lines_of_file(recording)
     if lines is None:

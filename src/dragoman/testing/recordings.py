@@ -19,10 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
-from dragoman.agents.replay.act import Manner
-from dragoman.agents.replay.agent import serve
-from dragoman.agents.replay.player import Player
-from dragoman.agents.replay.reading import read_recording
+from dragoman.agents.replay.playback import PlaybackOptions
+from dragoman.agents.replay.player import Player, serve
+from dragoman.agents.replay.recording import read_recording
 from dragoman.errors import InputError
 from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.session.launch import launch as launch_process
@@ -63,13 +62,13 @@ def recorded(
             f"there is no recording {path}",
             guidance=f"Record it once, where the agent is installed: {VARIABLE}=missing pytest …",
         )
-    return Replayer(path, Manner(strict=strict, real=real_time))
+    return Replayer(path, PlaybackOptions(strict=strict, real_time=real_time))
 
 
 class Replayer:
     """A `Launch`. Each time that it is called is a connection of the recording, in this order."""
 
-    def __init__(self, path: Path, manner: Manner) -> None:
+    def __init__(self, path: Path, manner: PlaybackOptions) -> None:
         self._path = path
         self._recording = read_recording(path.read_bytes().splitlines(), name=str(path))
         self._manner = manner
@@ -77,9 +76,9 @@ class Replayer:
 
     async def __call__(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
         self._launched += 1
-        if self._launched > len(self._recording.desks):
+        if self._launched > len(self._recording.connections):
             raise InputError(
-                f"{self._path} has {len(self._recording.desks)} connections, and the agent is started once more",
+                f"{self._path} has {len(self._recording.connections)} connections, and the agent is started once more",
                 guidance=f"Record anew: {VARIABLE}=always pytest …",
             )
         player = Player(self._recording, self._manner, connection=self._launched)

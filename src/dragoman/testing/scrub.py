@@ -17,10 +17,17 @@ from typing import Final
 
 import msgspec
 
+<<<<<<< HEAD
 from dragoman.agents.replay.compare import SECRET
 from dragoman.agents.replay.names import exchanged, folder, inside
 from dragoman.agents.replay.script import OPENINGS
 from dragoman.wire.messages import DECODE_ERRORS
+=======
+from dragoman.agents.replay.comparison import SECRET
+from dragoman.agents.replay.recording import OPENING_METHODS
+from dragoman.agents.replay.substitution import folder_pattern, json_text, substitute
+from dragoman.wire.messages import UNREADABLE
+>>>>>>> 923070a (agents: merge the replay agent into five modules with plain names)
 
 WORKSPACE: Final = "/workspace"
 HOME: Final = "/home/user"
@@ -88,16 +95,16 @@ def scrub(
 
 def _scrubbed(line: bytes, places: Iterable[tuple[str, str]], secrets: Iterable[str]) -> bytes:
     for secret in secrets:
-        line = line.replace(inside(secret), SECRET.encode())
+        line = line.replace(json_text(secret), SECRET.encode())
     line = _KEYS.sub(SECRET.encode(), line)
     if _opening(line) is not None:
         line = _without_values(line)
     for was, now in places:
-        if (pattern := folder(was, now)) is not None:
-            line = exchanged(pattern, inside(now), line)
+        if (pattern := folder_pattern(was, now)) is not None:
+            line = substitute(pattern, json_text(now), line)
         # As some agents name the files that they keep of a folder.
         if len(was) > len("/a/b"):
-            line = line.replace(inside(was.replace("/", "-")), inside(now.replace("/", "-")))
+            line = line.replace(json_text(was.replace("/", "-")), json_text(now.replace("/", "-")))
     return line
 
 
@@ -105,8 +112,13 @@ def _opening(line: bytes) -> _Params | None:
     """What a client said to open a session."""
     try:
         frame = msgspec.json.decode(line, type=_Line).frame
+<<<<<<< HEAD
         return msgspec.json.decode(frame.params, type=_Params) if frame.method in OPENINGS else None
     except DECODE_ERRORS:
+=======
+        return msgspec.json.decode(frame.params, type=_Params) if frame.method in OPENING_METHODS else None
+    except UNREADABLE:
+>>>>>>> 923070a (agents: merge the replay agent into five modules with plain names)
         return None
 
 

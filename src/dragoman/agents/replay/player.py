@@ -1,197 +1,217 @@
-"""The ACP side of the replay agent: which recorded session a request means, and who it is passed to.
+"""The ACP side of the replay agent: which recorded session a request means, and `serve`, which plays on a transport.
 
-Pure: `hear` takes a line of the client's, `step` gives the lines that are due by now, `wake` tells when more will be.
-Sessions are given out in the order in which they were recorded, under their recorded ids; a client that loads or
-resumes one by another id gets it by that id.
+`Player` is pure: `receive` takes a line of the client, `step` returns the lines that are due, `wake` is the time when
+more will be. Sessions are opened in recorded order, under their recorded ids; a client that loads or resumes one by
+another id gets it by that id.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from dragoman.agents.replay.act import Asked, Manner
-from dragoman.agents.replay.history import history, settings
-from dragoman.agents.replay.names import Names
-from dragoman.agents.replay.playing import Playing
-from dragoman.agents.replay.script import NAMING, NEW, OPENINGS, PROMPT, Recording, Track
+from dragoman.agents.replay.playback import ClientRequest, PlaybackOptions, SessionPlayback
+from dragoman.agents.replay.recording import (
+    CREATING_METHODS,
+    NEW,
+    OPENING_METHODS,
+    PROMPT,
+    RecordedFrame,
+    Recording,
+    Track,
+)
+from dragoman.agents.replay.substitution import Substitutions
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, InputError
+<<<<<<< HEAD
 from dragoman.wire.messages import DECODE_ERRORS, Envelope, RequestId, peek
+=======
+from dragoman.wire.envelope import Envelope, peek
+from dragoman.wire.framing import LineFramer
+from dragoman.wire.messages import UNREADABLE, Oversized, RequestId
+from dragoman.wire.transport import Transport
+>>>>>>> 923070a (agents: merge the replay agent into five modules with plain names)
 
 LIST: Final = "session/list"
 
 
 class Player:
-    """One client. `connection`, counted from 1, is the recorded one whose sessions `session/new` gives out."""
+    """Plays for one client. `session/new` opens the sessions of the recorded `connection`, counted from 1."""
 
-    def __init__(self, recording: Recording, manner: Manner | None = None, *, connection: int = 1) -> None:
-        if not 1 <= connection <= len(recording.desks):
-            count = len(recording.desks)
+    def __init__(self, recording: Recording, options: PlaybackOptions | None = None, *, connection: int = 1) -> None:
+        if not 1 <= connection <= len(recording.connections):
+            count = len(recording.connections)
             there = "1 connection" if count == 1 else f"{count} connections"
-            raise InputError(f"the recording has {there}, and no number {connection}")
-        self._manner = manner or Manner()
-        self._ids: set[RequestId] = set()  # that our requests have had
-        self._desk = self._playing(recording.desks[connection - 1])
+            raise InputError(f"the recording has {there}, not {connection}")
+        self._options = options or PlaybackOptions()
+        self._ids: set[RequestId] = set()  # of our requests
+        self._connection_playback = self._new_playback(recording.connections[connection - 1])
         self._connection = connection
-        # Of a session out of a journal it may not be known how it was opened.
+        # An export of a journal may not show how a session was opened.
         opened = [track for track in recording.tracks if track.opened]
-        self._unopened = opened or [track for track in recording.tracks if track.led_by(PROMPT)]
+        self._unopened = opened or [track for track in recording.tracks if track.starting_with(PROMPT)]
         self._tracks = recording.tracks
-        self._sessions: dict[str, Playing] = {}
+        self._sessions: dict[str, SessionPlayback] = {}
         for track in recording.tracks:
-            if opened and not track.opened:  # asked for without being there: it was an error then, and is now
-                self._sessions.update(dict.fromkeys(track.session_ids, self._playing(track)))
-        self._said: list[bytes] = []
-        self._openings: list[tuple[Asked, Playing, int]] = []
+            if opened and not track.opened:  # it was an error in the recording, and is one now
+                self._sessions.update(dict.fromkeys(track.session_ids, self._new_playback(track)))
+        self._outgoing: list[bytes] = []
+        self._openings: list[tuple[ClientRequest, SessionPlayback, int]] = []
 
-    def _playing(self, track: Track) -> Playing:
-        return Playing(track, Names(track.session_ids, track.cwd), self._manner, self._new_id)
+    def _new_playback(self, track: Track) -> SessionPlayback:
+        return SessionPlayback(track, Substitutions(track.session_ids, track.cwd), self._options, self._new_id)
 
     def _new_id(self, recorded: RequestId) -> RequestId:
-        number, wanted = 1, recorded
-        while wanted in self._ids:
+        number, request_id = 1, recorded
+        while request_id in self._ids:
             number += 1
-            wanted = f"{recorded}-{number}"
-        self._ids.add(wanted)
-        return wanted
+            request_id = f"{recorded}-{number}"
+        self._ids.add(request_id)
+        return request_id
 
-    # -- in
+    # -- input from the client
 
-    def hear(self, line: bytes) -> None:
+    def receive(self, line: bytes) -> None:
         if not line.strip():
             return
-        told = peek(line)
-        if told.method is None:
-            self._answered(told, line)
-        elif told.id is None:
-            self._notified(told, line)
+        envelope = peek(line)
+        if envelope.method is None:
+            self._on_answer(envelope, line)
+        elif envelope.id is None:
+            self._on_notification(envelope, line)
         else:
-            self._asked(Asked(told.id, told.method, line), told.session)
+            self._on_request(ClientRequest(envelope.id, envelope.method, line), envelope.session)
 
-    def _answered(self, told: Envelope, line: bytes) -> None:
-        if told.id is None:
+    def _on_answer(self, envelope: Envelope, line: bytes) -> None:
+        if envelope.id is None:
             error = {"code": PARSE_ERROR, "message": "this is no JSON-RPC message"}
-            self._said.append(msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error}))
-        elif any(playing.answer(told.id, line) for playing in self._all()):
-            self._ids.discard(told.id)
+            self._outgoing.append(msgspec.json.encode({"jsonrpc": "2.0", "id": None, "error": error}))
+        elif any(playback.answer(envelope.id, line) for playback in self._all()):
+            self._ids.discard(envelope.id)
 
-    def _notified(self, told: Envelope, line: bytes) -> None:
-        match told.method:
-            case "session/cancel" if told.session in self._sessions:
-                self._sessions[told.session].cancel()
+    def _on_notification(self, envelope: Envelope, line: bytes) -> None:
+        match envelope.method:
+            case "session/cancel" if envelope.session in self._sessions:
+                self._sessions[envelope.session].cancel()
             case "$/cancel_request":
-                request_id = _read(line).requestId
+                request_id = _read_params(line).requestId
                 if request_id is not None:
-                    any(playing.withdraw(request_id) for playing in self._all())
+                    any(playback.withdraw(request_id) for playback in self._all())
             case _:
                 pass
 
-    def _asked(self, asked: Asked, session: str | None) -> None:
-        if asked.method in OPENINGS:
-            self._open(asked, session)
-        elif asked.method == LIST and not self._desk.track.led_by(LIST):
+    def _on_request(self, request: ClientRequest, session: str | None) -> None:
+        if request.method in OPENING_METHODS:
+            self._open(request, session)
+        elif request.method == LIST and not self._connection_playback.track.starting_with(LIST):
             listed = [{"sessionId": track.session_ids[0], "cwd": track.cwd or "/"} for track in self._tracks]
-            self._say(asked, {"sessions": listed})
+            self._send_result(request, {"sessions": listed})
         elif session is None:
-            self._desk.ask(asked)
-        elif (playing := self._sessions.get(session)) is not None:
-            playing.ask(asked)
+            self._connection_playback.add_request(request)
+        elif (playback := self._sessions.get(session)) is not None:
+            playback.add_request(request)
         else:
-            self._refuse(asked, NOT_FOUND, f"there is no open session {session!r}; {self._known()}")
+            self._refuse(request, NOT_FOUND, f"there is no open session {session!r}; {self._known()}")
 
-    def _all(self) -> list[Playing]:
-        return [self._desk, *dict.fromkeys(self._sessions.values())]
+    def _all(self) -> list[SessionPlayback]:
+        return [self._connection_playback, *dict.fromkeys(self._sessions.values())]
 
-    # -- out
+    # -- output to the client
 
     def step(self, now: float) -> list[bytes]:
-        """The lines that are due, each with its newline."""
-        for asked, playing, number in self._openings:
-            playing.begin(number, asked, now)
+        """Return the lines that are due, each with its newline."""
+        for request, playback, number in self._openings:
+            playback.begin(number, request, now)
         self._openings = []
-        said, self._said = self._said, []
-        for playing in self._all():
-            said += playing.step(now)
-        return [line + b"\n" for line in said]
+        outgoing, self._outgoing = self._outgoing, []
+        for playback in self._all():
+            outgoing += playback.step(now)
+        return [line + b"\n" for line in outgoing]
 
     @property
     def wake(self) -> float | None:
-        times = [playing.wake for playing in self._all() if playing.wake is not None]
+        times = [playback.wake for playback in self._all() if playback.wake is not None]
         return min(times, default=None)
 
     # -- sessions
 
-    def _open(self, asked: Asked, session: str | None) -> None:
-        cwd = _read(asked.frame).cwd
-        failure = self._desk.unplayed(asked.method)
-        if session is not None and session in self._sessions and asked.method not in NAMING:
-            self._reopen(asked, self._sessions[session], session, cwd)
+    def _open(self, request: ClientRequest, session: str | None) -> None:
+        cwd = _read_params(request.frame).cwd
+        failure = self._connection_playback.next_unplayed(request.method)
+        if session is not None and session in self._sessions and request.method not in CREATING_METHODS:
+            self._reopen(request, self._sessions[session], session, cwd)
             return
-        found = self._find(asked.method, session)
-        if failure is not None and (found is None or self._failed_before(failure, found, asked.method)):
-            self._openings.append((asked, self._desk, failure))
-        elif found is None:
-            self._refuse(asked, *self._no_session(asked.method, session))
+        track = self._find(request.method, session)
+        if failure is not None and (track is None or self._failed_before(failure, track, request.method)):
+            self._openings.append((request, self._connection_playback, failure))
+        elif track is None:
+            self._refuse(request, *self._no_session(request.method, session))
         else:
-            self._unopened.remove(found)
-            playing = self._playing(found)
-            given = None if asked.method in NAMING else session
-            self._sessions.update(dict.fromkeys((*found.session_ids, *([given] if given else [])), playing))
-            self._reopen(asked, playing, given, cwd)
+            self._unopened.remove(track)
+            playback = self._new_playback(track)
+            session_id = None if request.method in CREATING_METHODS else session
+            self._sessions.update(dict.fromkeys((*track.session_ids, *([session_id] if session_id else [])), playback))
+            self._reopen(request, playback, session_id, cwd)
 
-    def _reopen(self, asked: Asked, playing: Playing, session: str | None, cwd: str) -> None:
-        if playing.busy:
-            self._refuse(asked, INVALID_REQUEST, f"{asked.method}: a prompt of this session is under way; cancel it")
+    def _reopen(self, request: ClientRequest, playback: SessionPlayback, session: str | None, cwd: str) -> None:
+        if playback.busy:
+            self._refuse(
+                request, INVALID_REQUEST, f"{request.method}: a prompt of this session is running; cancel it first"
+            )
             return
-        playing.names.settle(session, cwd)
-        number = playing.unplayed(asked.method)
+        playback.substitutions.set_client_names(session, cwd)
+        number = playback.next_unplayed(request.method)
         if number is not None:
-            self._openings.append((asked, playing, number))
+            self._openings.append((request, playback, number))
             return
-        if asked.method == "session/load":
-            self._said += [playing.names.now(frame) for frame in history(playing.track)]
-            playing.skip_all()
-        named = {"sessionId": playing.track.session_ids[0]} if asked.method in NAMING else {}
-        self._say(asked, {**named, **settings(playing.track)})
+        if request.method == "session/load":
+            self._outgoing += [playback.substitutions.to_client(frame) for frame in history_frames(playback.track)]
+            playback.skip_all()
+        named = {"sessionId": playback.track.session_ids[0]} if request.method in CREATING_METHODS else {}
+        self._send_result(request, {**named, **opening_settings(playback.track)})
 
     def _find(self, method: str, session: str | None) -> Track | None:
-        """The track that is to be opened: the one that is named; else the next that was opened in the same way."""
-        if method not in NAMING:
+        """Return the track with this session id; otherwise the next that was opened by the same method."""
+        if method not in CREATING_METHODS:
             for track in self._unopened:
                 if session in track.session_ids:
                     return track
         ours = [track for track in self._unopened if method != NEW or track.connection == self._connection]
         for track in ours:
-            if track.led_by(method):
+            if track.starting_with(method):
                 return track
-        # Who wants a new session where each was loaded or resumed means the recorded one all the same.
-        never = method == NEW and not any(track.led_by(NEW) for track in self._tracks)
+        # If every recorded session was loaded or resumed, a new session is the recorded one all the same.
+        never = method == NEW and not any(track.starting_with(NEW) for track in self._tracks)
         return next(iter(ours), None) if never else None
 
-    def _failed_before(self, failure: int, found: Track, method: str) -> bool:
-        """Whether it was refused at first, and this is the first time now."""
-        leads = [found.stretches[number].lead.number for number in found.led_by(method)]
-        return not leads or self._desk.track.stretches[failure].lead.number < leads[0]
+    def _failed_before(self, failure: int, track: Track, method: str) -> bool:
+        """Return whether the request was refused in the recording before it succeeded."""
+        leads = [track.segments[number].first_request.number for number in track.starting_with(method)]
+        return not leads or self._connection_playback.track.segments[failure].first_request.number < leads[0]
 
     def _no_session(self, method: str, session: str | None) -> tuple[int, str]:
-        if method in NAMING:
-            there = sum(bool(track.led_by(method)) for track in self._tracks if track.connection == self._connection)
-            had = f"has {there}, and all are open" if there else "has none"
-            return INVALID_REQUEST, f"{method}: of sessions that were opened in this way the recording {had}"
+        if method in CREATING_METHODS:
+            there = sum(
+                bool(track.starting_with(method)) for track in self._tracks if track.connection == self._connection
+            )
+            had = f"has {there}, all of them open already," if there else "has none"
+            return INVALID_REQUEST, f"{method}: the recording {had} of the sessions that were opened in this way"
         if session is None:
             return INVALID_PARAMS, f"{method}: sessionId is missing"
         return NOT_FOUND, f"the recording has no session {session!r}; {self._known()}"
 
     def _known(self) -> str:
-        return f"recorded were {', '.join(track.session_ids[0] for track in self._tracks) or 'none'}"
+        return f"recorded sessions: {', '.join(track.session_ids[0] for track in self._tracks) or 'none'}"
 
-    def _say(self, asked: Asked, result: object) -> None:
-        self._said.append(msgspec.json.encode({"jsonrpc": "2.0", "id": asked.id, "result": result}))
+    def _send_result(self, request: ClientRequest, result: object) -> None:
+        self._outgoing.append(msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "result": result}))
 
-    def _refuse(self, asked: Asked, code: int, message: str) -> None:
+    def _refuse(self, request: ClientRequest, code: int, message: str) -> None:
         error = {"code": code, "message": message}
-        self._said.append(msgspec.json.encode({"jsonrpc": "2.0", "id": asked.id, "error": error}))
+        self._outgoing.append(msgspec.json.encode({"jsonrpc": "2.0", "id": request.id, "error": error}))
 
 
 class _Params(msgspec.Struct, frozen=True):
@@ -203,9 +223,92 @@ class _Message(msgspec.Struct, frozen=True):
     params: _Params = _Params()
 
 
-def _read(frame: bytes) -> _Params:
-    """What matters here of a message; nothing of it where it cannot be read."""
+def _read_params(frame: bytes) -> _Params:
+    """Decode the params that matter here; defaults if the frame cannot be decoded."""
     try:
         return msgspec.json.decode(frame, type=_Message).params
     except DECODE_ERRORS:
         return _Params()
+
+
+# -- history, for sessions whose recording has no `session/load` of its own
+
+
+class _Prompt(msgspec.Struct, frozen=True):
+    prompt: tuple[msgspec.Raw, ...] = ()
+
+
+class _PromptRequest(msgspec.Struct, frozen=True):
+    params: _Prompt = _Prompt()
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: dict[str, msgspec.Raw]
+
+
+def history_frames(track: Track) -> Iterator[bytes]:
+    """Yield the updates of all runs, each run with the user's prompt first."""
+    for segment in track.segments:
+        if segment.first_request.method != PROMPT:
+            continue
+        for step in segment.steps:
+            if step.method == PROMPT and step.kind == "request":
+                yield from _user_message_frames(track.session_ids[0], step)
+            elif step.method == "session/update":
+                yield step.frame
+
+
+def opening_settings(track: Track) -> Mapping[str, msgspec.Raw]:
+    """Return the modes and options that the agent reported when the session was opened."""
+    for segment in track.segments:
+        if segment.first_request.method in OPENING_METHODS:
+            for step in segment.steps:
+                if step.kind == "answer" and step.id == segment.first_request.id and step.sender == "agent":
+                    try:
+                        result = msgspec.json.decode(step.frame, type=_Answer).result
+                    except UNREADABLE:
+                        continue  # the request was refused
+                    return {name: value for name, value in result.items() if name != "sessionId"}
+    return {}
+
+
+def _user_message_frames(session_id: str, step: RecordedFrame) -> Iterator[bytes]:
+    try:
+        blocks = msgspec.json.decode(step.frame, type=_PromptRequest).params.prompt
+    except UNREADABLE:
+        return
+    for block in blocks:
+        update = {"sessionUpdate": "user_message_chunk", "content": block}
+        params = {"sessionId": session_id, "update": update}
+        yield msgspec.json.encode({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+
+async def serve(transport: Transport, player: Player, clock: Callable[[], float] = time.monotonic) -> None:
+    """Play until the client closes its side."""
+    framer = LineFramer()
+    reading = asyncio.ensure_future(transport.read())
+    try:
+        while True:
+            pause = None if player.wake is None else max(0.0, player.wake - clock())
+            await asyncio.wait([reading], timeout=pause)
+            if reading.done():
+                data = reading.result()
+                if not data:
+                    return
+                for line in framer.feed(data):
+                    if not isinstance(line, Oversized):
+                        player.receive(line)
+                        # After each line, so that a prompt has begun when a cancel follows in the same chunk.
+                        _write(transport, player.step(clock()))
+                reading = asyncio.ensure_future(transport.read())
+            else:
+                _write(transport, player.step(clock()))
+            await transport.drain()
+    finally:
+        reading.cancel()
+        await asyncio.wait([reading])
+
+
+def _write(transport: Transport, lines: list[bytes]) -> None:
+    if lines:
+        transport.write(b"".join(lines))

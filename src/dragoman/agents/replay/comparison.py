@@ -1,8 +1,7 @@
-"""Whether the client says what it said when the recording was made, and the difference where it does not.
+"""Comparison of what the client sends with what it sent when the recording was made. Pure.
 
-Pure. Compared are prompts, settings, and the answers that are decisions: what was chosen where permission was asked,
-what was done with a question, and whether a request was served at all. What a file or a terminal holds is the
-machine's affair, and may differ.
+Compared are prompts, settings, and the answers that are decisions: which permission option was selected, how a question
+was answered, and whether a request was served at all. The contents of files and terminals may differ.
 """
 
 from __future__ import annotations
@@ -16,45 +15,45 @@ import msgspec
 
 from dragoman.wire.messages import DECODE_ERRORS
 
-# What stands in a scrubbed recording for something secret; any text may stand there now.
-SECRET = "[secret]"  # noqa: S105 (the very opposite of one)
+# The placeholder for a secret in a scrubbed recording; it matches any text.
+SECRET = "[secret]"  # noqa: S105 (not a secret)
 
-# Characters of a block that is no text, in a difference: enough to see which one it is.
-_SHOWN = 200
+# How much of a block that is not text is shown in a difference.
+_MAX_SHOWN_CHARACTERS = 200
 
-_Json: TypeAlias = Any  # what JSON can hold: this is as near to the wire as can be
+_Json: TypeAlias = Any  # any JSON value
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """`recorded` and `given` as people read them; `shown` tells both, as a diff."""
+    """`recorded` and `given` as readable text."""
 
     recorded: str
     given: str
 
     @property
-    def shown(self) -> str:
+    def as_diff(self) -> str:
         lines = difflib.unified_diff(self.recorded.splitlines(), self.given.splitlines(), "recorded", "given", n=2)
         return "\n".join(line.rstrip("\n") for line in lines)
 
 
 def prompts_differ(recorded: bytes, given: bytes) -> Difference | None:
-    """Two requests `session/prompt`, ids and folders already those of the recording."""
-    was, now = _blocks(recorded), _blocks(given)
-    if len(was) == len(now) and all(map(_alike, was, now)):
+    """Compare two `session/prompt` requests, both with the ids and folders of the recording."""
+    old, new = _blocks(recorded), _blocks(given)
+    if len(old) == len(new) and all(map(_equal_but_secrets, old, new)):
         return None
-    return Difference(_readable(was), _readable(now))
+    return Difference(_readable(old), _readable(new))
 
 
 def params_differ(recorded: bytes, given: bytes) -> Difference | None:
-    """Two requests for the same, but for the session that they name."""
-    was, now = (_without(_part(frame, "params"), "sessionId", "_meta") for frame in (recorded, given))
-    return None if was == now else Difference(_written(was), _written(now))
+    """Compare the params of two requests, ignoring the session id."""
+    old, new = (_without(_part(frame, "params"), "sessionId", "_meta") for frame in (recorded, given))
+    return None if old == new else Difference(_to_json(old), _to_json(new))
 
 
 def answers_differ(method: str, recorded: bytes, given: bytes) -> Difference | None:
-    """Two answers of the client's to the same request of the agent's."""
-    was, now = _decision(method, recorded), _decision(method, given)
-    return None if was == now else Difference(was, now)
+    """Compare two answers of the client to the same request of the agent."""
+    old, new = _decision(method, recorded), _decision(method, given)
+    return None if old == new else Difference(old, new)
 
 
 def _decision(method: str, frame: bytes) -> str:
@@ -67,7 +66,7 @@ def _decision(method: str, frame: bytes) -> str:
         case "session/request_permission", {"outcome": {"outcome": outcome}}:
             return str(outcome)
         case "elicitation/create", {"action": action, "content": content}:
-            return f"{action} {_written(content)}"
+            return f"{action} {_to_json(content)}"
         case "elicitation/create", {"action": action}:
             return str(action)
         case _:
@@ -80,14 +79,14 @@ def _blocks(frame: bytes) -> list[_Json]:
     return [_without(block, "_meta") for block in prompt] if isinstance(prompt, list) else [prompt]
 
 
-def _alike(was: _Json, now: _Json) -> bool:
-    if was == now:
+def _equal_but_secrets(old: _Json, new: _Json) -> bool:
+    if old == new:
         return True
-    written = _written(was)
-    if SECRET not in written:
+    text = _to_json(old)
+    if SECRET not in text:
         return False
-    pattern = ".*?".join(re.escape(part) for part in written.split(SECRET))
-    return re.fullmatch(pattern, _written(now), re.DOTALL) is not None
+    pattern = ".*?".join(re.escape(part) for part in text.split(SECRET))
+    return re.fullmatch(pattern, _to_json(new), re.DOTALL) is not None
 
 
 def _readable(blocks: list[_Json]) -> str:
@@ -97,13 +96,13 @@ def _readable(blocks: list[_Json]) -> str:
 def _readable_block(block: _Json) -> str:
     if isinstance(block, dict) and block.get("type") == "text":
         return str(block.get("text"))
-    written = _written(block)
-    if len(written) <= _SHOWN:
-        return written
-    return f"{written[:_SHOWN]}… ({len(written)} characters, {hashlib.sha256(written.encode()).hexdigest()[:12]})"
+    text = _to_json(block)
+    if len(text) <= _MAX_SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_MAX_SHOWN_CHARACTERS]}… ({len(text)} characters, {hashlib.sha256(text.encode()).hexdigest()[:12]})"
 
 
-def _written(value: _Json) -> str:
+def _to_json(value: _Json) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 

@@ -1,0 +1,103 @@
+"""Substitution of ids and folders: those of the recording and those of the client, so that a recording plays anywhere.
+
+Pure. The rest of a frame stays as it was recorded, byte by byte.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from dragoman.wire.messages import UNREADABLE, RequestId
+
+# A folder's name is not matched inside a longer name; the letter of an escaped newline or tab is not part of a name.
+_BEFORE, _AFTER = rb"(?:(?<![\w.~-])|(?<=\\[nrt]))", rb"(?![\w-]|\.\w)"
+
+
+class Substitutions:
+    """The substitutions of one session: its id, its folder, and its terminals as they are created."""
+
+    def __init__(self, session_ids: tuple[str, ...], cwd: str) -> None:
+        self._recorded_ids = session_ids
+        self._recorded_cwd = cwd
+        self._cwd = cwd
+        self._session: msgspec.Raw | None = None  # None: the recorded id
+        self._folder: re.Pattern[bytes] | None = None
+        self._terminals: dict[bytes, tuple[re.Pattern[bytes], bytes]] = {}
+
+    def set_client_names(self, session_id: str | None, cwd: str) -> None:
+        """Set the id and folder by which the client opened the session. None, or an empty cwd: as recorded."""
+        known = session_id is None or session_id in self._recorded_ids
+        self._session = None if known else msgspec.Raw(msgspec.json.encode(session_id))
+        self._cwd = cwd.rstrip("/") or self._recorded_cwd
+        self._folder = folder_pattern(self._recorded_cwd, self._cwd)
+
+    def add_terminal(self, recorded_answer: bytes, answer: bytes) -> None:
+        """Map a recorded terminal to the client's, by both answers to `terminal/create`."""
+        recorded, now = _terminal_of(recorded_answer), _terminal_of(answer)
+        if recorded is not None and now is not None and recorded != now:
+            self._terminals[recorded] = re.compile(rb'("terminalId"\s*:\s*)' + re.escape(recorded)), now
+
+    def to_client(self, frame: bytes, request_id: RequestId | None = None) -> bytes:
+        """Return a recorded frame with the client's names, and with `request_id` if that is not None."""
+        if self._folder is not None:
+            frame = substitute(self._folder, json_text(self._cwd), frame)
+        for pattern, its_id in self._terminals.values():
+            frame = substitute(pattern, its_id, frame)
+        if self._session is None and request_id is None:
+            return frame
+        members = msgspec.json.decode(frame, type=dict[str, msgspec.Raw])
+        if request_id is not None:
+            members["id"] = msgspec.Raw(msgspec.json.encode(request_id))
+        for part in ("params", "result"):
+            if self._session is not None and part in members:
+                members[part] = self._renamed(members[part])
+        return msgspec.json.encode(members)
+
+    def to_recording(self, frame: bytes) -> bytes:
+        """Return a frame of the client with the recorded folder."""
+        back = folder_pattern(self._cwd, self._recorded_cwd)
+        return frame if back is None else substitute(back, json_text(self._recorded_cwd), frame)
+
+    def _renamed(self, part: msgspec.Raw) -> msgspec.Raw:
+        try:
+            members = msgspec.json.decode(part, type=dict[str, msgspec.Raw])
+        except UNREADABLE:
+            return part
+        if "sessionId" not in members or self._session is None:
+            return part
+        return msgspec.Raw(msgspec.json.encode({**members, "sessionId": self._session}))
+
+
+def folder_pattern(recorded: str, now: str) -> re.Pattern[bytes] | None:
+    """Return a pattern that finds a folder in a frame; None if there is nothing to replace. `/` is never replaced."""
+    recorded = recorded.rstrip("/")
+    if not recorded or not now or recorded == now:
+        return None
+    return re.compile(_BEFORE + b"()" + re.escape(json_text(recorded)) + _AFTER)
+
+
+def substitute(pattern: re.Pattern[bytes], name: bytes, frame: bytes) -> bytes:
+    """Replace all matches by `name`. The pattern's first group stays."""
+    return pattern.sub(lambda match: match[1] + name, frame)
+
+
+def json_text(text: str) -> bytes:
+    """Encode text as it appears inside a JSON string."""
+    return msgspec.json.encode(text)[1:-1]
+
+
+class _Created(msgspec.Struct, frozen=True):
+    terminalId: str  # noqa: N815 (the wire's name)
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: _Created
+
+
+def _terminal_of(frame: bytes) -> bytes | None:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(frame, type=_Answer).result.terminalId)
+    except UNREADABLE:
+        return None
