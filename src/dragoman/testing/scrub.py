@@ -17,17 +17,10 @@ from typing import Final
 
 import msgspec
 
-<<<<<<< HEAD
-from dragoman.agents.replay.compare import SECRET
-from dragoman.agents.replay.names import exchanged, folder, inside
-from dragoman.agents.replay.script import OPENINGS
-from dragoman.wire.messages import DECODE_ERRORS
-=======
 from dragoman.agents.replay.comparison import SECRET
 from dragoman.agents.replay.recording import OPENING_METHODS
 from dragoman.agents.replay.substitution import folder_pattern, json_text, substitute
-from dragoman.wire.messages import UNREADABLE
->>>>>>> 923070a (agents: merge the replay agent into five modules with plain names)
+from dragoman.wire.messages import DECODE_ERRORS
 
 WORKSPACE: Final = "/workspace"
 HOME: Final = "/home/user"
@@ -112,13 +105,8 @@ def _opening(line: bytes) -> _Params | None:
     """What a client said to open a session."""
     try:
         frame = msgspec.json.decode(line, type=_Line).frame
-<<<<<<< HEAD
-        return msgspec.json.decode(frame.params, type=_Params) if frame.method in OPENINGS else None
-    except DECODE_ERRORS:
-=======
         return msgspec.json.decode(frame.params, type=_Params) if frame.method in OPENING_METHODS else None
-    except UNREADABLE:
->>>>>>> 923070a (agents: merge the replay agent into five modules with plain names)
+    except DECODE_ERRORS:
         return None
 
 

@@ -29,9 +29,8 @@ from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ER
 <<<<<<< HEAD
 from dragoman.wire.messages import DECODE_ERRORS, Envelope, RequestId, peek
 =======
-from dragoman.wire.envelope import Envelope, peek
 from dragoman.wire.framing import LineFramer
-from dragoman.wire.messages import UNREADABLE, Oversized, RequestId
+from dragoman.wire.messages import DECODE_ERRORS, Envelope, Oversized, RequestId, peek
 from dragoman.wire.transport import Transport
 >>>>>>> 923070a (agents: merge the replay agent into five modules with plain names)
 
@@ -266,7 +265,7 @@ def opening_settings(track: Track) -> Mapping[str, msgspec.Raw]:
                 if step.kind == "answer" and step.id == segment.first_request.id and step.sender == "agent":
                     try:
                         result = msgspec.json.decode(step.frame, type=_Answer).result
-                    except UNREADABLE:
+                    except DECODE_ERRORS:
                         continue  # the request was refused
                     return {name: value for name, value in result.items() if name != "sessionId"}
     return {}
@@ -275,7 +274,7 @@ def opening_settings(track: Track) -> Mapping[str, msgspec.Raw]:
 def _user_message_frames(session_id: str, step: RecordedFrame) -> Iterator[bytes]:
     try:
         blocks = msgspec.json.decode(step.frame, type=_PromptRequest).params.prompt
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return
     for block in blocks:
         update = {"sessionUpdate": "user_message_chunk", "content": block}

@@ -18,8 +18,7 @@ from typing import Literal, TypeAlias, TypeVar, overload
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.wire.envelope import Envelope, peek
-from dragoman.wire.messages import UNREADABLE, RequestId
+from dragoman.wire.messages import DECODE_ERRORS, Envelope, RequestId, peek
 
 Sender: TypeAlias = Literal["client", "agent"]
 
@@ -157,7 +156,7 @@ def read_recording(lines: Iterable[bytes], *, name: str = "the recording") -> Re
             continue
         try:
             decoded = msgspec.json.decode(line, type=_Line)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise InputError(
                 f"{name}, line {number}: {error}",
                 guidance='A recording has a JSON object a line: {"dir": "in" or "out", "ts": …, "frame": {…}}.',
@@ -332,5 +331,5 @@ def _decode_params(frame: bytes, kind: type[_T]) -> _T:
     """Decode the params of a frame; defaults if they cannot be decoded."""
     try:
         return msgspec.json.decode(msgspec.json.decode(frame, type=_WithParams).params, type=kind)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return kind()

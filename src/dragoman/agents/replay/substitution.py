@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from dragoman.wire.messages import UNREADABLE, RequestId
+from dragoman.wire.messages import DECODE_ERRORS, RequestId
 
 # A folder's name is not matched inside a longer name; the letter of an escaped newline or tab is not part of a name.
 _BEFORE, _AFTER = rb"(?:(?<![\w.~-])|(?<=\\[nrt]))", rb"(?![\w-]|\.\w)"
@@ -63,7 +63,7 @@ class Substitutions:
     def _renamed(self, part: msgspec.Raw) -> msgspec.Raw:
         try:
             members = msgspec.json.decode(part, type=dict[str, msgspec.Raw])
-        except UNREADABLE:
+        except DECODE_ERRORS:
             return part
         if "sessionId" not in members or self._session is None:
             return part
@@ -99,5 +99,5 @@ class _Answer(msgspec.Struct, frozen=True):
 def _terminal_of(frame: bytes) -> bytes | None:
     try:
         return msgspec.json.encode(msgspec.json.decode(frame, type=_Answer).result.terminalId)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
