@@ -1,4 +1,4 @@
-"""Every recording of a real agent plays, to a client that says what it received then: the same frames, the same fold."""
+"""Recordings of real agents: each plays to a client that sends the recorded lines, with the same frames and fold."""
 
 from __future__ import annotations
 

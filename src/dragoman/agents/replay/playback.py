@@ -266,7 +266,7 @@ class SessionPlayback:
             if difference is not None:
                 self._fail(
                     f"the answer to {step.method} is not the recorded one, and what comes next depends on it:\n"
-                    f"{difference.as_diff}\nAnswer as recorded, or play without comparing",
+                    f"{difference.as_diff}\nAnswer as recorded, or play by order",
                 )
                 return True
         return self._advance(active, now)
@@ -386,7 +386,7 @@ class SessionPlayback:
             request.id,
             INVALID_PARAMS,
             f"this {request.method} is not the recorded one{which}:\n{difference.as_diff}\n"
-            "Nothing was played. Ask as recorded, or play without comparing",
+            "Nothing was played. Ask as recorded, or play by order",
         )
 
     def _fail(self, reason: str) -> None:

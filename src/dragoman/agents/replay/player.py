@@ -26,13 +26,9 @@ from dragoman.agents.replay.recording import (
 )
 from dragoman.agents.replay.substitution import Substitutions
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST, NOT_FOUND, PARSE_ERROR, InputError
-<<<<<<< HEAD
-from dragoman.wire.messages import DECODE_ERRORS, Envelope, RequestId, peek
-=======
 from dragoman.wire.framing import LineFramer
 from dragoman.wire.messages import DECODE_ERRORS, Envelope, Oversized, RequestId, peek
 from dragoman.wire.transport import Transport
->>>>>>> 923070a (agents: merge the replay agent into five modules with plain names)
 
 LIST: Final = "session/list"
 
