@@ -71,7 +71,7 @@ class Recorded:
 
 
 async def opened(journal: SqliteJournal, given: Arguments, name: str) -> tuple[Recorded, Connection, str]:
-    await journal.connect(Handshake(id=name, agent="raw", at=time.time()))
+    await journal.register_connection(Handshake(id=name, agent="raw", at=time.time()))
     handler = Recorded(journal, name)
     handler.recorder.add("host", notes.write(notes.SessionOpened(agent="raw", cwd=given.cwd)), time.time(), name)
     link = await launch(AgentSpec(command=given.agent), Limits(), lambda _: None)

@@ -30,7 +30,7 @@ TRIES = 15
 
 async def written(journal: SqliteJournal, name: str, count: int, tool_every: int) -> float:
     """Streams as an agent would, and commits as it comes; seconds."""
-    await journal.connect(Connection(id=name, agent="raw", at=0.0))
+    await journal.register_connection(Connection(id=name, agent="raw", at=0.0))
     recorder = Recorder(journal, name)
     recorder.session(SessionRecord(name))
     peer = Peer()

@@ -27,7 +27,7 @@ from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.maintenance import load_record
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.protocols import PAGE_ENTRIES, Connection, Journal, Listener, Position
+from dragoman.journal.protocols import PAGE_ENTRIES, CommitListener, Connection, Journal, Position
 from dragoman.journal.rows import RowChanges, SessionRows
 from dragoman.journal.sqlite import SqliteJournal
 from journal.talk import Talk
@@ -50,12 +50,12 @@ class LateJournal(MemoryJournal):
         self.turns = 0  # of the loop, that a read takes
         self._untold: deque[Callable[[], None]] = deque()
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def on_commit(self, listener: CommitListener) -> Callable[[], None]:
         def later(cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
             if not self.foreign:
                 self._untold.append(lambda: listener(cursor, entries, changes))
 
-        return super().listen(later)
+        return super().on_commit(later)
 
     def tell(self) -> None:
         while self._untold:
@@ -113,7 +113,7 @@ class Writing:
     async def write(self, session_id: str, chance: random.Random) -> None:
         self._times += 1
         connection = f"{self._name}-{self._times}"
-        await self._journal.connect(Connection(id=connection, agent="demo", at=0.0))
+        await self._journal.register_connection(Connection(id=connection, agent="demo", at=0.0))
         talk = Talk(self._journal, session_id, connection)
         talk.record = await load_record(self._journal, session_id)
         talk.recorder.session(talk.record)

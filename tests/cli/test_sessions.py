@@ -129,7 +129,7 @@ def test_a_run_reads_as_running_while_its_owner_lives_and_else_as_interrupted(cl
             epoch = None
             if owner is not None:
                 await journal.heartbeat(owner)
-                epoch = await journal.claim(name, owner.id, alive=lambda _: True)
+                epoch = await journal.claim(name, owner.id, is_alive=lambda _: True)
             talk = await Talk.begin(journal, name, epoch=epoch)
             talk.prompt("work")
             talk.say("on it")

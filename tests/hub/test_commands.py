@@ -47,7 +47,7 @@ async def until(hub: Hub, held: OwnedSession, is_so: Callable[[OwnedSession], bo
     """Waits for it to stand so with the session; told by the hub, not by the clock."""
     changed = asyncio.Event()
     hub.on_change = lambda session_id: changed.set()
-    stop = hub.journal.listen(lambda cursor, entries, changes: changed.set())
+    stop = hub.journal.on_commit(lambda cursor, entries, changes: changed.set())
     try:
         while not is_so(held):
             changed.clear()
@@ -96,7 +96,7 @@ async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_pat
         await hub.close_session(held.id)
         with pytest.raises(SessionClosed):
             await hub.command(held.id, commands.Prompt(text="hello"), "c1")
-        assert await hub.journal.command("c1") is None  # nothing is done later by surprise
+        assert await hub.journal.command_state("c1") is None  # nothing is done later by surprise
 
 
 async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: New
             assert [queued.prompt.text for queued in held.queue] == ["stream 2"]
             assert held.queue.paused  # nobody wants it to run unasked, a day later
             await hub.command(held.id, commands.RemoveQueued(queued_id="q"))
-            assert (await hub.journal.command("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
+            assert (await hub.journal.command_state("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
 
 
 async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub: NewHub, tmp_path: Path) -> None:
@@ -196,10 +196,10 @@ async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub
             await until(hub, held, idle)
             assert await texts(hub, held.id) == ["slow 50", "stream 2"]
             for command_id in ("two", "edit", "move"):
-                state = await hub.journal.command(command_id)
+                state = await hub.journal.command_state(command_id)
                 assert state is not None
                 assert state.outcome == "done"
-            assert await hub.journal.unanswered(held.id) == []
+            assert await hub.journal.pending_commands(held.id) == []
 
 
 async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: NewHub, tmp_path: Path) -> None:
@@ -333,10 +333,10 @@ async def test_what_a_newer_dragoman_wrote_is_refused_and_stops_nothing(new_hub:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         held = await hub.start_session("demo", config(tmp_path))
         sent = Command(id="new", session_id=held.id, at=0.0, body=b'{"type": "dance"}')
-        await hub.journal.send(sent)
+        await hub.journal.send_command(sent)
         await held.drain()
         await hub.command(held.id, commands.Prompt(text="stream 1"))
         await until(hub, held, idle)
-        state = await hub.journal.command("new")
+        state = await hub.journal.command_state("new")
         assert state is not None
         assert state.outcome == "refused"

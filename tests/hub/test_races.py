@@ -127,7 +127,7 @@ async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_
             with pytest.raises(SessionClosed):
                 await hub.command(held.id, command, "early")
         again = await opening
-        assert await hub.journal.command("early") is None  # told that it was not done, and not done later
+        assert await hub.journal.command_state("early") is None  # told that it was not done, and not done later
         assert not again.queue
 
 
@@ -164,7 +164,7 @@ async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_
         held = await hub.start_session("demo", config(tmp_path))
         await hub.close_session(held.id)
         record = await maintenance.load_record(hub.journal, held.id)
-        await hub.journal.connect(Connection(id="import-1", agent="demo", at=0.0))
+        await hub.journal.register_connection(Connection(id="import-1", agent="demo", at=0.0))
         line = b'{"jsonrpc":"2.0","id":"p1","method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
         entry = Entry("import-1", held.id, 1, 1.0, "import", "session/prompt", line)
         record.add(entry, read_message(entry))
@@ -236,7 +236,7 @@ async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
             broken.setattr("dragoman.hub.owned_session.reply_to", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await hub.command(held.id, commands.AnswerPermission(permission_id="p"), "c1")
-        state = await hub.journal.command("c1")
+        state = await hub.journal.command_state("c1")
         assert state is not None
         assert (state.outcome, state.detail) == ("refused", "something went wrong inside Dragoman")
         await hub.command(held.id, commands.Prompt(text="hello"))

@@ -59,7 +59,7 @@ class Talk:
         secrets: Mapping[str, str] = {},
     ) -> Talk:
         connection = connection or f"connection of {session}"
-        await journal.connect(Connection(id=connection, agent=agent, at=time))
+        await journal.register_connection(Connection(id=connection, agent=agent, at=time))
         talk = cls(journal, session, connection, epoch=epoch, secrets=secrets)
         talk.time = time
         talk.note(journal_notes.SessionOpened(agent=agent, cwd=cwd, agent_session_id=f"agent's {session}"))
@@ -131,7 +131,7 @@ def entry_of(message: Message, n: int, origin: Origin, session: str | None = "s1
 
 
 async def known(journal: Journal, connection: str = "c1") -> Journal:
-    await journal.connect(Connection(id=connection, agent="demo", at=0.0))
+    await journal.register_connection(Connection(id=connection, agent="demo", at=0.0))
     return journal
 
 

@@ -126,11 +126,11 @@ async def test_a_value_that_cannot_be_stored_harms_no_other(journal: Journal, od
 
 
 async def test_what_is_known_of_a_connection_is_kept(journal: Journal) -> None:
-    await journal.connect(Connection(id="c1", agent="demo", at=5.0))
+    await journal.register_connection(Connection(id="c1", agent="demo", at=5.0))
     told = Connection(
         id="c1", agent="demo", at=5.0, protocol_version=1, capabilities=msgspec.Raw(b'{"loadSession":true}')
     )
-    await journal.connect(told)
+    await journal.register_connection(told)
     [found] = await journal.connections()
     assert msgspec.json.encode(found) == msgspec.json.encode(told)
 
@@ -363,11 +363,11 @@ async def test_numbers_that_no_column_holds_are_kept(journal: Journal) -> None:
 async def test_rows_of_entries_that_came_without_are_made_when_asked_for(journal: Journal) -> None:
     await known(journal)
     await journal.append([entry(1, "a"), entry(2, "b"), entry(3, "c", session="s2")])
-    assert set(await journal.stale()) == {"s1", "s2"}
+    assert set(await journal.stale_sessions()) == {"s1", "s2"}
     assert [one.text for one in (await journal.rows("s1")).messages] == ["ab"]
-    assert await journal.stale() == ["s2"]
+    assert await journal.stale_sessions() == ["s2"]
     assert {one.id for one in await journal.sessions()} == {"s1", "s2"}
-    assert await journal.stale() == []
+    assert await journal.stale_sessions() == []
     assert await maintenance.verify(journal) == []
 
 
@@ -469,7 +469,7 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
     victim = await Talk.begin(journal, "victim")
     victim.turn("hello", "hi")
     await victim.commit()
-    await journal.send(Command(id="k1", session_id="s1", at=0.0, body=b"{}"))
+    await journal.send_command(Command(id="k1", session_id="s1", at=0.0, body=b"{}"))
     talk = await Talk.begin(journal)
     for note in (
         notes.Tombstone(session_id="s1"),
@@ -483,7 +483,7 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
         for origin in FOREIGN:
             talk.message(record_notes.write(said), origin)
     await talk.commit()
-    state = await journal.command("k1")
+    state = await journal.command_state("k1")
     assert state is not None
     assert state.outcome is None
     assert await journal.tombstones() == []
@@ -561,14 +561,14 @@ async def test_only_the_owner_appends_and_a_dead_one_is_followed_by_another(jour
     await known(journal)
     for name in ("p1", "p2"):
         await journal.heartbeat(process(name))
-    epoch = await journal.claim("s1", "p1", alive=lambda _: True)
-    assert await journal.claim("s1", "p1", alive=lambda _: True) == epoch
+    epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
+    assert await journal.claim("s1", "p1", is_alive=lambda _: True) == epoch
     with pytest.raises(NotTheOwner, match="4711"):
-        await journal.claim("s1", "p2", alive=lambda _: True)
+        await journal.claim("s1", "p2", is_alive=lambda _: True)
     with pytest.raises(NotTheOwner):
         await journal.append([entry(1)])
     await journal.append([entry(1)], epochs={"s1": epoch})
-    later = await journal.claim("s1", "p2", alive=lambda _: False)
+    later = await journal.claim("s1", "p2", is_alive=lambda _: False)
     assert later > epoch
     with pytest.raises(NotTheOwner):
         await journal.append([], [RowChanges("s1", 1)], epochs={"s1": epoch})
@@ -583,45 +583,45 @@ async def test_only_the_owner_appends_and_a_dead_one_is_followed_by_another(jour
     with pytest.raises(NotTheOwner):
         await journal.append([entry(3)], epochs={"s1": later})
     await journal.append([entry(3)])
-    assert await journal.claim("s1", "p1", alive=lambda _: True) > later
+    assert await journal.claim("s1", "p1", is_alive=lambda _: True) > later
     assert [one.n for one in await all_entries(journal)] == [1, 2, 3]
 
 
 async def test_a_command_that_is_sent_twice_is_done_once(journal: Journal) -> None:
     await journal.heartbeat(process("p1"))
-    epoch = await journal.claim("s1", "p1", alive=lambda _: True)
+    epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
     talk = await Talk.begin(journal, epoch=epoch)
     command = Command(id="k1", session_id="s1", at=1.0, body=b'{"prompt":"go"}')
-    assert await journal.send(command)
-    assert not await journal.send(command)
-    assert await journal.take("s1", epoch) == [command]
-    assert await journal.take("s1", epoch) == []
+    assert await journal.send_command(command)
+    assert not await journal.send_command(command)
+    assert await journal.take_commands("s1", epoch) == [command]
+    assert await journal.take_commands("s1", epoch) == []
     talk.note(notes.Receipt(command_id="k1", outcome="done", detail="sent"))
     await talk.commit()
-    assert not await journal.send(command)
-    state = await journal.command("k1")
+    assert not await journal.send_command(command)
+    state = await journal.command_state("k1")
     assert state is not None
     assert (state.taken, state.outcome, state.detail) == (True, "done", "sent")
     assert [one.id for one in (await journal.rows("s1")).receipts] == ["k1"]
-    assert await journal.command("k2") is None
+    assert await journal.command_state("k2") is None
 
 
 async def test_what_a_dead_owner_took_and_did_not_do_is_taken_by_the_next(journal: Journal) -> None:
     for name in ("p1", "p2"):
         await journal.heartbeat(process(name))
-    epoch = await journal.claim("s1", "p1", alive=lambda _: True)
+    epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
     talk = await Talk.begin(journal, epoch=epoch)
     commands = [Command(id=f"k{n}", session_id="s1", at=1.0, body=b"{}") for n in range(3)]
     for command in commands:
-        await journal.send(command)
-    await journal.send(Command(id="other", session_id="s2", at=1.0, body=b"{}"))
-    assert await journal.take("s1", epoch) == commands
+        await journal.send_command(command)
+    await journal.send_command(Command(id="other", session_id="s2", at=1.0, body=b"{}"))
+    assert await journal.take_commands("s1", epoch) == commands
     talk.note(notes.Receipt(command_id="k1"))
     await talk.commit()
-    later = await journal.claim("s1", "p2", alive=lambda _: False)
+    later = await journal.claim("s1", "p2", is_alive=lambda _: False)
     with pytest.raises(NotTheOwner):
-        await journal.take("s1", epoch)
-    assert [one.id for one in await journal.take("s1", later)] == ["k0", "k2"]
+        await journal.take_commands("s1", epoch)
+    assert [one.id for one in await journal.take_commands("s1", later)] == ["k0", "k2"]
 
 
 # -- search

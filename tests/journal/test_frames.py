@@ -55,7 +55,7 @@ async def read(journal: SqliteJournal, session_id: str | None, limit: int) -> li
 async def written(path: Path, entries: Sequence[Entry]) -> SqliteJournal:
     journal = await SqliteJournal.open(path)
     for name in ("c1", "c2"):
-        await journal.connect(Connection(id=name, agent="raw", at=0.0))
+        await journal.register_connection(Connection(id=name, agent="raw", at=0.0))
     await journal.append(entries)
     return journal
 

@@ -137,7 +137,7 @@ async def test_rows_of_another_version_are_made_anew(path: Path) -> None:
     )
     file.close()
     async with await SqliteJournal.open(path) as journal:
-        assert set(await journal.stale()) == {"s1", "s2"}
+        assert set(await journal.stale_sessions()) == {"s1", "s2"}
         assert await journal.rows("s1") == rows
         assert await journal.search(SearchQuery(text="hello")) == hits
         assert await journal.tombstones() == tombstones

@@ -33,7 +33,7 @@ async def main(path: str, tee_path: str, connection: str, count: int) -> None:
         os.write(1, b"%d\n" % committed[-1][0].n)
 
     async with await SqliteJournal.open(Path(path)) as journal:
-        await journal.connect(Connection(id=connection, agent="demo", at=0.0))
+        await journal.register_connection(Connection(id=connection, agent="demo", at=0.0))
         recorder = Recorder(journal, connection, told=told, waiting=2000)
         talks: list[Talk] = []
         for number in range(SESSIONS):

@@ -48,7 +48,7 @@ async def test_they_are_made_in_the_order_in_which_they_were_added(journal: Jour
 async def test_none_follows_one_that_failed(journal: Journal, before: list[tuple[int, ...]]) -> None:
     """Neither with frames, nor the last word on how far the file was read."""
     await journal.heartbeat(process("p"))
-    await journal.claim("s1", "p", alive=lambda _: True)
+    await journal.claim("s1", "p", is_alive=lambda _: True)
     commits = Commits(journal)
     for numbers in before:
         await commits.add(_commit(*numbers))

@@ -400,7 +400,7 @@ async def test_a_file_whose_session_is_open_elsewhere_keeps_no_other_out(journal
     path = _claude(tmp_path, _talk("Go").lines)
     await _import(journal, path)
     await journal.heartbeat(Process(id="p", host="h", pid=1, started="", heartbeat=0.0))
-    await journal.claim(OURS, "p", alive=lambda _: True)
+    await journal.claim(OURS, "p", is_alive=lambda _: True)
     _claude(tmp_path, _talk("Go", "On").lines)
     other = f"{SESSION[:-1]}9"
     lines = [line.replace(SESSION.encode(), other.encode()) for line in _talk("On").lines]
@@ -767,7 +767,7 @@ async def test_an_imported_session_that_dragoman_continued_is_not_doubled(journa
     path = _claude(tmp_path, _talk("Go").lines)
     await _import(journal, path)
     record = await maintenance.load_record(journal, OURS)
-    await journal.connect(Connection(id="live", agent="claude", at=0.0))
+    await journal.register_connection(Connection(id="live", agent="claude", at=0.0))
     line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
     entry = Entry("live", OURS, 1, 2e9, "client", "session/prompt", line)
     record.add(entry, read_message(entry))
@@ -782,7 +782,7 @@ async def test_a_session_that_a_process_has_open_is_left_to_it(journal: Journal,
     path = _claude(tmp_path, _talk("Go").lines)
     await _import(journal, path)
     await journal.heartbeat(Process(id="p", host="h", pid=1, started="", heartbeat=0.0))
-    await journal.claim(OURS, "p", alive=lambda _: True)
+    await journal.claim(OURS, "p", is_alive=lambda _: True)
     before = await all_entries(journal)
     _claude(tmp_path, _talk("Go", "On").lines)
     assert (await _import(journal, path)).skipped == OPEN

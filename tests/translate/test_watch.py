@@ -400,7 +400,7 @@ async def test_a_watched_session_that_dragoman_goes_on_with_is_left_to_it(journa
         await until_said(journal, "Answer to One")
         await settled(watch)
         record = await maintenance.load_record(journal, OURS)
-        await journal.connect(Connection(id="live", agent="claude", at=0.0))
+        await journal.register_connection(Connection(id="live", agent="claude", at=0.0))
         line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
         entry = Entry("live", OURS, 1, 2e9, "client", "session/prompt", line)
         record.add(entry, read_message(entry))

@@ -69,7 +69,7 @@ class Feeds:
         self.listing = Listing(self._item)
 
     async def start(self) -> None:
-        self._stop = self._journal.listen(self._heard)
+        self._stop = self._journal.on_commit(self._heard)
         self._hub.on_change = self._changed
         cursor = await self._journal.cursor()
         sessions = await self._journal.sessions()
@@ -339,9 +339,9 @@ class Feeds:
 
     async def _follow_others(self, cursor: Cursor) -> None:
         waiting: set[str] = set()  # those that are still to be looked at
-        async for _ in self._journal.news():
+        async for _ in self._journal.changes():
             try:
-                cursor, touched = await self._journal.touched(cursor)
+                cursor, touched = await self._journal.changed_sessions(cursor)
                 waiting |= touched
                 for session_id in touched:
                     self._wake(session_id)

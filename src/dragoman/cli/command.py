@@ -86,7 +86,7 @@ async def open_readonly() -> AsyncIterator[Journal]:
             yield empty
         return
     async with open_existing() as journal:
-        stale = await journal.stale()
+        stale = await journal.stale_sessions()
         with Progress("updating sessions", len(stale)) as progress:
             for session_id in progress.each(stale):
                 await rebuild(journal, [session_id])

@@ -252,7 +252,7 @@ class Hub:
         Raises what it was refused for; `SessionClosed` where nobody has the session open.
         """
         command_id = command_id or uuid.uuid4().hex
-        known = await self.journal.command(command_id)
+        known = await self.journal.command_state(command_id)
         if known is None:
             held = self.owned_sessions.get(session_id)
             outcome = None
@@ -261,8 +261,8 @@ class Hub:
             elif not await self.owned_elsewhere(session_id):
                 raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then try again.")
             sent = Command(id=command_id, session_id=session_id, at=time.time(), body=commands.written(command))
-            if not await self.journal.send(sent):
-                known = await self.journal.command(command_id)  # someone else was as quick with this id
+            if not await self.journal.send_command(sent):
+                known = await self.journal.command_state(command_id)  # someone else was as quick with this id
             elif held is not None and outcome is not None:
                 return await held.sent(sent, command, outcome)
         if known is not None and (
@@ -288,7 +288,7 @@ class Hub:
                 held = self.owned_sessions.get(session_id)
                 if held is not None and (outcome := held.waiting(command_id)) is not None:
                     return outcome
-                state = await self.journal.command(command_id)
+                state = await self.journal.command_state(command_id)
                 if state is None:
                     raise InputError(f"session {session_id} was deleted")
                 if state.outcome == "done":
@@ -383,9 +383,9 @@ class Hub:
 
     async def _watch_inbox(self) -> None:
         """What other processes want of our sessions."""
-        async for _ in self.journal.news():
+        async for _ in self.journal.changes():
             try:
-                for session_id in await self.journal.waiting():
+                for session_id in await self.journal.sessions_with_commands():
                     if (held := self.owned_sessions.get(session_id)) is not None and held.session is not None:
                         await held.drain()
             except JournalError as problem:
@@ -414,14 +414,14 @@ class Hub:
 
     async def _note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
         process = self.journal_client.process
-        epoch = await self.journal.claim(session_id, process.id, alive=alive)
+        epoch = await self.journal.claim(session_id, process.id, is_alive=alive)
         try:
             record = await load_record(self.journal, session_id)
             made = notes_of(record)
             if not made:
                 return
             connection = Connection(id=f"notes-{uuid.uuid4().hex}", agent="", at=time.time())
-            await self.journal.connect(connection)
+            await self.journal.register_connection(connection)
             entries = []
             for number, note in enumerate(made, start=1):
                 at = time.time()

@@ -191,7 +191,7 @@ class OwnedSession:
         epoch = self._journal_client.epochs.get(self.id)
         if epoch is None or self.session is None:
             return ()
-        return await self._journal_client.journal.take(self.id, epoch)
+        return await self._journal_client.journal.take_commands(self.id, epoch)
 
     async def _carry_out(self, sent: Sent, *, left_behind: bool = False) -> None:
         future = self.outcome(sent.id)

@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.journal.entry import Cursor, read_message
 from dragoman.journal.errors import JournalError
-from dragoman.journal.protocols import Journal
+from dragoman.journal.protocols import JournalStore
 from dragoman.journal.rows import RowStore, SessionRows
 from dragoman.journal.session_record import SessionRecord
 
@@ -17,20 +17,20 @@ from dragoman.journal.session_record import SessionRecord
 _TRIES: Final = 20
 
 
-async def load_record(journal: Journal, session_id: str) -> SessionRecord:
+async def load_record(journal: JournalStore, session_id: str) -> SessionRecord:
     """The session as its frames tell it, to go on from: what is added next has not been taken yet, all before has."""
     record = await fold_session(journal, session_id)
     record.take()
     return record
 
 
-async def fold_session(journal: Journal, session_id: str) -> SessionRecord:
+async def fold_session(journal: JournalStore, session_id: str) -> SessionRecord:
     """The session's frames through a fresh fold; nothing is taken from it yet."""
     record, _ = await _folded(journal, session_id)
     return record
 
 
-async def _folded(journal: Journal, session_id: str) -> tuple[SessionRecord, Cursor | None]:
+async def _folded(journal: JournalStore, session_id: str) -> tuple[SessionRecord, Cursor | None]:
     """With the cursor after its last frame."""
     record = SessionRecord(session_id)
     cursor: Cursor | None = None
@@ -41,7 +41,7 @@ async def _folded(journal: Journal, session_id: str) -> tuple[SessionRecord, Cur
     return record, cursor
 
 
-async def rebuild(journal: Journal, session_ids: Iterable[str] | None = None) -> int:
+async def rebuild(journal: JournalStore, session_ids: Iterable[str] | None = None) -> int:
     """Makes the rows of these sessions, or of all, anew; how many sessions."""
     count = 0
     for session_id in session_ids if session_ids is not None else await journal.session_ids():
@@ -58,13 +58,13 @@ async def rebuild(journal: Journal, session_ids: Iterable[str] | None = None) ->
     return count
 
 
-async def refresh_rows(journal: Journal, session_id: str | None = None) -> None:
+async def refresh_rows(journal: JournalStore, session_id: str | None = None) -> None:
     """Rebuilds what is stale: this session's rows, or all."""
-    stale = await journal.stale()
+    stale = await journal.stale_sessions()
     await rebuild(journal, [one for one in stale if session_id in (None, one)])
 
 
-async def verify(journal: Journal) -> Sequence[str]:
+async def verify(journal: JournalStore) -> Sequence[str]:
     """What is wrong, in words: with the store, and where rows are not what the frames say."""
     problems = list(await journal.check())
     for session_id in await journal.session_ids():
@@ -72,7 +72,7 @@ async def verify(journal: Journal) -> Sequence[str]:
     return problems
 
 
-async def verify_session(journal: Journal, session_id: str) -> Sequence[str]:
+async def verify_session(journal: JournalStore, session_id: str) -> Sequence[str]:
     """Where its rows are not what its frames say. Of one that never rests, nothing can be said."""
     for _ in range(_TRIES):
         record, cursor = await _folded(journal, session_id)
@@ -80,7 +80,7 @@ async def verify_session(journal: Journal, session_id: str) -> Sequence[str]:
         if (await journal.read(session_id, after=cursor, limit=1)).entries:
             continue  # it goes on: the rows may be of later frames
         tables = differing_tables(stored, rows_of(record))
-        if tables and session_id in await journal.stale():
+        if tables and session_id in await journal.stale_sessions():
             return []  # nobody is shown these: they are made anew before
         return [f"session {session_id}: the {table} are not what its frames say" for table in tables]
     return []

@@ -21,8 +21,8 @@ from dragoman.journal.protocols import (
     PAGE_ENTRIES,
     Command,
     CommandState,
+    CommitListener,
     Connection,
-    Listener,
     Owner,
     Position,
     Process,
@@ -68,7 +68,7 @@ class MemoryJournal:
         self._taken: dict[str, int] = {}
         self._positions: dict[str, Position] = {}
         self._notifier = ChangeNotifier()
-        self._listeners: list[Listener] = []
+        self._listeners: list[CommitListener] = []
         self._closed = False
 
     async def __aenter__(self) -> MemoryJournal:
@@ -89,7 +89,7 @@ class MemoryJournal:
 
     # -- writing
 
-    async def connect(self, connection: Connection) -> None:
+    async def register_connection(self, connection: Connection) -> None:
         self._check_open()
         known = self._connections.get(connection.id, connection)
         self._connections[connection.id] = msgspec.structs.replace(connection, at=known.at)
@@ -126,7 +126,7 @@ class MemoryJournal:
             listener(cursor, entries, changes)
         return cursor
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def on_commit(self, listener: CommitListener) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -221,14 +221,14 @@ class MemoryJournal:
                 else:
                     await changed.wait()
 
-    async def news(self) -> AsyncIterator[None]:
+    async def changes(self) -> AsyncIterator[None]:
         with self._notifier.subscribe() as changed:
             while not self._closed:
                 changed.clear()
                 yield
                 await changed.wait()
 
-    async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
+    async def changed_sessions(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
         self._check_open()
         place = parse_cursor(self.name, after)
         found = {places[-1]: one for one, places in self._of_session.items() if places and places[-1] > place}
@@ -287,12 +287,12 @@ class MemoryJournal:
         process_id, epoch = self._owners[session_id]
         return Owner(self._processes.get(process_id or ""), epoch)
 
-    async def claim(self, session_id: str, process_id: str, *, alive: Callable[[Process], bool]) -> int:
+    async def claim(self, session_id: str, process_id: str, *, is_alive: Callable[[Process], bool]) -> int:
         known = await self.owner(session_id)
         if known is not None and known.process is not None:
             if known.process.id == process_id:
                 return known.epoch
-            if alive(known.process):
+            if is_alive(known.process):
                 raise NotTheOwner(
                     f"session {session_id} is owned by process {known.process.pid} on {known.process.host}",
                     owner=known.process.id,
@@ -307,7 +307,7 @@ class MemoryJournal:
         if owned_by == process_id:
             self._owners[session_id] = (None, epoch)
 
-    async def send(self, command: Command) -> bool:
+    async def send_command(self, command: Command) -> bool:
         self._check_open()
         if command.id in self._inbox:
             return False
@@ -315,7 +315,7 @@ class MemoryJournal:
         self._notifier.notify()
         return True
 
-    async def take(self, session_id: str, epoch: int) -> Sequence[Command]:
+    async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
         known = await self.owner(session_id)
         if known is None or known.process is None or known.epoch != epoch:
             raise NotTheOwner(f"session {session_id} is not owned under epoch {epoch} any more")
@@ -328,15 +328,15 @@ class MemoryJournal:
                 taken.append(state.command)
         return taken
 
-    async def command(self, command_id: str) -> CommandState | None:
+    async def command_state(self, command_id: str) -> CommandState | None:
         self._check_open()
         return self._inbox.get(command_id)
 
-    async def waiting(self) -> frozenset[str]:
+    async def sessions_with_commands(self) -> frozenset[str]:
         self._check_open()
         return frozenset(one.command.session_id for one in self._inbox.values() if not one.taken and not one.outcome)
 
-    async def unanswered(self, session_id: str) -> Sequence[Command]:
+    async def pending_commands(self, session_id: str) -> Sequence[Command]:
         self._check_open()
         states = self._inbox.values()
         return [one.command for one in states if one.outcome is None and one.command.session_id == session_id]
@@ -350,7 +350,7 @@ class MemoryJournal:
     def commit_times(self) -> Sequence[float]:
         return ()
 
-    async def stale(self) -> Sequence[str]:
+    async def stale_sessions(self) -> Sequence[str]:
         self._check_open()
         return [one for one, places in self._of_session.items() if self._rows[one].folded != len(places)]
 

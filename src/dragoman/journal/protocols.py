@@ -1,14 +1,7 @@
-"""`Journal`: what every store of records offers, and what it promises.
+"""The contract of a journal, in three small protocols: `JournalStore`, `SessionOwners` and `CommandInbox`.
 
-* An append is whole: its frames, its rows and its receipts are committed together when it returns, or it raises and
-  none of them is.
-* Frames of a connection are stored in the order of their numbers, without a gap: what is there is a prefix of what
-  was said, whatever ended the writer. An append that failed is made again, or nothing more of that connection is.
-* A reader sees only what is committed, each entry once, in one order that is the same for all readers. A cursor means
-  a place in that order, for ever. A reader costs one page of memory, however far behind it is.
-* Rows are what `SessionRecord` makes of a session's frames. Where they are missing or of another version, they are
-  made anew before they are shown.
-* A deleted session is gone, and nothing more can be appended to it.
+`Journal` is all three. A function takes the narrowest one that it needs. tests/journal/test_conformance.py holds every
+implementation to what is promised here.
 """
 
 from __future__ import annotations
@@ -22,26 +15,27 @@ from dragoman.journal.entry import Cursor, Entry, Page
 from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
 from dragoman.journal.search_documents import SearchHit, SearchQuery
 
-# Entries of one page. Some hundred kilobytes: enough that a thread hop for each is nothing, small for a slow reader.
+# Entries of one page: some hundred kilobytes, so that one thread hop for each page costs nothing and a slow reader
+# needs little memory.
 PAGE_ENTRIES: Final = 1000
 
-# The connection on which the journal itself notes what is done to it.
+# The connection on which the journal itself records what is done to it.
 OWN_CONNECTION: Final = "journal"
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """One handshake with an agent. Told again when more of it is known."""
+    """One handshake with an agent. It is registered again when more of it is known."""
 
     id: str
     agent: str
     at: float
     protocol_version: int | None = None
-    capabilities: msgspec.Raw | None = None  # as the agent told them
+    capabilities: msgspec.Raw | None = None  # as the agent declared them
     agent_info: msgspec.Raw | None = None
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that may own sessions. `started` tells it from an earlier one with the same pid."""
+    """A process that may own sessions. `started` tells it from an earlier process with the same pid."""
 
     id: str
     host: str
@@ -51,14 +45,14 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who owns a session: None when nobody does any more. Each new owner has a higher epoch."""
+    """The owner of a session; `process` is None after it was released. Each new owner has a higher epoch."""
 
     process: Process | None
     epoch: int
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What someone wants of a session that another process owns. The sender chooses the id."""
+    """A request to the owner of a session. The sender chooses the id."""
 
     id: str
     session_id: str
@@ -67,7 +61,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommandState(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome` is None until the receipt is committed."""
+    """A command and its outcome, which is None until the receipt is committed."""
 
     command: Command
     taken: bool = False
@@ -77,34 +71,52 @@ class CommandState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a file that another program writes was read. Committed with what came of it."""
+    """How far a transcript of another program has been read. Committed with the frames read from it."""
 
-    connection_id: str  # its frames' own; a file that was moved keeps it
+    connection_id: str  # of its frames; a file that was moved keeps it
     provider: str
     path: str
-    session_id: str  # the first session that it tells of; empty where it tells of none
-    frames: int  # that the connection has of it; who tells fewer does not take any back
+    session_id: str  # the first session in the file; empty where it holds none
+    frames: int  # frames of the connection so far; storing a lower number does not decrease it
     offset: int  # of the first byte that was not read yet
-    # As the file was when all of it had been read; zeros while it is being read.
+    # The file as it was when all of it had been read; zeros while it is being read.
     inode: int = 0
     size: int = 0
     modified: float = 0.0
-    finished: bool = False  # what the file leaves open was ended
+    finished: bool = False  # runs that the file leaves open were ended
 
 
-# What a commit of this process brought: where the journal then ends, its frames, and what they changed.
-Listener: TypeAlias = Callable[[Cursor, Sequence[Entry], Sequence[RowChanges]], None]
+# Called with one commit of this process: the end of the journal after it, its frames, and the rows they changed.
+CommitListener: TypeAlias = Callable[[Cursor, Sequence[Entry], Sequence[RowChanges]], None]
 
 
-class Journal(Protocol):
+class JournalStore(Protocol):
+    """Frames, the rows folded from them, cursors, search and maintenance.
+
+    Promised:
+
+    * An append is atomic: its frames, rows and receipts are committed when it returns; if it raises, none of them is.
+    * Frames of a connection are stored in the order of their numbers, without a gap: whatever ends the writer, the
+      stored frames are a prefix of what was sent. After a failed append the caller repeats it, or appends nothing more
+      of that connection.
+    * A reader sees only committed entries, each once, in one order that is the same for all readers. A cursor means
+      the same place in that order forever. A reader needs one page of memory, however far behind it is.
+    * Rows are those that `SessionRecord` makes of a session's frames. Rows that are missing or of another version are
+      rebuilt before they are returned.
+    * A deleted session is gone, and nothing can be appended to it any more.
+
+    Not promised: that an append which was cancelled while it waited is or is not committed; that frames of different
+    connections are stored in the order in which they were sent.
+    """
+
     @property
     def name(self) -> str:
-        """Its own, which its cursors carry."""
+        """The name of this journal, which its cursors carry."""
 
     # -- writing
 
-    async def connect(self, connection: Connection) -> None:
-        """To be told before the connection's first frame."""
+    async def register_connection(self, connection: Connection) -> None:
+        """Store a connection. Required before its first frame is appended."""
 
     async def append(
         self,
@@ -114,55 +126,54 @@ class Journal(Protocol):
         epochs: Mapping[str, int] = {},
         position: Position | None = None,
     ) -> Cursor:
-        """Commits; returns the cursor after the last entry. `epochs`: by which claim each owned session is written to;
-        `position`: how far the file was read that these entries came from.
+        """Commit entries with the rows they changed, and return the cursor after the last entry.
 
-        Entries without their changes are fine: the rows are made when they are asked for.
+        `epochs` has the claim under which each owned session is written; `position` says how far the transcript was
+        read that these entries came from. Entries may come without changes: their rows are then made on demand.
         """
 
     async def delete(self, session_id: str, *, at: float, by: str = "") -> bool:
-        """Removes all that is known of the session, but for a tombstone; False when there is no such session."""
+        """Remove everything about the session except a tombstone. False where there is no such session."""
 
     # -- reading
 
     async def cursor(self) -> Cursor:
-        """The end of the journal, now."""
+        """Return the current end of the journal."""
 
     async def read(
         self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
     ) -> Page:
-        """The next entries of a session, or of all."""
+        """Return the next entries of a session, or of all sessions."""
 
     def subscribe(
         self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
     ) -> AsyncIterator[Page]:
-        """What is stored, then what comes, page by page; also what other processes append.
+        """Yield stored entries page by page, then new ones as they are committed, by other processes too.
 
         Ends when the journal is closed, and for a session after its tombstone.
         """
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Tells of each commit of this process, once it is made, in order; returns what ends that.
+    def on_commit(self, listener: CommitListener) -> Callable[[], None]:
+        """Call `listener` after each commit of this process, in order; return a function that removes it.
 
-        What other processes commit is not told: `news` and `touched` are for that.
+        Commits of other processes are not reported: use `changes` and `changed_sessions` for those.
         """
 
-    def news(self) -> AsyncIterator[None]:
-        """Once at first, then whenever there may be more to read, whoever committed it. Ends when it is closed."""
+    def changes(self) -> AsyncIterator[None]:
+        """Yield once immediately, then whenever any process may have committed. Ends when the journal is closed."""
 
-    async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
-        """Which sessions got frames after the cursor, and the end of the journal by then."""
+    async def changed_sessions(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
+        """Return the current end of the journal and the sessions that got frames between `after` and that."""
 
     async def connections(self) -> Sequence[Connection]: ...
 
     async def positions(self) -> Sequence[Position]:
-        """Of all files that were read."""
+        """Return the positions of all transcripts that were read."""
 
     async def sessions(self) -> Sequence[Session]:
-        """Those that are not deleted, the one with the latest frame first."""
+        """Return the sessions that are not deleted, the one with the latest frame first."""
 
-    async def session(self, session_id: str) -> Session | None:
-        """One of them."""
+    async def session(self, session_id: str) -> Session | None: ...
 
     async def rows(self, session_id: str) -> SessionRows: ...
 
@@ -172,65 +183,91 @@ class Journal(Protocol):
     async def tombstones(self) -> Sequence[Tombstone]: ...
 
     async def search(self, query: SearchQuery) -> Sequence[SearchHit]:
-        """The best matches first."""
+        """Return the best matches first."""
 
-    # -- owners
+    # -- maintenance
 
-    async def heartbeat(self, process: Process) -> None:
-        """This process lives; to be told before its first claim, and again and again."""
-
-    async def claim(self, session_id: str, process_id: str, *, alive: Callable[[Process], bool]) -> int:
-        """Takes the session for this process; its epoch. `NotTheOwner` where a living process has it."""
-
-    async def release(self, session_id: str, process_id: str) -> None: ...
-
-    async def owner(self, session_id: str) -> Owner | None: ...
-
-    # -- the inbox
-
-    async def send(self, command: Command) -> bool:
-        """False when a command with this id was sent before: it is, or will be, done once."""
-
-    async def take(self, session_id: str, epoch: int) -> Sequence[Command]:
-        """Commands that the owner has not taken yet, in the order they were sent; also those that an earlier owner
-        took and has no receipt for."""
-
-    async def command(self, command_id: str) -> CommandState | None: ...
-
-    async def waiting(self) -> frozenset[str]:
-        """Sessions with commands that nobody has taken."""
-
-    async def unanswered(self, session_id: str) -> Sequence[Command]:
-        """Commands without a receipt, taken or not, in the order they were sent."""
-
-    # -- upkeep
-
-    async def stale(self) -> Sequence[str]:
-        """Sessions whose rows are missing or of another version."""
+    async def stale_sessions(self) -> Sequence[str]:
+        """Return the sessions whose rows are missing or of another version."""
 
     async def session_ids(self) -> Sequence[str]:
-        """All, the deleted ones too: these have only their tombstone."""
+        """Return the ids of all sessions, including deleted ones, which have only their tombstone."""
 
     async def stored_rows(self, session_id: str) -> SessionRows:
-        """The rows as they are stored, made anew or not."""
+        """Return the rows as they are stored, even if they are stale."""
 
     async def replace_rows(self, changes: RowChanges) -> bool:
-        """Puts these in place of all rows of the session; False when it has got more frames meanwhile."""
+        """Replace all rows of the session by these. False where the session got more frames meanwhile."""
 
     @property
     def pending_writes(self) -> int:
-        """Writes that wait to be committed, of all connections of this process."""
+        """Writes of this process that wait to be committed."""
 
     def commit_times(self) -> Sequence[float]:
         """Return the duration of each commit in seconds since the last call."""
 
     async def check(self) -> Sequence[str]:
-        """What is wrong with the store itself, in words; nothing when all is well."""
+        """Return the defects of the store itself, in words; none when all is well."""
 
     async def vacuum(self) -> None:
-        """Gives back what is not used any more."""
+        """Give unused space back to the disk."""
 
     async def compress(self, session_id: str) -> None:
-        """Stores the session's frames smaller. They read as before."""
+        """Store the session's frames in less space. They read as before."""
 
     async def close(self) -> None: ...
+
+
+class SessionOwners(Protocol):
+    """One process owns a session at a time, and only the owner appends to it.
+
+    Promised: of two processes that claim a session at once, one gets it and the other raises `NotTheOwner`; an append
+    under an older epoch raises `NotTheOwner` and writes nothing. Not promised: that an owner notices at once that its
+    claim was taken over; it learns of it with its next append.
+    """
+
+    async def heartbeat(self, process: Process) -> None:
+        """Record that this process is alive. Required before its first claim, and regularly after it."""
+
+    async def claim(self, session_id: str, process_id: str, *, is_alive: Callable[[Process], bool]) -> int:
+        """Make this process the owner of the session and return its epoch.
+
+        Raises `NotTheOwner` where another process owns the session for which `is_alive` returns True.
+        """
+
+    async def release(self, session_id: str, process_id: str) -> None:
+        """End the claim of this process, if it has one."""
+
+    async def owner(self, session_id: str) -> Owner | None:
+        """Return the owner of the session; None where nobody ever claimed it."""
+
+
+class CommandInbox(Protocol):
+    """Commands to the owner of a session, from any process.
+
+    Promised: a command is stored once, however often it is sent; commands of a session are taken in the order in which
+    they were sent; one that was taken without a receipt is offered again to the next owner. Not promised: that a
+    command is carried out; its state tells.
+    """
+
+    async def send_command(self, command: Command) -> bool:
+        """Store a command. False where a command with this id was sent before."""
+
+    async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
+        """Mark the session's pending commands as taken and return them in the order in which they were sent.
+
+        These are the commands that nobody took, and those that an earlier owner took without leaving a receipt. Raises
+        `NotTheOwner` where the session is not owned under this epoch.
+        """
+
+    async def command_state(self, command_id: str) -> CommandState | None: ...
+
+    async def sessions_with_commands(self) -> frozenset[str]:
+        """Return the sessions with commands that nobody has taken."""
+
+    async def pending_commands(self, session_id: str) -> Sequence[Command]:
+        """Return the commands without a receipt, taken or not, in the order in which they were sent."""
+
+
+class Journal(JournalStore, SessionOwners, CommandInbox, Protocol):
+    """A whole journal."""

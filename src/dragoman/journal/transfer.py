@@ -35,7 +35,7 @@ from dragoman.journal.entry import (
     read_message,
     stored_frame,
 )
-from dragoman.journal.protocols import OWN_CONNECTION, PAGE_ENTRIES, Connection, Journal
+from dragoman.journal.protocols import OWN_CONNECTION, PAGE_ENTRIES, Connection, JournalStore
 from dragoman.record.conversation import Conversation
 from dragoman.record.decisions import decoded
 from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, RequestId
@@ -82,7 +82,7 @@ class Imported(msgspec.Struct, frozen=True):
     frames: int
 
 
-async def export(journal: Journal, session_id: str | None = None) -> AsyncIterator[bytes]:
+async def export(journal: JournalStore, session_id: str | None = None) -> AsyncIterator[bytes]:
     """Lines, each with its newline. Of one session: it alone, and the connections that it was on."""
     yield _encoded(_Line(dir="journal", format=FORMAT))
     connections = {connection.id: connection for connection in await journal.connections()}
@@ -152,7 +152,7 @@ def _encoded(line: _Line) -> bytes:
 
 
 async def import_lines(
-    journal: Journal, lines: Iterable[bytes], *, new_id: Callable[[], str], agent: str = "", trusted: bool = False
+    journal: JournalStore, lines: Iterable[bytes], *, new_id: Callable[[], str], agent: str = "", trusted: bool = False
 ) -> Imported:
     """`new_id` names connections, and sessions of recordings; `agent` is whose recording it is."""
     importing = _Import(journal, new_id, agent, trusted)
@@ -174,7 +174,7 @@ async def import_lines(
 
 
 class _Import:
-    def __init__(self, journal: Journal, new_id: Callable[[], str], agent: str, trusted: bool) -> None:
+    def __init__(self, journal: JournalStore, new_id: Callable[[], str], agent: str, trusted: bool) -> None:
         self._journal = journal
         self._new_id = new_id
         self._agent = agent
@@ -199,7 +199,7 @@ class _Import:
 
     async def flush(self) -> None:
         for connection in self._new:
-            await self._journal.connect(connection)
+            await self._journal.register_connection(connection)
         self._new = []
         if self.entries:
             self.count += len(self.entries)

@@ -53,12 +53,12 @@ class JournalClient:
 
     async def connect(self, agent: str, secrets: Mapping[str, str]) -> ConnectionRecorder:
         connection = Connection(id=uuid.uuid4().hex, agent=agent, at=time.time())
-        await self.journal.connect(connection)
+        await self.journal.register_connection(connection)
         return ConnectionRecorder(self, connection, secrets)
 
     async def take(self, session_id: str) -> tuple[SessionRecord, int]:
         """The session, new or known, for this process alone. `NotTheOwner` where a living process has it."""
-        epoch = await self.journal.claim(session_id, self.process.id, alive=self._alive)
+        epoch = await self.journal.claim(session_id, self.process.id, is_alive=self._alive)
         self.epochs[session_id] = epoch
         return await load_record(self.journal, session_id), epoch
 
@@ -86,7 +86,7 @@ class ConnectionRecorder:
             told = msgspec.json.decode(answer, type=_Handshake)
         except DECODE_ERRORS:
             return
-        await self._client.journal.connect(
+        await self._client.journal.register_connection(
             msgspec.structs.replace(
                 self._connection,
                 protocol_version=told.protocolVersion,

@@ -27,8 +27,8 @@ from dragoman.journal.protocols import (
     PAGE_ENTRIES,
     Command,
     CommandState,
+    CommitListener,
     Connection,
-    Listener,
     Owner,
     Position,
     Process,
@@ -84,7 +84,7 @@ class SqliteJournal:
         self._aside = ThreadPoolExecutor(1, "dragoman journal bulk")
         self._pool = ThreadPoolExecutor(_READERS, "dragoman journal reader")
         self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
-        self._listeners: list[Listener] = []
+        self._listeners: list[CommitListener] = []
         self._closed = False
 
     @classmethod
@@ -157,7 +157,7 @@ class SqliteJournal:
 
     # -- writing
 
-    async def connect(self, connection: Connection) -> None:
+    async def register_connection(self, connection: Connection) -> None:
         await self._writer.do(lambda: self._connect(connection))
 
     def _connect(self, connection: Connection) -> None:
@@ -199,7 +199,7 @@ class SqliteJournal:
 
         return format_cursor(self.name, await self._writer.do(write, then=then))
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def on_commit(self, listener: CommitListener) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -323,14 +323,14 @@ class SqliteJournal:
                 else:
                     await changed.wait()
 
-    async def news(self) -> AsyncIterator[None]:
+    async def changes(self) -> AsyncIterator[None]:
         with self._notifier.subscribe() as changed:
             while not self._closed:
                 changed.clear()
                 yield
                 await changed.wait()
 
-    async def touched(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
+    async def changed_sessions(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
         place = parse_cursor(self.name, after)
 
         def read(connection: sqlite3.Connection) -> tuple[Cursor, frozenset[str]]:
@@ -410,8 +410,8 @@ class SqliteJournal:
     async def heartbeat(self, process: Process) -> None:
         await self._writer.do(lambda: owners.heartbeat(self._connection, process))
 
-    async def claim(self, session_id: str, process_id: str, *, alive: Callable[[Process], bool]) -> int:
-        return await self._writer.do(lambda: owners.claim(self._connection, session_id, process_id, alive))
+    async def claim(self, session_id: str, process_id: str, *, is_alive: Callable[[Process], bool]) -> int:
+        return await self._writer.do(lambda: owners.claim(self._connection, session_id, process_id, is_alive))
 
     async def release(self, session_id: str, process_id: str) -> None:
         await self._writer.do(lambda: owners.release(self._connection, session_id, process_id))
@@ -419,24 +419,24 @@ class SqliteJournal:
     async def owner(self, session_id: str) -> Owner | None:
         return await self._read(lambda connection: owners.owner(connection, session_id))
 
-    async def send(self, command: Command) -> bool:
+    async def send_command(self, command: Command) -> bool:
         return await self._writer.do(lambda: owners.send(self._connection, command))
 
-    async def take(self, session_id: str, epoch: int) -> Sequence[Command]:
+    async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
         return await self._writer.do(lambda: owners.take(self._connection, session_id, epoch))
 
-    async def command(self, command_id: str) -> CommandState | None:
+    async def command_state(self, command_id: str) -> CommandState | None:
         return await self._read(lambda connection: owners.command(connection, command_id))
 
-    async def waiting(self) -> frozenset[str]:
+    async def sessions_with_commands(self) -> frozenset[str]:
         return await self._read(owners.waiting)
 
-    async def unanswered(self, session_id: str) -> Sequence[Command]:
+    async def pending_commands(self, session_id: str) -> Sequence[Command]:
         return await self._read(lambda connection: owners.unanswered(connection, session_id))
 
     # -- upkeep
 
-    async def stale(self) -> Sequence[str]:
+    async def stale_sessions(self) -> Sequence[str]:
         return await self._read(_stale)
 
     async def session_ids(self) -> Sequence[str]:

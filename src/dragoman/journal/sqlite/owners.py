@@ -40,12 +40,12 @@ def owner(connection: sqlite3.Connection, session_id: str) -> Owner | None:
     return Owner(process, epoch)
 
 
-def claim(connection: sqlite3.Connection, session_id: str, process_id: str, alive: Callable[[Process], bool]) -> int:
+def claim(connection: sqlite3.Connection, session_id: str, process_id: str, is_alive: Callable[[Process], bool]) -> int:
     known = owner(connection, session_id)
     if known is not None and known.process is not None:
         if known.process.id == process_id:
             return known.epoch
-        if alive(known.process):
+        if is_alive(known.process):
             raise NotTheOwner(
                 f"session {session_id} is owned by process {known.process.pid} on {known.process.host}",
                 owner=known.process.id,

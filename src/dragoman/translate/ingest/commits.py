@@ -57,7 +57,7 @@ class Commits:
         append = self._journal.append(commit.entries, commit.changes, position=commit.position)
         if commit.connection is not None:
             # Asked for together, in this order, they are one commit.
-            _, cursor = await asyncio.gather(self._journal.connect(commit.connection), append)
+            _, cursor = await asyncio.gather(self._journal.register_connection(commit.connection), append)
         else:
             cursor = await append
         then(cursor)
