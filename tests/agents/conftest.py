@@ -26,8 +26,8 @@ from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
 from dragoman.session.launch import launch
 from dragoman.session.spec import spec_of_preset
-from dragoman.testing.model import Seen, Server, serve
-from dragoman.testing.model.reply import ERRAND
+from dragoman.testing.model import SeenRequest, Server, serve
+from dragoman.testing.model.reply import AUXILIARY_REPLY
 from dragoman.testing.tee import recorded
 
 from .catalog import AGENTS, NODE, RealAgent
@@ -68,10 +68,10 @@ class Requests:
     """What the model was asked, as it comes."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self._more = asyncio.Event()
 
-    def note(self, seen: Seen) -> None:
+    def note(self, seen: SeenRequest) -> None:
         self.seen.append(seen)
         self._more.set()
 
@@ -227,7 +227,7 @@ class Shared:
 
 @asynccontextmanager
 async def staged(
-    agent: RealAgent, folder: Path, config: pytest.Config, *, errand: str | None = ERRAND
+    agent: RealAgent, folder: Path, config: pytest.Config, *, auxiliary_reply: str | None = AUXILIARY_REPLY
 ) -> AsyncIterator[Stage]:
     capturing = config.pluginmanager.getplugin("capturemanager")
 
@@ -243,7 +243,7 @@ async def staged(
     requests = Requests()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRAGOMAN_HOME", str(folder / "dragoman"))
-        async with await serve(on_request=requests.note, errand=errand) as server:
+        async with await serve(on_request=requests.note, auxiliary_reply=auxiliary_reply) as server:
             yield Stage(agent, folder, server, programs, requests)
 
 

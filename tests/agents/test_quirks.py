@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.agents.preset import built_in, load_preset
 from dragoman.config import load
-from dragoman.testing.model.reply import ERRAND
+from dragoman.testing.model.reply import AUXILIARY_REPLY
 
 from .catalog import AGENTS
 from .conftest import LIMIT, staged
@@ -51,9 +51,12 @@ async def test_the_quirk_is_there_and_is_recorded(
 ) -> None:
     name, quirk = live
     [agent] = [agent for agent in AGENTS if agent.id == name]
-    errand = ERRAND if PINS[live].errands else None
+    auxiliary_reply = AUXILIARY_REPLY if PINS[live].errands else None
     limit = LIMIT + agent.load_after
-    async with staged(agent, tmp_path, request.config, errand=errand) as stage, asyncio.timeout(limit):
+    async with (
+        staged(agent, tmp_path, request.config, auxiliary_reply=auxiliary_reply) as stage,
+        asyncio.timeout(limit),
+    ):
         await PINS[live].scene(stage)
         recording = kept(stage.lines, stage)
     assert PINS[live].check(Recording(recording.splitlines()))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.testing.model.routes import Answer, answer
+from dragoman.testing.model.routes import ModelAnswer, answer_request
 
 PROMPT = '[[usage:7:9]][[think:Hm.]][[say:One. Two.]][[tool:first {"a": 1} + second {}]][[say:Done.]]'
 PATHS = {
@@ -56,14 +56,14 @@ def request(api: str, *, stream: bool = True, results: bool = False, tools: bool
             return {"contents": contents, "tools": declared}
 
 
-def asked(api: str, **options: bool) -> Answer:
+def asked(api: str, **options: bool) -> ModelAnswer:
     path, query = PATHS[api], "alt=sse"
     if api == "gemini" and not options.get("stream", True):
         path = path.replace("streamGenerateContent", "generateContent")
-    return answer("POST", path, query, msgspec.json.encode(request(api, **options)), errand="Errand")
+    return answer_request("POST", path, query, msgspec.json.encode(request(api, **options)), auxiliary_reply="Errand")
 
 
-def data(found: Answer) -> Iterator[Any]:
+def data(found: ModelAnswer) -> Iterator[Any]:
     """What the events of a stream carry."""
     assert found.events is not None
     for part in found.events:
@@ -170,27 +170,27 @@ def test_an_answer_can_be_sent_whole(api: str) -> None:
 
 
 def test_a_request_that_cannot_be_read_is_answered_with_what_is_wrong(api: str) -> None:
-    found = answer("POST", PATHS[api], "", b'{"messages": 1, "input": 1, "contents": 1}', errand=None)
+    found = answer_request("POST", PATHS[api], "", b'{"messages": 1, "input": 1, "contents": 1}', auxiliary_reply=None)
     assert found.status == 400
     assert "cannot read this request" in msgspec.json.decode(found.body)["error"]["message"]
 
 
 def test_a_status_of_the_script_comes_in_the_shape_of_the_api(api: str) -> None:
     body = msgspec.json.encode(request(api)).replace(b"[[think:Hm.]]", b"[[hang:2]][[http:503]]")
-    found = answer("POST", PATHS[api], "alt=sse", body, errand=None)
-    assert (found.status, found.wait) == (503, 2.0)
+    found = answer_request("POST", PATHS[api], "alt=sse", body, auxiliary_reply=None)
+    assert (found.status, found.wait_s) == (503, 2.0)
     assert "503" in msgspec.json.decode(found.body)["error"]["message"]
 
 
 def test_a_hang_at_the_beginning_comes_before_the_first_byte(api: str) -> None:
     body = msgspec.json.encode(request(api)).replace(b"[[think:Hm.]]", b"[[hang:2]]")
-    assert answer("POST", PATHS[api], "alt=sse", body, errand=None).wait == 2.0
+    assert answer_request("POST", PATHS[api], "alt=sse", body, auxiliary_reply=None).wait_s == 2.0
 
 
 def test_usage_ends_a_chat_stream_only_where_it_was_asked_for() -> None:
     plain = list(data(asked("chat")))
     body = request("chat") | {"stream_options": {"include_usage": True}}
-    asking = list(data(answer("POST", PATHS["chat"], "", msgspec.json.encode(body), errand=None)))
+    asking = list(data(answer_request("POST", PATHS["chat"], "", msgspec.json.encode(body), auxiliary_reply=None)))
     assert all("usage" not in chunk for chunk in plain)
     assert asking[-1]["usage"]["total_tokens"] == 16
 
@@ -213,20 +213,20 @@ def test_custom_tools_of_the_responses_api_get_text_and_grouped_ones_name_their_
             {"type": "namespace", "name": "mcp__files", "tools": [{"type": "function", "name": "look"}]},
         ],
     }
-    found = answer("POST", PATHS["responses"], "", msgspec.json.encode(body), errand=None)
+    found = answer_request("POST", PATHS["responses"], "", msgspec.json.encode(body), auxiliary_reply=None)
     patch, look = msgspec.json.decode(found.body)["output"]
     assert (patch["type"], patch["input"]) == ("custom_tool_call", "*** Begin")
     assert (look["type"], look["namespace"]) == ("function_call", "mcp__files")
 
 
 def test_gemini_without_events_streams_one_array() -> None:
-    found = answer("POST", PATHS["gemini"], "", msgspec.json.encode(request("gemini")), errand=None)
+    found = answer_request("POST", PATHS["gemini"], "", msgspec.json.encode(request("gemini")), auxiliary_reply=None)
     assert len(msgspec.json.decode(found.body)) == 1
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1beta/models", "/v1/models/x", "/"])
 def test_lists_of_models_are_there(path: str) -> None:
-    found = answer("GET", path, "", b"", errand=None)
+    found = answer_request("GET", path, "", b"", auxiliary_reply=None)
     assert found.status == 200
     assert msgspec.json.decode(found.body)
 
@@ -235,11 +235,11 @@ def test_lists_of_models_are_there(path: str) -> None:
     ("path", "field"), [("/v1/messages/count_tokens", "input_tokens"), ("/v1beta/models/m:countTokens", "totalTokens")]
 )
 def test_tokens_are_counted_by_estimate(path: str, field: str) -> None:
-    assert msgspec.json.decode(answer("POST", path, "", b"x" * 40, errand=None).body) == {field: 11}
+    assert msgspec.json.decode(answer_request("POST", path, "", b"x" * 40, auxiliary_reply=None).body) == {field: 11}
 
 
 def test_an_unknown_path_says_which_there_are() -> None:
-    found = answer("POST", "/v2/other", "", b"{}", errand=None)
+    found = answer_request("POST", "/v2/other", "", b"{}", auxiliary_reply=None)
     assert found.status == 404
     assert "/v1/messages" in msgspec.json.decode(found.body)["error"]["message"]
 
@@ -247,5 +247,7 @@ def test_an_unknown_path_says_which_there_are() -> None:
 def test_tools_that_are_offered_inside_of_the_conversation_are_tools_too() -> None:
     offered = {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "exec"}]}
     body = {"model": "m", "input": [offered, {"role": "user", "content": "[[tools]]"}]}
-    found = answer("POST", PATHS["responses"], "", msgspec.json.encode(body), errand="An errand.")
+    found = answer_request(
+        "POST", PATHS["responses"], "", msgspec.json.encode(body), auxiliary_reply="An auxiliary_reply."
+    )
     assert found.note == "m, 1 tools: says 'exec'"

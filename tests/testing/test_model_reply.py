@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 from dragoman.testing.model.conversation import Assistant, Conversation, Entry, Result, Tool, User
-from dragoman.testing.model.reply import AFTER_THE_END, ERRAND, Call, Reply, Text, merged, reply_to, sample
+from dragoman.testing.model.reply import (
+    AUXILIARY_REPLY,
+    TEXT_AFTER_END,
+    Call,
+    Reply,
+    Text,
+    merge_parts,
+    reply_to,
+    sample,
+)
 
 TOOLS = (Tool("mcp__files__read"), Tool("write"))
 
@@ -45,7 +54,7 @@ def test_calls_made_at_once_are_passed_by_all_of_their_results() -> None:
 
 
 def test_after_its_end_a_script_says_a_last_word() -> None:
-    assert said(asked(User("[[tool:write]]"), Assistant(1), Result("ok"))) == AFTER_THE_END
+    assert said(asked(User("[[tool:write]]"), Assistant(1), Result("ok"))) == TEXT_AFTER_END
 
 
 def test_text_that_an_agent_adds_beside_a_prompt_or_a_result_changes_nothing() -> None:
@@ -95,17 +104,17 @@ def test_results_memory_and_tools_can_be_told() -> None:
 
 
 def test_an_errand_without_tools_gets_a_fixed_text() -> None:
-    assert said(asked(SCRIPT, tools=())) == ERRAND
+    assert said(asked(SCRIPT, tools=())) == AUXILIARY_REPLY
 
 
 def test_an_errand_with_a_schema_gets_json_that_fits_it() -> None:
     schema = b'{"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}'
-    assert said(asked(SCRIPT, tools=(), schema=schema)) == f'{{"title":"{ERRAND}"}}'
+    assert said(asked(SCRIPT, tools=(), schema=schema)) == f'{{"title":"{AUXILIARY_REPLY}"}}'
 
 
 def test_requests_without_tools_can_be_scripted_too() -> None:
     conversation = Conversation(key="k", model="m", entries=(User("[[say:Yes.]]"),))
-    assert said(reply_to(conversation, errand=None)) == "Yes."
+    assert said(reply_to(conversation, auxiliary_reply=None)) == "Yes."
 
 
 def test_samples_fit_the_common_parts_of_json_schema() -> None:
@@ -133,7 +142,7 @@ def test_text_comes_in_deltas_that_end_with_sentences_and_lose_nothing() -> None
         "second,\nlonger one!  ",
         "Third? ",
     ]
-    assert merged(parts) == [Text(text)]
+    assert merge_parts(parts) == [Text(text)]
 
 
 def test_usage_is_estimated_unless_the_script_gives_it() -> None:

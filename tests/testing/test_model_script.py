@@ -1,4 +1,4 @@
-"""Directives in a prompt become steps, and the steps turns."""
+"""Directives in a prompt become steps, and the steps split_at_calls."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dragoman.testing.model.script import (
     Hang,
     Http,
     Say,
+    SayFromRequest,
     ScriptError,
     Slow,
-    Tell,
     Think,
     Tools,
     ToolUse,
     Usage,
     has_directives,
     parse,
-    turns,
+    split_at_calls,
 )
 
 
@@ -37,9 +37,9 @@ def test_every_directive_becomes_a_step_and_other_text_is_ignored() -> None:
         Http(503),
         Drop(),
         Usage(10, 20),
-        Tell("result"),
-        Tell("recall"),
-        Tell("tools"),
+        SayFromRequest("result"),
+        SayFromRequest("recall"),
+        SayFromRequest("tools"),
     )
 
 
@@ -75,12 +75,12 @@ def test_several_tools_can_be_called_at_once() -> None:
 
 def test_each_turn_but_the_last_ends_with_a_call() -> None:
     steps = parse("[[say:1]][[tool:a]][[tool:b]][[say:2]]")
-    first, second, third = turns(steps)
+    first, second, third = split_at_calls(steps)
     assert (first, second, third) == (steps[:2], steps[2:3], steps[3:])
 
 
 def test_a_script_that_ends_with_a_call_has_an_empty_last_turn() -> None:
-    assert turns(parse("[[tool:a]]"))[-1] == ()
+    assert split_at_calls(parse("[[tool:a]]"))[-1] == ()
 
 
 @pytest.mark.parametrize(

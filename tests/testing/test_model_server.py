@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.testing.model import Seen, Server, serve
+from dragoman.testing.model import SeenRequest, Server, serve
 
 LIMIT = 20.0
 
@@ -67,7 +67,7 @@ class Watched:
     """A server, its connections, and what it saw."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self.server: Server
         self._clients: list[Client] = []
 
@@ -114,7 +114,7 @@ async def test_a_connection_is_closed_where_the_client_asks_for_it(model: Watche
 
 async def test_a_body_may_come_in_chunks(model: Watched) -> None:
     content = body("[[say:In chunks.]]")
-    head = b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"".join(b"%x;ext=1\r\n%b\r\n" % (len(part), part) for part in (content[:10], content[10:]))
     client = await model.client()
     await client.send(head + chunks + b"0\r\nTrailer: x\r\n\r\n")
@@ -141,12 +141,12 @@ async def test_a_client_that_waits_to_be_told_to_go_on_is_told(model: Watched) -
     ("request_", "status"),
     [
         (b"hello\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\nno colon\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\nContent-Length: many\r\n\r\n", 400),
-        (b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 413),
-        (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Encoding: br\r\n\r\nx", 415),
-        (b"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Encoding: gzip\r\n\r\nx", 400),
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, 431),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Encoding: br\r\n\r\nx", 415),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Encoding: gzip\r\n\r\nx", 400),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000, 400),
     ],
 )
 async def test_what_is_no_http_is_answered_and_ends_the_connection(
@@ -154,8 +154,8 @@ async def test_what_is_no_http_is_answered_and_ends_the_connection(
 ) -> None:
     client = await model.client()
     await client.send(request_)
-    assert (await client.answer())[0] == status
-    assert await client.reader.read() == b""
+    assert (await client.head())[0] == status
+    assert await client.reader.read(), "the body says what is wrong; then the connection ends"
 
 
 async def test_a_slow_answer_comes_piece_by_piece(model: Watched) -> None:
@@ -167,13 +167,13 @@ async def test_a_slow_answer_comes_piece_by_piece(model: Watched) -> None:
 
 
 async def test_a_client_that_leaves_ends_its_answer(model: Watched) -> None:
-    """Else the connection would be open for an hour: closing the server waits for none, so it is looked for here."""
+    """Without that, the answer would go on for an hour; closing the server would end it, so the task is awaited."""
     client = await model.client()
     await client.send(post(body("[[say:Now.]][[hang:3600]]")))
     await client.head()
-    (connection,) = model.server._connections
+    (answer,) = model.server.answers
     await client.close()
-    await connection.ended
+    await asyncio.wait([answer])
 
 
 async def test_closing_the_server_ends_answers_under_way() -> None:
@@ -212,12 +212,14 @@ async def test_every_request_can_be_watched(model: Watched) -> None:
     sent = body("[[say:Seen.]][[tool:look]]")
     await client.send(post(sent))
     await client.answer()
-    assert model.seen == [Seen("POST", "/v1/chat/completions", 200, "m, 1 tools: says 'Seen.', calls look", sent)]
+    assert model.seen == [
+        SeenRequest("POST", "/v1/chat/completions", 200, "m, 1 tools: says 'Seen.', calls look", sent)
+    ]
 
 
 async def test_a_head_request_gets_no_body(model: Watched) -> None:
     client = await model.client()
-    await client.send(b"HEAD / HTTP/1.1\r\n\r\nGET /v1/models HTTP/1.1\r\n\r\n")
+    await client.send(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
     assert (await client.head())[0] == 200
     assert (await client.answer())[0] == 200
 

@@ -1,21 +1,20 @@
-"""A model server that does as the prompt says: for tests of agents, with no account and no network but loopback.
+"""A scripted model server for tests of agents: no account, and no network but loopback.
 
 script              the directives, `[[say:…]] [[tool:NAME {…}]] …`, read from text
-conversation        what a request says, whichever API it came by
+conversation        a request, independent of its API; and what the APIs share
 reply               which part of the script answers it
-openai_chat, openai_responses, anthropic, gemini    the APIs: a request read, a reply written
-sse, content        what these share
+openai_chat, openai_responses, anthropic, gemini    the APIs: decode a request, encode a reply
 routes              from a path to its API
-http, server        the thin shell
+server              the HTTP server (starlette on uvicorn)
 
     async with await serve() as server:
         start_agent(env={"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "none"})
 
-It keeps nothing between requests: the same request gets the same bytes, and sessions can run side by side.
+The server keeps nothing between requests: the same request gets the same bytes, and sessions can run side by side.
 """
 
 from __future__ import annotations
 
-from dragoman.testing.model.server import Seen, Server, main, serve
+from dragoman.testing.model.server import SeenRequest, Server, main, serve
 
-__all__ = ["Seen", "Server", "main", "serve"]
+__all__ = ["SeenRequest", "Server", "main", "serve"]

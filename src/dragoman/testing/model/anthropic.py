@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.testing.model.content import text_of
 from dragoman.testing.model.conversation import (
-    NOTHING,
+    ABSENT,
     Assistant,
     Conversation,
     Entry,
     Result,
     Tool,
     User,
-    joined,
-    key_of,
+    key_of_body,
+    merge_answers,
+    sse_event,
+    text_of,
 )
-from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merged
+from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merge_parts
 from dragoman.testing.model.script import Drop
-from dragoman.testing.model.sse import event
 
 # Clients keep it and send it back; nobody here checks it.
 SIGNATURE = "c2NyaXB0ZWQ="
@@ -30,7 +30,7 @@ SIGNATURE = "c2NyaXB0ZWQ="
 class _Block(Struct, frozen=True):
     type: str = ""
     text: str | None = None
-    content: Raw = NOTHING
+    content: Raw = ABSENT
 
 
 class _Message(Struct, frozen=True):
@@ -43,7 +43,7 @@ class _Tool(Struct, frozen=True):
 
 
 class _Format(Struct, frozen=True):
-    schema: Raw = NOTHING
+    schema: Raw = ABSENT
 
 
 class _OutputConfig(Struct, frozen=True):
@@ -63,12 +63,12 @@ def read(body: bytes) -> Conversation:
     request = msgspec.json.decode(body, type=_Request)
     wanted = request.output_format or (request.output_config.format if request.output_config else None)
     return Conversation(
-        key=key_of(body),
+        key=key_of_body(body),
         model=request.model,
-        entries=joined(entry for message in request.messages for entry in _entries(message)),
+        entries=merge_answers(entry for message in request.messages for entry in _entries(message)),
         tools=tuple(Tool(tool.name) for tool in request.tools or ()),
         stream=bool(request.stream),
-        schema=wanted.schema if wanted else NOTHING,
+        schema=wanted.schema if wanted else ABSENT,
         size=len(body),
     )
 
@@ -87,7 +87,7 @@ def _entries(message: _Message) -> Iterator[Entry]:
 
 def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause | Drop]:
     def send(kind: str, **fields: object) -> bytes:
-        return event({"type": kind, **fields}, kind)
+        return sse_event({"type": kind, **fields}, kind)
 
     def close() -> Iterator[bytes]:
         if open_kind is Thought:
@@ -115,7 +115,7 @@ def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause |
 
 
 def whole(conversation: Conversation, reply: Reply) -> bytes:
-    content = [_block(part) for part in merged(reply.parts)]
+    content = [_block(part) for part in merge_parts(reply.parts)]
     body = _body(content, _stop(reply), _usage(reply, reply.output_tokens))
     return msgspec.json.encode({**_head(conversation), **body})
 

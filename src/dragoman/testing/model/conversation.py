@@ -1,4 +1,4 @@
-"""What a request for an answer says, whichever API it came by."""
+"""A request for an answer, independent of the API that it came by; and what the APIs share."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-NOTHING: Final = msgspec.Raw(b"")
-"""A part of a request that is not there, where one that is may be of any shape."""
+ABSENT: Final = msgspec.Raw(b"")
+"""A part of a request that is absent; one that is present may have any shape."""
 
 
 class User(Struct, frozen=True):
-    """One piece of text in the user's name. Agents put pieces of their own beside those of the person."""
+    """One piece of text in the user role. Agents add pieces of their own to those of the person."""
 
     text: str
 
 
 class Assistant(Struct, frozen=True):
-    """What the model said before: here only how many tools it called by it."""
+    """An earlier answer of the model; only the number of its tool calls matters."""
 
     calls: int = 0
 
 
 class Result(Struct, frozen=True):
-    """What one tool returned."""
+    """The result of one tool call."""
 
     text: str
 
@@ -35,7 +35,7 @@ Entry: TypeAlias = User | Assistant | Result
 
 
 class Tool(Struct, frozen=True):
-    """`custom` tools take text in place of JSON; `namespace` is a group that the call must name beside the tool."""
+    """`custom` tools take text instead of JSON; `namespace` is a group that a call must name with the tool."""
 
     name: str
     kind: Literal["function", "custom"] = "function"
@@ -43,28 +43,28 @@ class Tool(Struct, frozen=True):
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
-    """A request, read. `key` differs between requests and is the same for a repeated one: ids are made of it."""
+    """A decoded request. `key` identifies its bytes: ids are made of it."""
 
     key: str
     model: str
     entries: tuple[Entry, ...]
     tools: tuple[Tool, ...] = ()
     stream: bool = False
-    schema: msgspec.Raw = NOTHING  # the answer must be JSON of this schema
+    schema: msgspec.Raw = ABSENT  # the answer must be JSON of this schema
     usage_in_stream: bool = True
     size: int = 0  # bytes of the request, from which tokens are estimated
 
 
-def given(part: msgspec.Raw) -> bool:
+def is_present(part: msgspec.Raw) -> bool:
     return bytes(part) not in (b"", b"null")
 
 
-def key_of(body: bytes) -> str:
+def key_of_body(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:16]
 
 
-def joined(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """The same, with what the model said in several pieces in a row as one."""
+def merge_answers(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Merge consecutive answers of the model into one."""
     out: list[Entry] = []
     for entry in entries:
         last = out[-1] if out else None
@@ -73,3 +73,29 @@ def joined(entries: Iterable[Entry]) -> tuple[Entry, ...]:
         else:
             out.append(entry)
     return tuple(out)
+
+
+class _Block(Struct, frozen=True):
+    text: str | None = None
+
+
+def text_of(content: msgspec.Raw) -> tuple[str, ...]:
+    """Return the texts of a string or of a list of blocks, one per block; content of another shape as its JSON."""
+    if not is_present(content):
+        return ()
+    try:
+        blocks = _content_decoder.decode(content)
+    except msgspec.ValidationError:
+        return (bytes(content).decode(),)
+    if isinstance(blocks, str):
+        return (blocks,)
+    return tuple(block.text for block in blocks if block.text is not None)
+
+
+_content_decoder = msgspec.json.Decoder(str | list[_Block])
+
+
+def sse_event(data: object, name: str | None = None) -> bytes:
+    """Encode one server-sent event; `data` is JSON on one line."""
+    head = b"" if name is None else b"event: " + name.encode() + b"\n"
+    return head + b"data: " + msgspec.json.encode(data) + b"\n\n"

@@ -9,32 +9,32 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.testing.model.conversation import (
-    NOTHING,
+    ABSENT,
     Assistant,
     Conversation,
     Entry,
     Result,
     Tool,
     User,
-    given,
-    joined,
-    key_of,
+    is_present,
+    key_of_body,
+    merge_answers,
+    sse_event,
 )
-from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merged
+from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merge_parts
 from dragoman.testing.model.script import Drop
-from dragoman.testing.model.sse import event
 
 # Clients keep it and send it back; nobody here checks it.
 SIGNATURE = "c2NyaXB0ZWQ="
 
 
 class _FunctionResponse(Struct, frozen=True):
-    response: Raw = NOTHING
+    response: Raw = ABSENT
 
 
 class _Part(Struct, frozen=True, rename="camel"):
     text: str | None = None
-    function_call: Raw = NOTHING
+    function_call: Raw = ABSENT
     function_response: _FunctionResponse | None = None
 
 
@@ -52,8 +52,8 @@ class _Tools(Struct, frozen=True, rename="camel"):
 
 
 class _Generation(Struct, frozen=True, rename="camel"):
-    response_schema: Raw = NOTHING
-    response_json_schema: Raw = NOTHING
+    response_schema: Raw = ABSENT
+    response_json_schema: Raw = ABSENT
 
 
 class _Request(Struct, frozen=True, rename="camel"):
@@ -67,9 +67,9 @@ def read(body: bytes, model: str, *, stream: bool) -> Conversation:
     wanted = request.generation_config or _Generation()
     functions = (function for tools in request.tools or () for function in tools.function_declarations or ())
     return Conversation(
-        key=key_of(body),
+        key=key_of_body(body),
         model=model,
-        entries=joined(entry for content in request.contents for entry in _entries(content)),
+        entries=merge_answers(entry for content in request.contents for entry in _entries(content)),
         tools=tuple(Tool(function.name) for function in functions),
         stream=stream,
         schema=max(wanted.response_json_schema, wanted.response_schema, key=len),
@@ -79,7 +79,7 @@ def read(body: bytes, model: str, *, stream: bool) -> Conversation:
 
 def _entries(content: _Content) -> Iterator[Entry]:
     if content.role == "model":
-        yield Assistant(sum(given(part.function_call) for part in content.parts))
+        yield Assistant(sum(is_present(part.function_call) for part in content.parts))
         return
     for part in content.parts:
         if part.function_response is not None:
@@ -93,12 +93,12 @@ def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause |
         if isinstance(part, Pause | Drop):
             yield part
         else:
-            yield event(_response(conversation, reply, [_part(part)], None))
-    yield event(_response(conversation, reply, [{"text": ""}], "STOP"))
+            yield sse_event(_response(conversation, reply, [_part(part)], None))
+    yield sse_event(_response(conversation, reply, [{"text": ""}], "STOP"))
 
 
 def whole(conversation: Conversation, reply: Reply) -> bytes:
-    parts = [_part(part) for part in merged(reply.parts)]
+    parts = [_part(part) for part in merge_parts(reply.parts)]
     return msgspec.json.encode(_response(conversation, reply, parts, "STOP"))
 
 

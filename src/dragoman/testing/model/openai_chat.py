@@ -7,26 +7,26 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.testing.model.content import text_of
 from dragoman.testing.model.conversation import (
-    NOTHING,
+    ABSENT,
     Assistant,
     Conversation,
     Entry,
     Result,
     Tool,
     User,
-    joined,
-    key_of,
+    key_of_body,
+    merge_answers,
+    sse_event,
+    text_of,
 )
-from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merged
+from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merge_parts
 from dragoman.testing.model.script import Drop
-from dragoman.testing.model.sse import event
 
 
 class _Message(Struct, frozen=True):
     role: str = ""
-    content: Raw = NOTHING
+    content: Raw = ABSENT
     tool_calls: list[Raw] | None = None
 
 
@@ -44,7 +44,7 @@ class _StreamOptions(Struct, frozen=True):
 
 
 class _JsonSchema(Struct, frozen=True):
-    schema: Raw = NOTHING
+    schema: Raw = ABSENT
 
 
 class _Format(Struct, frozen=True):
@@ -65,12 +65,12 @@ def read(body: bytes) -> Conversation:
     request = msgspec.json.decode(body, type=_Request)
     options = request.stream_options
     return Conversation(
-        key=key_of(body),
+        key=key_of_body(body),
         model=request.model,
-        entries=joined(_entries(request.messages)),
+        entries=merge_answers(_entries(request.messages)),
         tools=tuple(Tool(tool.function.name) for tool in request.tools or ()),
         stream=bool(request.stream),
-        schema=request.response_format.json_schema.schema if request.response_format else NOTHING,
+        schema=request.response_format.json_schema.schema if request.response_format else ABSENT,
         usage_in_stream=options is not None and options.include_usage,
         size=len(body),
     )
@@ -91,7 +91,7 @@ def _entries(messages: list[_Message]) -> Iterator[Entry]:
 
 def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause | Drop]:
     def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
-        return event({**_head(conversation, "chat.completion.chunk"), "choices": [_choice("delta", delta, finish)]})
+        return sse_event({**_head(conversation, "chat.completion.chunk"), "choices": [_choice("delta", delta, finish)]})
 
     yield chunk({"role": "assistant", "content": ""})
     calls = 0
@@ -108,12 +108,12 @@ def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause |
                 yield part
     yield chunk({}, _finish(reply))
     if conversation.usage_in_stream:
-        yield event({**_head(conversation, "chat.completion.chunk"), "choices": [], "usage": _usage(reply)})
+        yield sse_event({**_head(conversation, "chat.completion.chunk"), "choices": [], "usage": _usage(reply)})
     yield b"data: [DONE]\n\n"
 
 
 def whole(conversation: Conversation, reply: Reply) -> bytes:
-    parts = merged(reply.parts)
+    parts = merge_parts(reply.parts)
     message: dict[str, object] = {
         "role": "assistant",
         "content": "".join(part.text for part in parts if isinstance(part, Text)) or None,

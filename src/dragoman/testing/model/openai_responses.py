@@ -8,21 +8,21 @@ from itertools import count
 import msgspec
 from msgspec import Raw, Struct
 
-from dragoman.testing.model.content import text_of
 from dragoman.testing.model.conversation import (
-    NOTHING,
+    ABSENT,
     Assistant,
     Conversation,
     Entry,
     Result,
     Tool,
     User,
-    joined,
-    key_of,
+    key_of_body,
+    merge_answers,
+    sse_event,
+    text_of,
 )
-from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merged
+from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merge_parts
 from dragoman.testing.model.script import Drop
-from dragoman.testing.model.sse import event
 
 
 class _Tool(Struct, frozen=True):
@@ -34,13 +34,13 @@ class _Tool(Struct, frozen=True):
 class _Item(Struct, frozen=True):
     type: str = "message"
     role: str = ""
-    content: Raw = NOTHING
-    output: Raw = NOTHING
+    content: Raw = ABSENT
+    output: Raw = ABSENT
     tools: list[_Tool] | None = None
 
 
 class _Format(Struct, frozen=True):
-    schema: Raw = NOTHING
+    schema: Raw = ABSENT
 
 
 class _Text(Struct, frozen=True):
@@ -62,12 +62,12 @@ def read(body: bytes) -> Conversation:
     # Clients may offer tools in the conversation, as an item `additional_tools`.
     added = () if isinstance(request.input, str) else (tool for item in request.input for tool in item.tools or ())
     return Conversation(
-        key=key_of(body),
+        key=key_of_body(body),
         model=request.model,
-        entries=joined(entries),
+        entries=merge_answers(entries),
         tools=tuple(_tools([*(request.tools or ()), *added])),
         stream=bool(request.stream),
-        schema=wanted.schema if wanted else NOTHING,
+        schema=wanted.schema if wanted else ABSENT,
         size=len(body),
     )
 
@@ -99,7 +99,7 @@ def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause |
     numbers = count()
 
     def send(kind: str, **fields: object) -> bytes:
-        return event({"type": kind, "sequence_number": next(numbers), **fields}, kind)
+        return sse_event({"type": kind, "sequence_number": next(numbers), **fields}, kind)
 
     begun = _response(conversation, reply, "in_progress", [])
     yield send("response.created", response=begun)
@@ -111,8 +111,8 @@ def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause |
             yield part
             continue
         if run and type(part) is not type(run[0]):
-            item = _item(conversation, len(output), merged(run)[0])
-            for kind, fields in _closing(len(output), merged(run)[0], item):
+            item = _item(conversation, len(output), merge_parts(run)[0])
+            for kind, fields in _closing(len(output), merge_parts(run)[0], item):
                 yield send(kind, **fields)
             output.append(item)
             run = []
@@ -135,7 +135,7 @@ def stream(conversation: Conversation, reply: Reply) -> Iterator[bytes | Pause |
 
 
 def whole(conversation: Conversation, reply: Reply) -> bytes:
-    output = [_item(conversation, index, part) for index, part in enumerate(merged(reply.parts))]
+    output = [_item(conversation, index, part) for index, part in enumerate(merge_parts(reply.parts))]
     return msgspec.json.encode(_response(conversation, reply, "completed", output))
 
 

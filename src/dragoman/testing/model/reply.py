@@ -1,8 +1,8 @@
-"""Which part of the script answers a request: pure, and without a memory.
+"""The reply to a request: which part of the script comes next. Pure, without state.
 
-The script is the last piece of the user's text that has directives. Each result of a tool that came after it moves the
-script past a call; the answer is what stands from there to the next call. A request that offers no tools is an agent's
-errand (a title, a summary) and gets a fixed text, or the smallest JSON of the schema that it asks for.
+The script is the last piece of the user's text that has directives. Each tool result after it moves the script past a
+call; the reply goes from there to the next call. A request that offers no tools is an auxiliary one of the agent (a
+title, a summary) and gets a fixed text, or the smallest JSON of the requested schema.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from dragoman.testing.model.conversation import Assistant, Conversation, Result, Tool, User, given
+from dragoman.testing.model.conversation import Assistant, Conversation, Result, Tool, User, is_present
 from dragoman.testing.model.script import (
     Drop,
     Hang,
     Http,
     Say,
+    SayFromRequest,
     ScriptError,
     Slow,
-    Tell,
+    Steps,
     Think,
     Tools,
     ToolUse,
-    Turn,
     Usage,
     has_directives,
     parse,
-    turns,
+    split_at_calls,
 )
 
-ERRAND: Final = "Scripted session"
-AFTER_THE_END: Final = "Done."
+AUXILIARY_REPLY: Final = "Scripted session"
+TEXT_AFTER_END: Final = "Done."
 # Enough to recognise a prompt by.
 ECHOED_WORDS: Final = 12
 # Few enough that a short sentence comes in several deltas, as from a real model.
-WORDS_A_DELTA: Final = 3
+WORDS_PER_DELTA: Final = 3
 
 
 class Text(Struct, frozen=True):
@@ -63,7 +63,7 @@ Part: TypeAlias = Text | Thought | Call | Pause | Drop
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """What to send, in order. With a `status` of 400 or more the parts are what to wait for before it is sent."""
+    """The parts to send, in order. With a `status` of 400 or more, only the pauses count: the status follows them."""
 
     parts: tuple[Part, ...] = ()
     status: int = 200
@@ -75,25 +75,27 @@ class Reply(Struct, frozen=True, kw_only=True):
         return any(isinstance(part, Call) for part in self.parts)
 
 
-def reply_to(conversation: Conversation, *, errand: str | None = ERRAND) -> Reply:
-    """The answer. With `errand` None, requests without tools are scripted like the others."""
-    if errand is not None and not conversation.tools:
-        text = _sample_text(conversation.schema, errand) if given(conversation.schema) else errand
+def reply_to(conversation: Conversation, *, auxiliary_reply: str | None = AUXILIARY_REPLY) -> Reply:
+    """Reply to a request. With `auxiliary_reply` None, requests without tools are scripted like the others."""
+    if auxiliary_reply is not None and not conversation.tools:
+        text = (
+            _sample_text(conversation.schema, auxiliary_reply) if is_present(conversation.schema) else auxiliary_reply
+        )
         return _reply(conversation, (Text(text),), None, 200)
     try:
-        turn = current_turn(conversation)
-    except ScriptError as problem:
-        return _reply(conversation, (Text(f"The script cannot be read: {problem}"),), None, 200)
-    if turn is None:
+        steps = current_steps(conversation)
+    except ScriptError as error:
+        return _reply(conversation, (Text(f"The script cannot be read: {error}"),), None, 200)
+    if steps is None:
         return _reply(conversation, tuple(_deltas(_echo(conversation))), None, 200)
-    parts = tuple(_parts(turn, conversation)) or tuple(_deltas(AFTER_THE_END))
-    usage = next((step for step in turn if isinstance(step, Usage)), None)
-    status = next((step.status for step in turn if isinstance(step, Http)), 200)
+    parts = tuple(_parts(steps, conversation)) or tuple(_deltas(TEXT_AFTER_END))
+    usage = next((step for step in steps if isinstance(step, Usage)), None)
+    status = next((step.status for step in steps if isinstance(step, Http)), 200)
     return _reply(conversation, parts, usage, status)
 
 
-def current_turn(conversation: Conversation) -> Turn | None:
-    """What comes next in the script; None where there is none for this prompt. Empty after its end."""
+def current_steps(conversation: Conversation) -> Steps | None:
+    """Return the next steps of the script: None if the prompt has no script, empty after its end."""
     entries = conversation.entries
     scripted = (at for at, entry in enumerate(entries) if isinstance(entry, User) and has_directives(entry.text))
     begin = max(scripted, default=None)
@@ -102,10 +104,10 @@ def current_turn(conversation: Conversation) -> Turn | None:
     script = entries[begin]
     assert isinstance(script, User)
     results = sum(isinstance(entry, Result) for entry in entries[begin:])
-    for turn in turns(parse(script.text)):
-        calls = sum(len(step.uses) for step in turn if isinstance(step, Tools))
+    for steps in split_at_calls(parse(script.text)):
+        calls = sum(len(step.uses) for step in steps if isinstance(step, Tools))
         if not results or not calls:
-            return turn
+            return steps
         results = max(0, results - calls)
     return ()
 
@@ -120,8 +122,8 @@ def _superseded(conversation: Conversation, begin: int) -> bool:
     return isinstance(last, User) and isinstance(answered, Assistant) and not answered.calls
 
 
-def _parts(turn: Turn, conversation: Conversation) -> Iterator[Part]:
-    for step in turn:
+def _parts(steps: Steps, conversation: Conversation) -> Iterator[Part]:
+    for step in steps:
         match step:
             case Say(text):
                 yield from _deltas(text)
@@ -132,8 +134,8 @@ def _parts(turn: Turn, conversation: Conversation) -> Iterator[Part]:
                     if number > 1:
                         yield Pause(seconds)
                     yield Text(f"word{number} ")
-            case Tell(what):
-                yield from _deltas(_told(what, conversation))
+            case SayFromRequest(what):
+                yield from _deltas(_request_text(what, conversation))
             case Hang(seconds):
                 yield Pause(seconds)
             case Drop():
@@ -155,7 +157,7 @@ def _calls(uses: tuple[ToolUse, ...], conversation: Conversation) -> Iterator[Pa
 
 
 def choose(wanted: str, offered: tuple[Tool, ...]) -> Tool | None:
-    """The tool that a script means. A plain name that nobody offers is called all the same: models do that."""
+    """Return the tool that a script names. A plain name that is not offered is called all the same: models do that."""
     choices = wanted.split("|")
     for choice in choices:
         for tool in offered:
@@ -165,7 +167,7 @@ def choose(wanted: str, offered: tuple[Tool, ...]) -> Tool | None:
     return Tool(plain[0]) if plain else None
 
 
-def _told(what: str, conversation: Conversation) -> str:
+def _request_text(what: str, conversation: Conversation) -> str:
     entries = conversation.entries
     match what:
         case "tools":
@@ -173,12 +175,12 @@ def _told(what: str, conversation: Conversation) -> str:
         case "result":
             return next((entry.text for entry in reversed(entries) if isinstance(entry, Result)), "no result")
         case _:
-            asked = [entry.text for entry in entries if isinstance(entry, User) and has_directives(entry.text)]
-            said = [step.text.strip() for text in asked[:-1] for step in _readable(text) if isinstance(step, Say)]
-            return "I said before: " + " | ".join(said) if said else "I said nothing before."
+            scripts = [entry.text for entry in entries if isinstance(entry, User) and has_directives(entry.text)]
+            texts = [step.text.strip() for text in scripts[:-1] for step in _readable(text) if isinstance(step, Say)]
+            return "I said before: " + " | ".join(texts) if texts else "I said nothing before."
 
 
-def _readable(text: str) -> Turn:
+def _readable(text: str) -> Steps:
     try:
         return parse(text)
     except ScriptError:
@@ -186,8 +188,8 @@ def _readable(text: str) -> Turn:
 
 
 def _echo(conversation: Conversation) -> str:
-    said = [entry.text for entry in conversation.entries if isinstance(entry, User)]
-    words = said[-1].split() if said else []
+    texts = [entry.text for entry in conversation.entries if isinstance(entry, User)]
+    words = texts[-1].split() if texts else []
     return f"There is no script in this prompt. It begins: {' '.join(words[:ECHOED_WORDS])}"
 
 
@@ -198,14 +200,14 @@ def _deltas(text: str) -> Iterator[Text]:
     for word in re.findall(r"\s*\S+\s*|\s+", text):
         piece += word
         count += 1
-        if count == WORDS_A_DELTA or word.rstrip().endswith((".", "!", "?", ":")):
+        if count == WORDS_PER_DELTA or word.rstrip().endswith((".", "!", "?", ":")):
             yield Text(piece)
             piece, count = "", 0
     if piece:
         yield Text(piece)
 
 
-def merged(parts: Iterable[Part]) -> list[Text | Thought | Call]:
+def merge_parts(parts: Iterable[Part]) -> list[Text | Thought | Call]:
     """The parts as an answer that is sent whole has them: no pauses, and text in one piece."""
     out: list[Text | Thought | Call] = []
     for part in parts:
@@ -223,8 +225,8 @@ def merged(parts: Iterable[Part]) -> list[Text | Thought | Call]:
 
 def _reply(conversation: Conversation, parts: tuple[Part, ...], usage: Usage | None, status: int) -> Reply:
     if usage is None:
-        said = sum(len(part.text) for part in parts if isinstance(part, Text | Thought))
-        usage = Usage(_tokens(conversation.size), _tokens(said))
+        characters = sum(len(part.text) for part in parts if isinstance(part, Text | Thought))
+        usage = Usage(_tokens(conversation.size), _tokens(characters))
     return Reply(parts=parts, status=status, input_tokens=usage.input, output_tokens=usage.output)
 
 

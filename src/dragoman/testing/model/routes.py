@@ -1,4 +1,4 @@
-"""From a request to what is sent: which API it is, and that API's answer. Pure: where to wait is part of the answer."""
+"""Routing: which API a request means, and the answer of that API. Pure: pauses are part of the answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from dragoman.testing.model import anthropic, gemini, openai_chat, openai_responses
 from dragoman.testing.model.conversation import Conversation
-from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merged, reply_to
+from dragoman.testing.model.reply import Call, Pause, Reply, Text, Thought, merge_parts, reply_to
 from dragoman.testing.model.script import Drop
 
 MODELS: Final = ("scripted-1", "scripted-2")
@@ -21,108 +21,108 @@ _GEMINI: Final = re.compile(r"/models/([^/:]+):(streamGenerateContent|generateCo
 Stream: TypeAlias = Iterator[bytes | Pause | Drop]
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class ModelAnswer(Struct, frozen=True, kw_only=True):
     """A status and a body; or, with `events`, a stream. `wait` seconds come before anything is sent."""
 
     status: int = 200
     body: bytes = b""
     events: Stream | None = None
-    wait: float = 0.0
-    drop: bool = False  # the connection is closed in place of the body
-    note: str = ""  # what was decided, for people who watch
+    wait_s: float = 0.0
+    drop: bool = False  # close the connection instead of sending the body
+    note: str = ""  # what the script decided, for logs
 
 
 class _Api(Protocol):
-    """What the module of an API offers."""
+    """The interface of an API module."""
 
     def stream(self, conversation: Conversation, reply: Reply) -> Stream: ...
     def whole(self, conversation: Conversation, reply: Reply) -> bytes: ...
     def error(self, status: int, message: str) -> bytes: ...
 
 
-def answer(method: str, path: str, query: str, body: bytes, *, errand: str | None) -> Answer:
-    """The answer to a request. Anything may stand before the part of the path that names the API."""
+def answer_request(method: str, path: str, query: str, body: bytes, *, auxiliary_reply: str | None) -> ModelAnswer:
+    """Answer a request. Any prefix may precede the part of the path that names the API."""
     if method in ("GET", "HEAD"):
-        return _looked_up(path)
-    if found := _GEMINI.search(path):
-        return _gemini(found[1], found[2], query, body, errand)
+        return _get(path)
+    if match := _GEMINI.search(path):
+        return _gemini(match[1], match[2], query, body, auxiliary_reply)
     if path.endswith("/chat/completions"):
-        return _said(openai_chat, lambda: openai_chat.read(body), errand)
+        return _scripted_answer(openai_chat, lambda: openai_chat.read(body), auxiliary_reply)
     if path.endswith("/responses"):
-        return _said(openai_responses, lambda: openai_responses.read(body), errand)
+        return _scripted_answer(openai_responses, lambda: openai_responses.read(body), auxiliary_reply)
     if path.endswith("/messages"):
-        return _said(anthropic, lambda: anthropic.read(body), errand)
+        return _scripted_answer(anthropic, lambda: anthropic.read(body), auxiliary_reply)
     if path.endswith("/messages/count_tokens"):
-        return Answer(body=anthropic.count(body), note="tokens counted")
+        return ModelAnswer(body=anthropic.count(body), note="tokens counted")
     return _unknown(path)
 
 
-def _gemini(model: str, action: str, query: str, body: bytes, errand: str | None) -> Answer:
+def _gemini(model: str, action: str, query: str, body: bytes, auxiliary_reply: str | None) -> ModelAnswer:
     if action == "countTokens":
-        return Answer(body=gemini.count(body), note="tokens counted")
+        return ModelAnswer(body=gemini.count(body), note="tokens counted")
     events = action == "streamGenerateContent" and parse_qs(query).get("alt") == ["sse"]
-    said = _said(gemini, lambda: gemini.read(body, model, stream=events), errand)
-    if action == "streamGenerateContent" and not events and said.status == 200:
-        return msgspec.structs.replace(said, body=b"[" + said.body + b"]")
-    return said
+    reply = _scripted_answer(gemini, lambda: gemini.read(body, model, stream=events), auxiliary_reply)
+    if action == "streamGenerateContent" and not events and reply.status == 200:
+        return msgspec.structs.replace(reply, body=b"[" + reply.body + b"]")
+    return reply
 
 
-def _said(api: _Api, read: Callable[[], Conversation], errand: str | None) -> Answer:
+def _scripted_answer(api: _Api, read: Callable[[], Conversation], auxiliary_reply: str | None) -> ModelAnswer:
     try:
         conversation = read()
-    except msgspec.MsgspecError as problem:
-        message = f"the scripted model cannot read this request: {problem}"
-        return Answer(status=400, body=api.error(400, message), note=message)
-    reply = reply_to(conversation, errand=errand)
+    except msgspec.MsgspecError as error:
+        message = f"the scripted model cannot read this request: {error}"
+        return ModelAnswer(status=400, body=api.error(400, message), note=message)
+    reply = reply_to(conversation, auxiliary_reply=auxiliary_reply)
     pauses = sum(part.seconds for part in reply.parts if isinstance(part, Pause))
     if reply.status >= 400:
-        return Answer(
+        return ModelAnswer(
             status=reply.status,
             body=api.error(reply.status, f"the script asked for the status {reply.status}"),
-            wait=pauses,
+            wait_s=pauses,
             note=f"status {reply.status}",
         )
     note = _note(conversation, reply)
     if not conversation.stream:
         drop = any(isinstance(part, Drop) for part in reply.parts)
-        return Answer(body=api.whole(conversation, reply), wait=pauses, drop=drop, note=note)
+        return ModelAnswer(body=api.whole(conversation, reply), wait_s=pauses, drop=drop, note=note)
     # A hang at the beginning comes before the first byte: not even the head is sent then.
     wait, parts = 0.0, list(reply.parts)
     while parts and isinstance(first := parts[0], Pause):
         wait += first.seconds
         del parts[0]
     reply = msgspec.structs.replace(reply, parts=tuple(parts))
-    return Answer(events=api.stream(conversation, reply), wait=wait, note=note)
+    return ModelAnswer(events=api.stream(conversation, reply), wait_s=wait, note=note)
 
 
 def _note(conversation: Conversation, reply: Reply) -> str:
-    """One line: the offered tools' number, and what is said."""
-    said = []
-    for part in merged(reply.parts):
+    """Describe the reply in one line, with the number of tools."""
+    parts = []
+    for part in merge_parts(reply.parts):
         match part:
             case Text(text):
-                said.append(f"says {text[:60]!r}")
+                parts.append(f"says {text[:60]!r}")
             case Thought(text):
-                said.append(f"thinks {text[:60]!r}")
+                parts.append(f"thinks {text[:60]!r}")
             case Call(tool=tool):
-                said.append(f"calls {tool.name}")
-    return f"{conversation.model}, {len(conversation.tools)} tools: {', '.join(said) or 'says nothing'}"
+                parts.append(f"calls {tool.name}")
+    return f"{conversation.model}, {len(conversation.tools)} tools: {', '.join(parts) or 'says nothing'}"
 
 
-def _looked_up(path: str) -> Answer:
+def _get(path: str) -> ModelAnswer:
     if path.endswith("/v1beta/models"):
         methods = ["generateContent", "countTokens"]
         listed = [{"name": f"models/{name}", "supportedGenerationMethods": methods} for name in MODELS]
-        return Answer(body=msgspec.json.encode({"models": listed}), note="models")
+        return ModelAnswer(body=msgspec.json.encode({"models": listed}), note="models")
     if path.endswith("/models"):
         # One list for clients of OpenAI and of Anthropic: each reads its own fields.
         data = [_model(name) for name in MODELS]
         page = {"object": "list", "data": data, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
-        return Answer(body=msgspec.json.encode(page), note="models")
-    if found := re.search(r"/models/([^/:]+)$", path):
-        return Answer(body=msgspec.json.encode(_model(found[1])), note="model")
+        return ModelAnswer(body=msgspec.json.encode(page), note="models")
+    if match := re.search(r"/models/([^/:]+)$", path):
+        return ModelAnswer(body=msgspec.json.encode(_model(match[1])), note="model")
     if path in ("", "/"):
-        return Answer(body=msgspec.json.encode({"service": "scripted model server"}), note="here")
+        return ModelAnswer(body=msgspec.json.encode({"service": "scripted model server"}), note="here")
     return _unknown(path)
 
 
@@ -131,9 +131,9 @@ def _model(name: str) -> dict[str, object]:
     return {**openai, "type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z"}
 
 
-def _unknown(path: str) -> Answer:
+def _unknown(path: str) -> ModelAnswer:
     message = (
         f"there is nothing at {path}; the scripted model answers /v1/chat/completions, /v1/responses, /v1/messages, "
         "/v1beta/models/NAME:generateContent and lists of models"
     )
-    return Answer(status=404, body=openai_chat.error(404, message), note="unknown path")
+    return ModelAnswer(status=404, body=openai_chat.error(404, message), note="unknown path")

@@ -49,12 +49,12 @@ class ToolUse(Struct, frozen=True):
 
 
 class Tools(Struct, frozen=True):
-    """The end of a turn: what comes after it is for the request that brings the results."""
+    """The end of a steps: what comes after it is for the request that brings the results."""
 
     uses: tuple[ToolUse, ...]
 
 
-class Tell(Struct, frozen=True):
+class SayFromRequest(Struct, frozen=True):
     """Says something that only the request knows."""
 
     what: Literal["result", "recall", "tools"]
@@ -77,8 +77,8 @@ class Usage(Struct, frozen=True):
     output: int
 
 
-Step: TypeAlias = Say | Think | Slow | Tools | Tell | Hang | Http | Drop | Usage
-Turn: TypeAlias = tuple[Step, ...]
+Step: TypeAlias = Say | Think | Slow | Tools | SayFromRequest | Hang | Http | Drop | Usage
+Steps: TypeAlias = tuple[Step, ...]
 
 # Only our own words: shell tests and wiki links have double brackets too.
 _DIRECTIVE: Final = re.compile(
@@ -106,9 +106,9 @@ def parse(text: str) -> tuple[Step, ...]:
     return tuple(_steps(text.rpartition(BEGIN)[2]))
 
 
-def turns(steps: tuple[Step, ...]) -> tuple[Turn, ...]:
+def split_at_calls(steps: tuple[Step, ...]) -> tuple[Steps, ...]:
     """The steps as one model request after the other has them: each but the last ends with calls of tools."""
-    found: list[Turn] = []
+    found: list[Steps] = []
     begin = 0
     for index, step in enumerate(steps):
         if isinstance(step, Tools):
@@ -154,7 +154,7 @@ def _step(name: str, value: str) -> Step:
         case "drop":
             return Drop()
         case "result" | "recall" | "tools":
-            return Tell(name)
+            return SayFromRequest(name)
         case _:
             raise AssertionError(name)
 
@@ -171,8 +171,8 @@ def _uses(text: str, position: int) -> tuple[tuple[ToolUse, ...], int]:
             # The decoder finds the end: brackets inside of strings are not ours.
             try:
                 _, end = _json.raw_decode(text, position)
-            except ValueError as problem:
-                raise ScriptError(f"[[tool:{name[1]}: the arguments are not JSON: {problem}") from None
+            except ValueError as error:
+                raise ScriptError(f"[[tool:{name[1]}: the arguments are not JSON: {error}") from None
             arguments, position = text[position:end], end
         uses.append(ToolUse(name[1], msgspec.json.format(arguments, indent=-1)))
         after = _NEXT.match(text, position)

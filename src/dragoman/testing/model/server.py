@@ -1,7 +1,7 @@
-"""The scripted model on a socket: the thin shell around `routes`.
+"""The scripted model on a socket: a starlette application around `routes`.
 
-It listens on loopback alone and has no memory: what a request gets depends on nothing but the request. A client that
-closes its connection ends its answer at once, however slow the script wanted it.
+The server listens on loopback alone and keeps no state: the answer depends on nothing but the request. A client that
+closes its connection ends its answer at once, however slow the script is.
 """
 
 from __future__ import annotations
@@ -10,23 +10,31 @@ import argparse
 import asyncio
 import ipaddress
 import sys
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
+import uvicorn
 from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from dragoman.errors import InputError
-from dragoman.testing.model import http, openai_chat
-from dragoman.testing.model.reply import ERRAND
-from dragoman.testing.model.routes import Answer, answer
+from dragoman.testing.model import openai_chat
+from dragoman.testing.model.reply import AUXILIARY_REPLY
+from dragoman.testing.model.routes import ModelAnswer, Stream, answer_request
 from dragoman.testing.model.script import Drop
 
-_EVENTS: Final = "text/event-stream; charset=utf-8"
+# A long session with images in it, many times over.
+MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 
 
-class Seen(Struct, frozen=True):
-    """One request, when its answer begins; `note` says what was decided, `body` is what the client sent."""
+class SeenRequest(Struct, frozen=True):
+    """One request, when its answer begins; `note` says what the script decided, `body` is what the client sent."""
 
     method: str
     path: str
@@ -35,13 +43,21 @@ class Seen(Struct, frozen=True):
     body: bytes = b""
 
 
-OnRequest = Callable[[Seen], None]
+OnRequest = Callable[[SeenRequest], None]
+
+
+class BadRequest(ValueError):
+    """A request that is answered with an error, after which the connection is closed."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Server:
-    """A server that listens. `url` is the base: APIs of OpenAI's shape want `url + "/v1"`, the others `url` itself."""
+    """A server that listens. `url` is the base: APIs of OpenAI's shape need `url + "/v1"`, the others `url` itself."""
 
-    def __init__(self, host: str, listener: asyncio.Server, connections: set[_Connection]) -> None:
+    def __init__(self, host: str, listener: asyncio.Server, connections: ServerState) -> None:
         self.host = host
         self.port: int = listener.sockets[0].getsockname()[1]
         self._listener = listener
@@ -52,30 +68,40 @@ class Server:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
+    @property
+    def answers(self) -> frozenset[asyncio.Task[Any]]:
+        """The answers that are being sent, as tasks."""
+        return frozenset(self._connections.tasks)
+
     async def close(self) -> None:
-        """Stops listening, and ends the answers that are under way."""
+        """Stop listening, and end the answers that are being sent."""
         self._listener.close()
-        connections = list(self._connections)
-        for connection in connections:
-            connection.end()
-        await asyncio.gather(*(connection.ended for connection in connections), return_exceptions=True)
+        for connection in list(self._connections.connections):
+            connection.transport.abort()
+        if answers := self.answers:
+            await asyncio.wait(answers)
         await self._listener.wait_closed()
 
     async def __aenter__(self) -> Server:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
 
 async def serve(
-    host: str = "127.0.0.1", port: int = 0, *, errand: str | None = ERRAND, on_request: OnRequest | None = None
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    auxiliary_reply: str | None = AUXILIARY_REPLY,
+    on_request: OnRequest | None = None,
 ) -> Server:
-    """Starts to listen; port 0 is any free one.
+    """Start to listen; port 0 is any free one.
 
-    `errand` is what requests without tools get (agents ask for titles so); None has the script answer these too.
+    Requests without tools are answered with `auxiliary_reply`: agents ask for titles and summaries that way. With
+    None, the script answers these too.
     """
     if host != "localhost" and not _is_loopback(host):
         raise InputError(
@@ -83,9 +109,19 @@ async def serve(
             guidance="Anyone who reaches it could make an agent run commands. Use 127.0.0.1, ::1 or localhost.",
         )
     host = "127.0.0.1" if host == "localhost" else host
-    connections: set[_Connection] = set()
+    transports: dict[Any, asyncio.Transport] = {}
+    config = uvicorn.Config(
+        _Application(auxiliary_reply, on_request, transports),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        lifespan="off",
+        timeout_keep_alive=3600,
+    )
+    connections = ServerState()
     loop = asyncio.get_running_loop()
-    listener = await loop.create_server(lambda: _Connection(connections, errand, on_request), host, port)
+    listener = await loop.create_server(lambda: _Protocol(config, connections, transports), host, port)
     return Server(host, listener, connections)
 
 
@@ -96,140 +132,155 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-class _Connection(asyncio.StreamReaderProtocol):
-    """One client. Its end of the stream closes the connection: who has sent all and hung up wants no answer."""
+class _Protocol(H11Protocol):
+    """uvicorn's HTTP/1.1, which lets the application drop a connection: ASGI has no word for that."""
 
-    def __init__(self, connections: set[_Connection], errand: str | None, on_request: OnRequest | None) -> None:
-        reader = asyncio.StreamReader(limit=http.MOST_HEAD)
-        super().__init__(reader, self._connected)
-        self._connections = connections
-        self._errand = errand
-        self._on_request = on_request
-        self._gone = asyncio.Event()
-        self._transport: asyncio.BaseTransport | None = None
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(
+        self, config: uvicorn.Config, connections: ServerState, transports: dict[Any, asyncio.Transport]
+    ) -> None:
+        super().__init__(config, connections, app_state={})
+        self._transports = transports
+        self._peer: Any = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-        self._connections.add(self)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self._peer = self.client
+        self._transports[self._peer] = transport
 
-    def eof_received(self) -> bool:
-        super().eof_received()
-        self._gone.set()
-        return False
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transports.pop(self._peer, None)
+        super().connection_lost(exc)
 
-    def connection_lost(self, problem: Exception | None) -> None:
-        super().connection_lost(problem)
-        self._gone.set()
 
-    def end(self) -> None:
-        if isinstance(self._transport, asyncio.Transport):
-            self._transport.abort()
-        self._gone.set()
+class _Application:
+    def __init__(
+        self, auxiliary_reply: str | None, on_request: OnRequest | None, transports: dict[Any, asyncio.Transport]
+    ) -> None:
+        self._auxiliary_reply = auxiliary_reply
+        self._on_request = on_request
+        self._transports = transports
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
         try:
-            while not self._gone.is_set() and await self._exchange(reader, writer):
-                pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # the client left in the middle: its business
-        finally:
-            writer.close()
-            self._connections.discard(self)
-            if not self.ended.done():
-                self.ended.set_result(None)
+            body = _decompress(await _read_body(request), request.headers.get("content-encoding", "identity").lower())
+        except BadRequest as error:
+            self._report(request, error.status, str(error))
+            message = openai_chat.error(error.status, str(error))
+            response = Response(message, error.status, {"Connection": "close"}, "application/json")
+            await response(scope, receive, send)
+            return
+        answer = answer_request(
+            request.method, request.url.path, request.url.query, body, auxiliary_reply=self._auxiliary_reply
+        )
+        self._report(request, answer.status, answer.note, body)
+        await _until_disconnect(self._answer(answer, scope, receive, send), receive)
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """One request and its answer; False where the connection ends with it."""
-        try:
-            head = await http.read_head(reader)
-            if head is None:
-                return False
-            if head.headers.get("expect", "").lower() == "100-continue":
-                writer.write(http.CONTINUE)
-            body = await http.read_body(head, reader)
-        except http.BadRequest as problem:
-            error = openai_chat.error(problem.status, str(problem))
-            self._saw("?", "?", problem.status, str(problem))
-            await self._send(writer, http.whole(problem.status, error, keep_alive=False))
-            return False
-        found = answer(head.method, head.path, head.query, body, errand=self._errand)
-        self._saw(head.method, head.path, found.status, found.note, body)
-        if not await self._waited(found.wait) or found.drop:
-            self.end()
-            return False
-        if found.events is not None:
-            return await self._stream(writer, head, found)
-        head_only = head.method == "HEAD"
-        await self._send(writer, http.whole(found.status, found.body, keep_alive=head.keep_alive, head_only=head_only))
-        return head.keep_alive
+    async def _answer(self, answer: ModelAnswer, scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(answer.wait_s)
+        transport = self._transports[scope["client"]]
+        if answer.drop:
+            transport.abort()
+        elif answer.events is None:
+            await Response(answer.body, answer.status, media_type="application/json")(scope, receive, send)
+        else:
+            stream = _paced(answer.events, transport)
+            headers = {"Cache-Control": "no-cache"}
+            await StreamingResponse(stream, headers=headers, media_type="text/event-stream")(scope, receive, send)
 
-    async def _stream(self, writer: asyncio.StreamWriter, head: http.Head, found: Answer) -> bool:
-        assert found.events is not None
-        await self._send(writer, http.begin(_EVENTS, keep_alive=head.keep_alive))
-        for part in found.events:
-            if isinstance(part, bytes):
-                await self._send(writer, http.chunk(part))
-            elif isinstance(part, Drop) or not await self._waited(part.seconds):
-                self._hang_up(writer)
-                return False
-        await self._send(writer, http.END)
-        return head.keep_alive
-
-    async def _send(self, writer: asyncio.StreamWriter, data: bytes) -> None:
-        if self._gone.is_set():
-            raise ConnectionResetError
-        writer.write(data)
-        await writer.drain()
-
-    def _hang_up(self, writer: asyncio.StreamWriter) -> None:
-        # Not aborted: what was said before is to arrive. Without the last chunk the client knows that it was cut.
-        writer.close()
-        self._gone.set()
-
-    async def _waited(self, seconds: float) -> bool:
-        """False where the client left meanwhile."""
-        if seconds <= 0:
-            return not self._gone.is_set()
-        try:
-            async with asyncio.timeout(seconds):
-                await self._gone.wait()
-        except TimeoutError:
-            return True
-        return False
-
-    def _saw(self, method: str, path: str, status: int, note: str, body: bytes = b"") -> None:
+    def _report(self, request: Request, status: int, note: str, body: bytes = b"") -> None:
         if self._on_request is not None:
-            self._on_request(Seen(method, path, status, note, body))
+            self._on_request(SeenRequest(request.method, request.url.path, status, note, body))
+
+
+async def _paced(events: Stream, transport: asyncio.Transport) -> AsyncIterator[bytes]:
+    for part in events:
+        if isinstance(part, bytes):
+            yield part
+        elif isinstance(part, Drop):
+            # Not aborted: what was sent before must arrive. Without the last chunk the client notices the end.
+            transport.close()
+            return
+        else:
+            await asyncio.sleep(part.seconds)
+
+
+async def _until_disconnect(answering: Coroutine[Any, Any, None], receive: Receive) -> None:
+    """Run `answering`, and cancel it when the client leaves."""
+    answer = asyncio.ensure_future(answering)
+    left = asyncio.ensure_future(_disconnected(receive))
+    try:
+        await asyncio.wait([answer, left], return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            answer.result()
+    finally:
+        for task in (answer, left):
+            task.cancel()
+        await asyncio.wait([answer, left])
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read_body(request: Request) -> bytes:
+    if int(request.headers.get("content-length", "0")) > MAX_BODY_BYTES:
+        raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
+    return bytes(body)
+
+
+def _decompress(body: bytes, coding: str) -> bytes:
+    if coding in ("identity", ""):
+        return body
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise BadRequest(415, f"the body is compressed by {coding}; send it plain, or by gzip")
+    decompressor = zlib.decompressobj(wbits=47)  # recognises gzip and zlib
+    try:
+        plain = decompressor.decompress(body, MAX_BODY_BYTES)
+    except zlib.error as error:
+        raise BadRequest(400, f"the body is not {coding}: {error}") from None
+    if decompressor.unconsumed_tail:
+        raise BadRequest(413, f"the body is longer than {MAX_BODY_BYTES} bytes")
+    if not decompressor.eof:
+        raise BadRequest(400, f"the {coding} data of the body is incomplete")
+    return plain
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serves until it is interrupted. Prints its base URL on stdout, and a line for each request on stderr."""
+    """Serve until interrupted. Print the base URL on stdout, and a line for each request on stderr."""
     parser = argparse.ArgumentParser(
-        prog="dragoman model-server", description="A model server that does as the prompt says, for tests of agents."
+        prog="dragoman model-server", description="A scripted model server for tests of agents."
     )
     parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="default: any free one")
-    parser.add_argument("--script-all", action="store_true", help="script requests that offer no tools, too")
-    parser.add_argument("--quiet", action="store_true", help="print no line for each request")
-    given = parser.parse_args(arguments)
-    errand = None if given.script_all else ERRAND
+    parser.add_argument("--port", type=int, default=0, help="default: any free port")
+    parser.add_argument("--script-all", action="store_true", help="also script requests that offer no tools")
+    parser.add_argument("--quiet", action="store_true", help="do not print the requests")
+    options = parser.parse_args(arguments)
+    auxiliary_reply = None if options.script_all else AUXILIARY_REPLY
+    on_request = None if options.quiet else _print
     try:
-        asyncio.run(_serve_until_interrupted(given.host, given.port, errand, None if given.quiet else _print))
+        asyncio.run(_serve_until_interrupted(options.host, options.port, auxiliary_reply, on_request))
     except KeyboardInterrupt:
         return 0
-    except (InputError, OSError, OverflowError) as problem:
-        print(f"dragoman model-server: {problem}", file=sys.stderr)
+    except (InputError, OSError, OverflowError) as error:
+        print(f"dragoman model-server: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-async def _serve_until_interrupted(host: str, port: int, errand: str | None, on_request: OnRequest | None) -> None:
-    async with await serve(host, port, errand=errand, on_request=on_request) as server:
+async def _serve_until_interrupted(
+    host: str, port: int, auxiliary_reply: str | None, on_request: OnRequest | None
+) -> None:
+    async with await serve(host, port, auxiliary_reply=auxiliary_reply, on_request=on_request) as server:
         print(server.url, flush=True)
         await asyncio.Event().wait()
 
 
-def _print(seen: Seen) -> None:
+def _print(seen: SeenRequest) -> None:
     print(f"{seen.status} {seen.method} {seen.path}  {seen.note}", file=sys.stderr, flush=True)
