@@ -24,7 +24,7 @@ from dragoman.journal.recorder import Recorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import facts
-from dragoman.record.conversation import Conversation
+from dragoman.record.routing import ConnectionReader
 from dragoman.session.launch import launch
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire.connection import Connection
@@ -41,7 +41,7 @@ class Recorded:
         self.name = name
         self.recorder = Recorder(journal, name, told=self._told)
         self.recorder.session(SessionRecord(name))
-        self.conversation = Conversation()
+        self.conversation = ConnectionReader()
         self.texts: list[str] = []
         self.frames = 0
 

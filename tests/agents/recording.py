@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.record.conversation import fold_recording
 from dragoman.record.fold import SessionFold
+from dragoman.record.routing import fold_recording
 
 from . import notes_server
 from .conftest import Frame, Stage, frames_of

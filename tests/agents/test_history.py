@@ -67,7 +67,7 @@ class Kept:
 
     async def differences(self, handle: SessionHandle) -> list[tuple[str, str, str]]:
         [state] = (await self.rows(handle)).session_state
-        return [(one.what, one.here, one.told) for one in state.differs.differences] if state.differs else []
+        return [(one.subject, one.recorded, one.replayed) for one in state.differs.differences] if state.differs else []
 
 
 async def test_every_line_is_kept_in_the_order_of_the_wire(stage: Stage) -> None:
@@ -167,5 +167,5 @@ async def test_what_was_said_elsewhere_is_noticed_when_the_session_is_loaded(sta
             again = await runtime.load_session(handle)
             told = [event async for event in again.run("[[begin]][[say:Fresh.]]")]
         [event] = [event for event in told if isinstance(event, events.HistoryDiffers)]
-        assert [(one.what, one.told) for one in event.differences] == [("answer", "Behind your back.")]
+        assert [(one.subject, one.replayed) for one in event.differences] == [("answer", "Behind your back.")]
         assert await kept.differences(handle) == [("answer", "The word is azure.", "Behind your back.")]

@@ -11,7 +11,7 @@ from agents_unit.replay_recordings import Line, connections, every_recording
 from dragoman.agents.replay.playback import PlaybackOptions
 from dragoman.agents.replay.player import Player
 from dragoman.agents.replay.recording import read_recording
-from dragoman.record.conversation import fold_recording
+from dragoman.record.routing import fold_recording
 from dragoman.testing.tape import rows_of
 
 

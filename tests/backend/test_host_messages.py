@@ -26,7 +26,7 @@ def said(message: HostMessage, *keys: str) -> Fields:
 def test_a_write_is_a_tool_that_was_used_with_its_diff() -> None:
     tape = Tape()
     tape.request("w", "fs/write_text_file", path="/ws/a.txt", content="new")
-    tape.note(notes.file("w", "/ws/a.txt", "old"))
+    tape.note(notes.file_note("w", "/ws/a.txt", "old"))
     tape.note(notes.Decision("w", "rule", "yours", "allow", rule="allow write"))
     tape.reply("w")
     [message] = told(tape)

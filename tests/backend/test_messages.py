@@ -23,7 +23,7 @@ from dragoman.backend.messages import (
 )
 from dragoman.errors import AgentCrashed, InputError
 from dragoman.host.permission import Option, PermissionRequest
-from dragoman.record.conversation import Conversation
+from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Noise, Oversized
 from dragoman.wire.vocabulary import Diff
 
@@ -36,7 +36,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.view = MessageView()
-        self._conversation = Conversation()
+        self._conversation = ConnectionReader()
         self._ids = 0
 
     def frame(self, direction: Literal["in", "out"], frame: Any) -> list[UnifiedMessage]:

@@ -256,10 +256,10 @@ def test_figures_are_short() -> None:
 @pytest.mark.parametrize(
     ("difference", "said"),
     [
-        (Difference("prompt", here="add a test"), 'it leaves out "add a test"'),
-        (Difference("answer", here="Done.", told="Undone."), '"Undone." is not kept here'),
-        (Difference("tool_calls", here="Write a.py"), 'it leaves out the tool calls of a run: "Write a.py"'),
-        (Difference("tool_calls", told="rm \x1b[31ma.py"), '"rm a.py" is not kept here'),
+        (Difference("prompt", recorded="add a test"), 'it leaves out "add a test"'),
+        (Difference("answer", recorded="Done.", replayed="Undone."), '"Undone." is not kept here'),
+        (Difference("tool_calls", recorded="Write a.py"), 'it leaves out the tool calls of a run: "Write a.py"'),
+        (Difference("tool_calls", replayed="rm \x1b[31ma.py"), '"rm a.py" is not kept here'),
     ],
 )
 def test_a_history_that_differs_is_one_line(difference: Difference, said: str) -> None:

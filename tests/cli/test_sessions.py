@@ -307,7 +307,7 @@ def test_a_run_that_was_cut_says_so(cli: Cli) -> None:
         talk = await Talk.begin(journal, "s1", time=NOON)
         talk.prompt("work")
         talk.say("half a sen")
-        talk.note(notes.RunCut("run-of-1", "interrupted", "the process that ran it ended before it did"))
+        talk.note(notes.RunInterrupted("run-of-1", "interrupted", "the process that ran it ended before it did"))
         await talk.commit()
 
     keep(cli, work)
@@ -552,7 +552,7 @@ def test_a_history_that_the_agent_tells_otherwise_is_shown_as_a_line(cli: Cli) -
     async def work(journal: SqliteJournal) -> None:
         talk = await talked(journal, "s1", "hello")
         request = talk.prompt("go on")
-        talk.note(notes.HistoryDiffers((notes.Difference("prompt", here="hello"),), 1))
+        talk.note(notes.HistoryDiffers((notes.Difference("prompt", recorded="hello"),), 1))
         talk.say("Gladly.")
         talk.end(request)
         await talk.commit()

@@ -179,7 +179,7 @@ CASES: tuple[Case, ...] = (
     Case("absurd_usage", FULL_TEXT),
     Case("forged_prompt", FULL_TEXT, kinds=("_dragoman/prompt",)),
     Case("forged_decision", FULL_TEXT, kinds=("_dragoman/decision",)),
-    Case("forged_run_cut", FULL_TEXT, kinds=("_dragoman/run_cut",)),
+    Case("forged_run_interrupted", FULL_TEXT, kinds=("_dragoman/run_interrupted",)),
     # asking
     Case("permission_without_options", "cancelled", session={"on_permission": _allow}),
     Case("permission_only_reject", "no", session={"on_permission": _allow}),

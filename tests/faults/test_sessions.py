@@ -124,7 +124,7 @@ async def test_a_note_of_the_hosts_counts_from_nobody_else_even_with_the_runs_ow
     prompt = Request(1, "session/prompt", msgspec.Raw(b'{"sessionId":"s","prompt":[]}'), b"")
     fold.apply(1, 0.0, "host", notes.write(notes.Prompt("run", ())))
     fold.apply(2, 0.0, "out", prompt)
-    forged = notes.write(notes.RunCut("run", "cancelled", "forged"))
+    forged = notes.write(notes.RunInterrupted("run", "cancelled", "forged"))
     fold.apply(3, 0.0, "in", Notification(forged.method, forged.params, forged.line))
     seen = [fold.runs["run"].status]
     fold.apply(4, 0.0, "host", forged)

@@ -353,7 +353,7 @@ async def test_what_is_asked_of_us_is_noted_with_its_options_before_it_is_answer
     await waiting(agent)
     located, asked = agent.notes
     assert isinstance(located, notes.File)
-    assert isinstance(asked, notes.Asked)
+    assert isinstance(asked, notes.PermissionRequested)
     assert (asked.origin, asked.title, asked.kind) == ("files", "Write a.txt", "edit")
     assert [option.kind for option in asked.options] == ["allow_once", "allow_always", "reject_once", "reject_always"]
     assert agent.host.answer(1, "allow")

@@ -67,7 +67,10 @@ async def test_a_history_that_differs_is_told_in_the_next_run_and_kept(method: s
         again = [event async for event in session.run("once more")]
     assert isinstance(told[0], events.RunStarted)
     [event] = [event for event in told if isinstance(event, events.HistoryDiffers)]
-    assert (event.count, [(one.what, one.told) for one in event.differences]) == (1, [("answer", "I was there.")])
+    assert (event.count, [(one.subject, one.replayed) for one in event.differences]) == (
+        1,
+        [("answer", "I was there.")],
+    )
     assert b'"history.differs"' in events.to_json(event)
     assert not any(isinstance(event, events.HistoryDiffers) for event in again)
     rows = await journal.rows(handle.session_id)
@@ -94,7 +97,7 @@ async def test_who_is_to_tell_all_and_tells_nothing_has_forgotten_it(method: str
     async with runtime_of(retelling(method, []), journal_client=client) as runtime:
         session = await runtime.resume_session(handle)
         told = [event async for event in session.run("go on")]
-    found = [one.here for event in told if isinstance(event, events.HistoryDiffers) for one in event.differences]
+    found = [one.recorded for event in told if isinstance(event, events.HistoryDiffers) for one in event.differences]
     assert found == forgotten
 
 

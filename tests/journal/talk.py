@@ -13,8 +13,8 @@ from dragoman.journal.protocols import Connection, Journal, Process
 from dragoman.journal.recorder import Recorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.record import notes
-from dragoman.record.conversation import Conversation
 from dragoman.record.facts import Fact
+from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message, Noise
 
 ALLOW = [
@@ -42,7 +42,7 @@ class Talk:
         self.recorder = Recorder(journal, connection, secrets=secrets)
         self.recorder.session(self.record, epoch)
         self.time = 0.0
-        self._conversation = Conversation()
+        self._conversation = ConnectionReader()
         self._next_id = 0
 
     @classmethod

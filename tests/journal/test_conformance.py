@@ -479,7 +479,7 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
     ):
         for origin in FOREIGN:
             talk.message(notes.write(note), origin)
-    for said in (record_notes.RunCut("run-1", "error", "so it was"), record_notes.HistoryDiffers((), 1)):
+    for said in (record_notes.RunInterrupted("run-1", "error", "so it was"), record_notes.HistoryDiffers((), 1)):
         for origin in FOREIGN:
             talk.message(record_notes.write(said), origin)
     await talk.commit()

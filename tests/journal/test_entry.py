@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.journal.entry import Entry, Origin, direction_of, entry_kind, read_message, stored_frame
-from dragoman.record.conversation import Conversation
+from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RpcError, Unknown, Update
 
 
@@ -17,7 +17,7 @@ def kept(message: Message, origin: Origin = "agent") -> Entry:
 
 
 def heard(direction: Any, *lines: bytes) -> list[Message]:
-    conversation = Conversation()
+    conversation = ConnectionReader()
     return [one.message for line in lines for one in conversation.read(direction, line)]
 
 
@@ -49,7 +49,7 @@ def test_a_kept_message_is_read_as_it_was(line: bytes) -> None:
 
 
 def test_an_answer_knows_what_it_answers() -> None:
-    conversation = Conversation()
+    conversation = ConnectionReader()
     conversation.read("out", b'{"jsonrpc":"2.0","id":5,"method":"session/new","params":{}}')
     [reply] = conversation.read("in", b'{"jsonrpc":"2.0","id":5,"result":{"sessionId":"s"}}')
     again = read_message(kept(reply.message))

@@ -12,7 +12,7 @@ import pytest
 from dragoman.journal import maintenance
 from dragoman.journal.redaction import MAX_ANSWER_BYTES, redact
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.record.conversation import Conversation
+from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message
 from journal.talk import Talk, all_entries
 
@@ -24,7 +24,7 @@ SERVERS = [
 
 
 def sent(frame: dict[str, Any]) -> Message:
-    [heard] = Conversation().read("out", msgspec.json.encode({"jsonrpc": "2.0", **frame}))
+    [heard] = ConnectionReader().read("out", msgspec.json.encode({"jsonrpc": "2.0", **frame}))
     return heard.message
 
 

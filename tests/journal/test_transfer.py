@@ -15,7 +15,7 @@ from dragoman.journal import maintenance, notes
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
 from dragoman.journal.transfer import export, import_lines
-from dragoman.record.conversation import fold_recording
+from dragoman.record.routing import fold_recording
 from journal.talk import Talk, all_entries
 
 FOLDER = Path(os.environ.get("DRAGOMAN_RECORDINGS") or Path(__file__).resolve().parents[3] / "shared" / "recordings")

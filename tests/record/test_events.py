@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events, facts, rows
-from dragoman.record.events import Event, event_from_fact, raw_of, to_json
+from dragoman.record.events import Event, event_from_fact, raw_part, to_json
 from dragoman.record.text import GrowingText
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import play, session_of
@@ -399,10 +399,10 @@ async def test_a_repaired_update_is_still_raw_as_it_was_said() -> None:
 
 
 def test_raw_of_a_line_that_is_no_json_is_its_text() -> None:
-    raw = raw_of(b'{"half": \xff')
+    raw = raw_part(b'{"half": \xff')
     assert raw is not None
     assert msgspec.json.decode(raw) == '{"half": \ufffd'
-    assert raw_of(None) is None
+    assert raw_part(None) is None
 
 
 async def test_events_become_json_and_back() -> None:

@@ -41,7 +41,7 @@ def test_a_read_is_kept_with_what_was_asked_for_and_how_much_came() -> None:
 def test_a_write_is_kept_with_its_decision_and_diff_at_the_place_it_leads_to() -> None:
     tape = Tape()
     write(tape, "new\n")
-    tape.note(notes.file("w", "/ws/real.txt", "old\n"))
+    tape.note(notes.file_note("w", "/ws/real.txt", "old\n"))
     tape.note(notes.Decision("w", "rule", "your rule", "allow", rule="allow write src/**", layer="user"))
     [ended] = tape.reply("w")
     row = only_file(tape)
@@ -56,7 +56,7 @@ def test_a_write_is_kept_with_its_decision_and_diff_at_the_place_it_leads_to() -
 def test_a_new_file_has_a_diff_without_an_old_text() -> None:
     tape = Tape()
     write(tape, "new\n")
-    tape.note(notes.file("w", "/ws/a.txt"))
+    tape.note(notes.file_note("w", "/ws/a.txt"))
     tape.reply("w")
     assert only_file(tape).diff == Diff(path="/ws/a.txt", new_text="new\n")
     assert only_file(tape).old_size is None
@@ -67,26 +67,26 @@ def test_where_the_old_text_is_not_known_no_diff_is_made_up() -> None:
     write(unnoted, "new\n")
     unnoted.reply("w")
     write(no_text, "new\n")
-    no_text.note(notes.file("w", "/ws/a.txt", old_size=9))
+    no_text.note(notes.file_note("w", "/ws/a.txt", old_size=9))
     no_text.reply("w")
     assert (only_file(unnoted).diff, only_file(no_text).diff, only_file(no_text).old_size) == (None, None, 9)
 
 
 def test_of_texts_that_are_too_large_size_and_digest_are_kept() -> None:
-    large = "é" * notes.TEXT_LIMIT
-    note = notes.file("w", "/ws/a.txt", large)
-    assert (note.old_text, note.old_size) == (None, 2 * notes.TEXT_LIMIT)
+    large = "é" * notes.MAX_DIFF_TEXT_BYTES
+    note = notes.file_note("w", "/ws/a.txt", large)
+    assert (note.old_text, note.old_size) == (None, 2 * notes.MAX_DIFF_TEXT_BYTES)
     old_large, new_large = Tape(), Tape()
     write(old_large, "small")
     old_large.note(note)
     old_large.reply("w")
     row = only_file(old_large)
-    assert (row.diff, row.old_size, row.old_sha256) == (None, 2 * notes.TEXT_LIMIT, note.old_sha256)
+    assert (row.diff, row.old_size, row.old_sha256) == (None, 2 * notes.MAX_DIFF_TEXT_BYTES, note.old_sha256)
     write(new_large, large)
-    new_large.note(notes.file("w", "/ws/a.txt", "small"))
+    new_large.note(notes.file_note("w", "/ws/a.txt", "small"))
     new_large.reply("w")
     row = only_file(new_large)
-    assert (row.diff, row.size, row.old_size) == (None, 2 * notes.TEXT_LIMIT, 5)
+    assert (row.diff, row.size, row.old_size) == (None, 2 * notes.MAX_DIFF_TEXT_BYTES, 5)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_write_that_did_not_happen_says_whether_it_was_refused_or_failed(
 def test_a_file_whose_name_is_no_utf8_is_noted_all_the_same() -> None:
     tape = Tape()
     write(tape, "new")
-    tape.note(notes.file("w", "/ws/caf\udce9", "old"))
+    tape.note(notes.file_note("w", "/ws/caf\udce9", "old"))
     assert only_file(tape).path == "/ws/caf\ufffd"
 
 
@@ -141,14 +141,14 @@ def test_an_id_that_is_used_again_begins_another_call() -> None:
 def test_what_a_lost_connection_left_open_is_not_the_next_ones() -> None:
     tape = Tape()
     write(tape, "one")
-    tape.note(notes.Asked("w", "files", "Write", "edit", ()))
+    tape.note(notes.PermissionRequested("w", "files", "Write", "edit", ()))
     tape.note(notes.Decision("w", "person", "no", "deny"))
     tape.request("x", "fs/write_text_file", path="/ws/b", content="two")
-    tape.note(notes.Asked("x", "files", "Write", "edit", ()))
+    tape.note(notes.PermissionRequested("x", "files", "Write", "edit", ()))
     tape.reconnect()
     for request_id in ("w", "x"):
         tape.request(request_id, "fs/read_text_file", path="/ws/a.txt")
-        tape.note(notes.file(request_id, "/ws/a.txt"))
+        tape.note(notes.file_note(request_id, "/ws/a.txt"))
         tape.reply(request_id, {"content": ""})
     files = [(row.status, row.decided_by, row.diff) for row in tape.fold.files.values()]
     assert files == [("pending", None, None)] * 2 + [("done", None, None)] * 2
@@ -163,7 +163,7 @@ def test_what_is_under_way_is_all_that_is_held() -> None:
         tape.reply(f"w{turn}")
         tape.note(notes.Decision(f"w{turn}", "cancel", "late", "cancelled"))
     held = tape.fold._requests
-    assert not held._waiting
+    assert not held._pending
     assert not held._decisions
-    assert not tape.fold.files._waiting
+    assert not tape.fold.files._pending
     assert not tape.fold.files._texts

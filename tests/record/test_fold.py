@@ -13,7 +13,7 @@ import pytest
 from dragoman.record import facts, notes, rows
 from dragoman.record.fold import SessionFold
 from dragoman.record.text import GrowingText
-from dragoman.record.tool_calls import OUTPUT_TEXT
+from dragoman.record.tool_calls import MAX_OUTPUT_CHARACTERS
 from dragoman.testing.tape import Tape, rows_of
 from dragoman.wire.messages import Reply
 from dragoman.wire.vocabulary import AgentMessageChunk, ImageContent, TextContent
@@ -86,7 +86,7 @@ def test_a_note_counts_only_from_the_host() -> None:
     tape = Tape()
     run = tape.prompt()
     run_id = next(iter(tape.fold.runs))
-    line = notes.write(notes.RunCut(run_id, "error", "forged"))
+    line = notes.write(notes.RunInterrupted(run_id, "error", "forged"))
     tape.fold.apply(99, 99.0, "in", line)
     assert tape.fold.runs[run_id].status == "running"
     tape.say("hi")
@@ -192,13 +192,13 @@ def test_what_a_command_of_the_agents_own_wrote_is_gathered_with_how_it_ended() 
 def test_of_a_command_that_writes_without_end_the_end_is_kept() -> None:
     tape = Tape()
     tape.tool("t")
-    for number in range(OUTPUT_TEXT // 4):
+    for number in range(MAX_OUTPUT_CHARACTERS // 4):
         tape.tool_update("t", _meta={"terminal_output_delta": {"data": f"{number}\n"}})
     tape.tool_update("t", _meta={"terminal_output_delta": {"data": "the end"}})
     [call] = tape.fold.tool_calls
     assert call.output is not None
     assert call.output.endswith("\nthe end")
-    assert len(call.output) == OUTPUT_TEXT
+    assert len(call.output) == MAX_OUTPUT_CHARACTERS
     assert call.truncated
 
 
@@ -328,9 +328,9 @@ def test_a_cut_run_is_recorded_as_cut_once() -> None:
     run = tape.prompt()
     tape.say("half")
     run_id = next(iter(tape.fold.runs))
-    cut = tape.note(notes.RunCut(run_id, "interrupted", "gone"))
+    cut = tape.note(notes.RunInterrupted(run_id, "interrupted", "gone"))
     assert [type(fact).__name__ for fact in cut] == ["MessageEnded", "RunEnded"]
-    assert list(tape.note(notes.RunCut(run_id, "error", "again"))) == []
+    assert list(tape.note(notes.RunInterrupted(run_id, "error", "again"))) == []
     assert list(tape.end(run)) == []
     assert (tape.fold.runs[run_id].status, tape.fold.runs[run_id].reason) == ("interrupted", "gone")
 
@@ -369,7 +369,7 @@ def test_a_cost_that_is_told_after_the_end_of_a_run_is_that_runs() -> None:
     assert costs() == [0.1, None]
     tape.end(run, usage={"totalTokens": 5, "inputTokens": 3, "outputTokens": 2})
     assert costs() == [0.1, 0.3]
-    assert told(0.5) == ["UsageChanged", "RunPaid"]
+    assert told(0.5) == ["UsageChanged", "RunCostChanged"]
     assert costs() == [0.1, 0.5]
     assert told(0.5) == told(0.2) == told(0.9, "EUR") == ["UsageChanged"]  # the same, begun anew, not to be compared
     assert costs() == [0.1, 0.5]

@@ -170,17 +170,19 @@ def _steps() -> st.SearchStrategy[Step]:
             lambda c: lambda tape: tape.note(notes.Decision(c[0], "rule", "why", c[1], c[2], rule="r"))
         ),
         st.tuples(request_ids, st.sampled_from(["files", "terminals"])).map(
-            lambda c: lambda tape: tape.note(notes.Asked(c[0], c[1], "May it?", "edit", (option,)))
+            lambda c: lambda tape: tape.note(notes.PermissionRequested(c[0], c[1], "May it?", "edit", (option,)))
         ),
         st.tuples(request_ids, paths, st.none() | words, st.none() | st.integers(0, 3)).map(
-            lambda c: lambda tape: tape.note(notes.file(c[0], c[1], c[2], old_size=c[3]))
+            lambda c: lambda tape: tape.note(notes.file_note(c[0], c[1], c[2], old_size=c[3]))
         ),
         st.tuples(terminal_ids, st.none() | st.integers(0, 3), words).map(
             lambda c: lambda tape: tape.note(notes.TerminalExited(c[0], c[1], None, c[2], len(c[2])))
         ),
         st.tuples(request_ids, words).map(lambda c: lambda tape: tape.note(notes.Decision(c[0], "who", c[1]))),
         cuts.map(
-            lambda status: lambda tape: tape.note(notes.RunCut(next(iter(tape.fold.runs), "none"), status, "cut"))
+            lambda status: (
+                lambda tape: tape.note(notes.RunInterrupted(next(iter(tape.fold.runs), "none"), status, "cut"))
+            )
         ),
         # The host gives each run an id of its own.
         st.just(lambda tape: tape.note(notes.Prompt(f"run-{len(tape.frames)}", (TextContent(text="x"),)))),
@@ -249,4 +251,4 @@ def test_whoever_keeps_the_row_of_each_fact_has_all_of_the_hosts_rows(steps: lis
     fold = tape.fold
     assert kept == {**fold.permissions, **fold.files, **fold.terminals, **fold.questions}
     # What is held beyond the rows is of requests that are under way.
-    assert set(fold._requests._decisions) <= set(fold._requests._waiting)
+    assert set(fold._requests._decisions) <= set(fold._requests._pending)

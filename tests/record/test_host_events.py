@@ -37,7 +37,7 @@ def only(tape: Tape, kind: type[E]) -> E:
 def test_file_written_has_the_diff_and_the_decision() -> None:
     tape = Tape()
     tape.request("w", "fs/write_text_file", path="/ws/a", content="new")
-    tape.note(notes.file("w", "/ws/real", "old"))
+    tape.note(notes.file_note("w", "/ws/real", "old"))
     tape.note(RULE)
     tape.reply("w")
     assert [event.type for event in told(tape)] == ["file.written"]
@@ -63,8 +63,8 @@ def test_file_read_does_not_carry_the_file() -> None:
 def test_a_question_about_a_write_is_a_permission_request_with_its_origin() -> None:
     tape = Tape()
     tape.request("w", "fs/write_text_file", path="/ws/a", content="new")
-    tape.note(notes.file("w", "/ws/a"))
-    tape.note(notes.Asked("w", "files", "Write a", "edit", (ALLOW,)))
+    tape.note(notes.file_note("w", "/ws/a"))
+    tape.note(notes.PermissionRequested("w", "files", "Write a", "edit", (ALLOW,)))
     tape.note(notes.Decision("w", "person", "said yes", "allow", "yes"))
     tape.reply("w")
     assert [event.type for event in told(tape)] == ["permission.requested", "permission.resolved", "file.written"]

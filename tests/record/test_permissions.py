@@ -16,8 +16,8 @@ def asked_about_a_write() -> Tape:
     tape = Tape()
     tape.prompt()
     tape.request("w", "fs/write_text_file", path="/ws/a.txt", content="new")
-    tape.note(notes.file("w", "/ws/a.txt", "old"))
-    tape.note(notes.Asked("w", "files", "Write a.txt", "edit", OPTIONS))
+    tape.note(notes.file_note("w", "/ws/a.txt", "old"))
+    tape.note(notes.PermissionRequested("w", "files", "Write a.txt", "edit", OPTIONS))
     return tape
 
 
@@ -40,7 +40,7 @@ def test_a_question_about_a_command_shows_the_command_and_no_values() -> None:
     tape = Tape()
     env = [{"name": "TOKEN", "value": "secret-value"}]
     tape.request("c", "terminal/create", command="make", args=["all"], cwd="/ws", env=env)
-    tape.note(notes.Asked("c", "terminals", "make all", "execute", OPTIONS))
+    tape.note(notes.PermissionRequested("c", "terminals", "make all", "execute", OPTIONS))
     row = only_permission(tape)
     assert row.raw_input == {"command": "make", "args": ("all",), "cwd": "/ws", "env": ("TOKEN",)}
     assert "secret-value" not in repr(row)
@@ -95,9 +95,9 @@ def test_what_an_answer_means_is_known_without_a_note() -> None:
 def test_a_note_about_a_request_that_is_not_there_changes_nothing() -> None:
     tape = Tape()
     notes_of_nothing = (
-        notes.Asked("x", "files", "Write", "edit", OPTIONS),
+        notes.PermissionRequested("x", "files", "Write", "edit", OPTIONS),
         notes.Decision("x", "person", "yes", "allow"),
-        notes.file("x", "/ws/a", "old"),
+        notes.file_note("x", "/ws/a", "old"),
         notes.TerminalExited("x", 0),
     )
     assert [list(tape.note(note)) for note in notes_of_nothing] == [[], [], [], []]

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from dragoman.record import rows
-from dragoman.record.conversation import Conversation, fold_recording
 from dragoman.record.fold import SessionFold
+from dragoman.record.routing import ConnectionReader, fold_recording
 from dragoman.testing.tape import rows_of
 from dragoman.wire.messages import Noise, Oversized, Unknown, Update
 
@@ -38,7 +38,7 @@ every_case = pytest.mark.parametrize("case", CASES or [pytest.param("none", mark
 
 @every_case
 def test_every_frame_of_a_recording_is_understood(case: str) -> None:
-    conversation = Conversation()
+    conversation = ConnectionReader()
     for line in lines_of(case):
         recorded = msgspec.json.decode(line)
         if recorded["dir"] not in ("in", "out"):

@@ -12,8 +12,8 @@ from agents_unit.replay_recordings import Line, connections, every_recording
 from dragoman import AgentRuntime, AgentSpec, Session, SessionConfig, Workspace
 from dragoman.errors import DragomanError
 from dragoman.host.permission import PermissionRequest, Reply
-from dragoman.record.conversation import fold_recording
 from dragoman.record.fold import SessionFold
+from dragoman.record.routing import fold_recording
 from dragoman.session.handle import SessionHandle
 from dragoman.testing import recorded, tee
 from dragoman.testing.recordings import Recorder, Replayer

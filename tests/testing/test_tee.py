@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from dragoman import AgentRuntime, AgentSpec, SessionConfig, Workspace
-from dragoman.record.conversation import fold_recording
+from dragoman.record.routing import fold_recording
 from dragoman.testing import demo_in_memory, demo_spec, in_memory
 from dragoman.testing.tee import USAGE, Tee, main, recorded
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from dragoman.journal.entry import Entry, direction_of, read_message
-from dragoman.record.conversation import Conversation
 from dragoman.record.fold import SessionFold
+from dragoman.record.routing import ConnectionReader
 from dragoman.translate.claude.translator import ClaudeTranslator
 from dragoman.translate.translator import Frame
 from dragoman.wire.messages import Notification, Reply, Request, Unknown, Update
@@ -98,7 +98,7 @@ def translated(
 
 def folds(frames: Sequence[Frame]) -> dict[str, SessionFold]:
     """As a living connection would fold them, each frame read as the words it is meant to be."""
-    conversation = Conversation()
+    conversation = ConnectionReader()
     found: dict[str, SessionFold] = {}
     for position, frame in enumerate(frames):
         assert b"\n" not in frame.line

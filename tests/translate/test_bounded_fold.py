@@ -138,7 +138,7 @@ def _entry(n: int, told: Any) -> Entry:
             line = b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"native"}}'
             said = Frame(at, "out", "native", "session/cancel", line)
         case ("cut", position):
-            note = notes.write(notes.RunCut(f"run-{position}", "interrupted", "gone"))
+            note = notes.write(notes.RunInterrupted(f"run-{position}", "interrupted", "gone"))
             origin, said = "host", Frame(at, "out", "native", note.method, note.line)
         case update:
             said = frames.update("native", at, update)

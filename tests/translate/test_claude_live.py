@@ -20,8 +20,8 @@ from agents.conftest import LIMIT, Stage, staged
 from dragoman import Session
 from dragoman.errors import RequestFailed
 from dragoman.host.permission import OnPermission
-from dragoman.record.conversation import fold_recording
 from dragoman.record.fold import SessionFold
+from dragoman.record.routing import fold_recording
 from translate.claude_talk import folds, translated
 
 # The first test may have to install the agent.

@@ -19,8 +19,8 @@ from agents.catalog import AGENTS
 from agents.conftest import LIMIT, staged
 from dragoman.errors import RequestFailed
 from dragoman.host.permission import OnPermission
-from dragoman.record.conversation import fold_recording
 from dragoman.record.fold import SessionFold
+from dragoman.record.routing import fold_recording
 from dragoman.wire.vocabulary import Diff
 from translate.claude_talk import folds
 from translate.codex_talk import translated

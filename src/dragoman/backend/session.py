@@ -320,7 +320,7 @@ class BackendSession:
 
     def _tell_served(self, event: Event) -> None:
         """What was done for the agent."""
-        told = self._served.tell(event, tool_at_work=self._opened.fold.tool_calls.any_unfinished)
+        told = self._served.tell(event, tool_at_work=self._opened.fold.tool_calls.has_unfinished)
         if told is not None:
             self._stream.push(self._view.tell(told.type, event.time, told.metadata, told.content, told.role))
 

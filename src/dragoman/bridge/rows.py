@@ -82,7 +82,7 @@ def usage_of(usage: rows.Usage | None) -> payload.Usage | None:
     )
 
 
-def _decided(row: rows.Decided) -> payload.Decision:
+def _decided(row: rows.DecidedRow) -> payload.Decision:
     return payload.Decision(
         decision=row.decision,
         decided_by=row.decided_by,

@@ -86,7 +86,7 @@ class Retelling:
             *head,
             "error" if failure is not None else "cancelled" if run.status == "cancelled" else "success",
             run.stop_reason,
-            events.texts(said),
+            events.join_texts(said),
             run.usage,
             time - run.time,
             failure.message if failure is not None else run.reason,

@@ -246,11 +246,11 @@ def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
 
 
 def _difference(one: Difference) -> str:
-    if one.what == "prompt":
-        return f'it leaves out "{one.here}"'
-    if one.told:
-        return f'"{one.told}" is not kept here'
-    return f'it leaves out the tool calls of a run: "{one.here}"'
+    if one.subject == "prompt":
+        return f'it leaves out "{one.recorded}"'
+    if one.replayed:
+        return f'"{one.replayed}" is not kept here'
+    return f'it leaves out the tool calls of a run: "{one.recorded}"'
 
 
 def _outcome(result: events.ToolCall | events.ToolResult) -> str:

@@ -218,7 +218,7 @@ class Host:
     async def _read_text_file(self, request: Request) -> acp.ReadTextFileResponse:
         params = _params(request, acp.ReadTextFileRequest)
         path = await asyncio.to_thread(locate, self._workspace, params.path)
-        self._note(notes.file(request.id, str(path)))
+        self._note(notes.file_note(request.id, str(path)))
         await self._permissions.permit(request, self._requests.of_read(path))
         found = await self._files.find(params)
         if found.path != path:
@@ -231,7 +231,7 @@ class Host:
         asked = self._requests.of_write(target.path, target.old_text, params.content)
         # What may not be touched need not be copied into the record either.
         old_text = None if self._permissions.denies(asked) else target.old_text
-        self._note(notes.file(request.id, str(target.path), old_text, old_size=target.old_size))
+        self._note(notes.file_note(request.id, str(target.path), old_text, old_size=target.old_size))
         decision = await self._permissions.permit(request, asked)
         if decision.by != "rule":
             now = await self._files.target(params)

@@ -311,13 +311,15 @@ def _decision(answer: Answer, by: By) -> Decision:
     return Decision(answer, by, f"{actor} {action} it")
 
 
-def _request_note(permission: PermissionRequest) -> notes.Asked:
+def _request_note(permission: PermissionRequest) -> notes.PermissionRequested:
     assert permission.request_id is not None
     options = tuple(
         PermissionOption(option_id=option.id, name=option.name, kind=cast("PermissionOptionKind", option.kind))
         for option in permission.options  # our own
     )
-    return notes.Asked(permission.request_id, permission.origin, permission.title, permission.kind, options)
+    return notes.PermissionRequested(
+        permission.request_id, permission.origin, permission.title, permission.kind, options
+    )
 
 
 def _decision_note(

@@ -441,7 +441,7 @@ def _is_cancelled() -> bool:
 
 def _cuts(record: SessionRecord) -> Sequence[Notification]:
     running = [run for run in record.fold.runs.values() if run.status == "running"]
-    return [notes.write(notes.RunCut(run.id, "interrupted", CUT)) for run in running]
+    return [notes.write(notes.RunInterrupted(run.id, "interrupted", CUT)) for run in running]
 
 
 def _answered_by_commands(config: SessionConfig) -> SessionConfig:

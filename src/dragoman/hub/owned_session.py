@@ -344,7 +344,7 @@ class OwnedSession:
         if self._watched is run:
             self._watched = None
         if self.stays and self.session is not None:
-            self.session.fold.messages.let_go(run.id)
+            self.session.fold.messages.drop_contents(run.id)
 
     def _wait_for(self, run: Run | None) -> None:
         """One that a program in this process began: what is queued has its turn after it."""

@@ -202,7 +202,7 @@ def _usage(usage: rows.Usage) -> Iterator[str]:
         yield f"{usage.cost.amount:.4g} {usage.cost.currency}"
 
 
-def _decision(row: rows.Decided) -> str:
+def _decision(row: rows.DecidedRow) -> str:
     decider = "you" if row.decided_by == "person" else row.decided_by
     match row.decision:
         case "allow":

@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.journal.entry import Entry
 from dragoman.journal.rows import Session
-from dragoman.record.notes import read_as, written
+from dragoman.record.notes import read_as, write_as
 from dragoman.wire.messages import Notification
 
 
@@ -63,7 +63,7 @@ METHODS = {type_: method for method, type_ in TYPES.items()}
 
 def write(note: Note) -> Notification:
     """The note as the frame that is kept."""
-    return written(METHODS[type(note)], note)
+    return write_as(METHODS[type(note)], note)
 
 
 def tombstone(session_id: str, known: Session | None, by: str) -> Notification:

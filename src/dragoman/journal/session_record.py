@@ -89,7 +89,7 @@ class SessionRecord:
         self.position = position = self.position + 1
         self._updated = entry.at
         if type(message) is Update and entry.origin == "agent":
-            said = self.fold.messages.more_text(message.update)
+            said = self.fold.messages.append_text(message.update)
             if said is not None:
                 row, text = said
                 parts = self._parts.get(row.id)
@@ -303,7 +303,7 @@ class SessionRecord:
         for call_id in [call_id for call_id in self._unsearchable if self.fold.tool_calls[call_id].run_id == run.id]:
             self._searchable(self.fold.tool_calls[call_id])
 
-    def _run_paid(self, fact: facts.RunPaid) -> None:
+    def _run_paid(self, fact: facts.RunCostChanged) -> None:
         self._put(fact.run)
         self._spent(fact.run)
 
@@ -326,7 +326,7 @@ _HANDLERS: Final[dict[type[Any], Callable[[SessionRecord, Any], None]]] = {
     facts.TerminalStarted: SessionRecord._ended,
     facts.RunStarted: SessionRecord._run_started,
     facts.RunEnded: SessionRecord._run_ended,
-    facts.RunPaid: SessionRecord._run_paid,
+    facts.RunCostChanged: SessionRecord._run_paid,
 }
 
 

@@ -36,8 +36,8 @@ from dragoman.journal.entry import (
     stored_frame,
 )
 from dragoman.journal.protocols import OWN_CONNECTION, PAGE_ENTRIES, Connection, JournalStore
-from dragoman.record.conversation import Conversation
-from dragoman.record.decisions import decoded
+from dragoman.record.routing import ConnectionReader
+from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, RequestId
 
 FORMAT = 1
@@ -185,7 +185,7 @@ class _Import:
         self._connections: dict[str, str] = {}
         self._new: list[Connection] = []
         self._numbers: dict[str, int] = {}
-        self._conversations: dict[str, Conversation] = {}
+        self._conversations: dict[str, ConnectionReader] = {}
         self._recorded: dict[tuple[str, str], str] = {}  # of recordings: the agent's id to ours
         self._openings: dict[str, dict[RequestId, _Opening]] = {}  # of recordings: requests that open a session
         self.entries: list[Entry] = []
@@ -260,11 +260,11 @@ class _Import:
         self._put(line, origin if self._trusted else "import", line.kind, line.session, data)
 
     def _from_recording(self, line: _Line, direction: str, frame: bytes) -> None:
-        conversation = self._conversations.setdefault(line.connection, Conversation())
+        conversation = self._conversations.setdefault(line.connection, ConnectionReader())
         for heard in conversation.read("in" if direction == "in" else "out", frame):
             message: Message = heard.message
             if isinstance(message, Request) and message.method in _OPENING:
-                asked = decoded(message.params, _Opening) or _Opening()
+                asked = decode_or_none(message.params, _Opening) or _Opening()
                 self._openings.setdefault(line.connection, {})[message.id] = asked
             session_id = None
             if heard.session_id is not None:

@@ -1,31 +1,31 @@
-"""Events: what a Python program iterates over.
+"""Events: the values that a Python program gets when it iterates over a run.
 
 run.started               RunStarted             the prompt was sent
-assistant.delta           AssistantDelta         a piece of the agent's words
-assistant.reasoning.delta ReasoningDelta         a piece of its thoughts
-assistant.message         AssistantMessage       a message is complete: its whole text
-assistant.reasoning.message ReasoningMessage     the same for a thought
-tool.call                 ToolCall               the first sight of a tool call
-tool.result               ToolResult             it completed or failed
-plan.updated              PlanUpdated            the whole plan as it now is
-usage.updated             UsageUpdated           tokens, context, cost: what was reported
-permission.requested      PermissionRequested    the agent asks whether it may, or we ask about what it wants of us
-permission.resolved       PermissionResolved     and this was the answer, by whom and why
-file.read                 FileRead               the agent read a file through us, or was told why not
-file.written              FileWritten            it wrote one through us, or was told why not
-terminal.started          TerminalStarted        a command runs for the agent
-terminal.refused          TerminalRefused        a command was not run
-terminal.exited           TerminalExited         a command ended: how, and the end of its output
-question.asked            QuestionAsked          the agent asks the user something
-question.answered         QuestionAnswered       and this was the answer
-question.completed        QuestionCompleted      what was to happen at an address has happened
-history.differs           HistoryDiffers         what the agent told of an earlier time is not what is kept of it
-provider.event            ProviderEvent          whatever no other event carries without loss
+assistant.delta           AssistantDelta         a piece of the agent's message
+assistant.reasoning.delta ReasoningDelta         a piece of the agent's reasoning
+assistant.message         AssistantMessage       a complete message, with its whole text
+assistant.reasoning.message ReasoningMessage     a complete piece of reasoning, with its whole text
+tool.call                 ToolCall               a tool call appeared
+tool.result               ToolResult             a tool call completed or failed
+plan.updated              PlanUpdated            the whole plan after a change
+usage.updated             UsageUpdated           tokens, context and cost, as far as the agent reported them
+permission.requested      PermissionRequested    the agent asks for permission, or the host asks on its behalf
+permission.resolved       PermissionResolved     the answer to a permission request, with who decided and why
+file.read                 FileRead               the agent read a file through Dragoman, or was refused
+file.written              FileWritten            the agent wrote a file through Dragoman, or was refused
+terminal.started          TerminalStarted        a command of the agent started
+terminal.refused          TerminalRefused        a command of the agent was not run
+terminal.exited           TerminalExited         a command ended, with its status and the end of its output
+question.asked            QuestionAsked          the agent asks the user a question
+question.answered         QuestionAnswered       the answer to a question
+question.completed        QuestionCompleted      the agent says that the visit of a question's URL is complete
+history.differs           HistoryDiffers         the history that the agent replayed differs from the journal
+provider.event            ProviderEvent          anything that no other event carries without loss
 run.completed             RunCompleted           success, cancelled or error; always the last of a run
-error                     Error                  what went wrong, in a run or between runs
+error                     Error                  a failure, in a run or between runs
 
-Every event has the time, the session's id, the run's id (None between runs) and `raw`: the agent's own
-update, as it was said, or None where no single frame stands behind it.
+Every event has the time, the session's id, the run's id (None between runs) and `raw`: the agent's own update, or None
+where no single frame caused the event.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _RawFrame(msgspec.Struct, frozen=True):
 
 
 class EventBase(msgspec.Struct, frozen=True, gc=False):
-    """What all events have. `line` is the frame behind it, verbatim."""
+    """The fields that all events have. `line` is the frame that caused the event, verbatim."""
 
     type: ClassVar[str] = ""
 
@@ -72,9 +72,9 @@ class EventBase(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def raw(self) -> Any:
-        """The update (or the request's params, or the answer) as the agent said it, unknown fields and all."""
-        found = raw_of(self.line)
-        return None if found is None else lenient.decode(found, Any)
+        """The update (or the request's params, or the answer) as the agent sent it, with unknown fields."""
+        raw = raw_part(self.line)
+        return None if raw is None else lenient.decode(raw, Any)
 
 
 class RunStarted(EventBase, frozen=True, gc=False):
@@ -146,18 +146,18 @@ class UsageUpdated(EventBase, frozen=True, gc=False):
     usage: rows.Usage
 
 
-class _Decided(EventBase, frozen=True, gc=False, kw_only=True):
+class _DecidedEvent(EventBase, frozen=True, gc=False, kw_only=True):
     decision: str | None = None  # allow, deny or cancelled
     decided_by: str | None = None  # rule, person, callback, default, timeout, cancel, agent
     reason: str | None = None
-    rule: str | None = None  # the rule that answered, as it reads
-    layer: str | None = None  # where that rule stands
-    remembered: tuple[str, ...] = ()  # ids of the rules that were made of the answer
+    rule: str | None = None  # the text of the rule that decided
+    layer: str | None = None  # the configuration layer of that rule
+    remembered: tuple[str, ...] = ()  # ids of the rules that were made from the answer
 
 
 class PermissionRequested(EventBase, frozen=True, gc=False):
-    """`origin` tells who asks: the agent, about a tool call; or we, about a file that it wants us to write (files) or
-    a command that it wants us to run (terminals), and then there is no tool call."""
+    """`origin` is `agent` for a request about a tool call. It is `files` or `terminals` where Dragoman asks about a
+    file to write or a command to run for the agent; there is no tool call then."""
 
     type: ClassVar[str] = "permission.requested"
     permission_id: str
@@ -171,7 +171,7 @@ class PermissionRequested(EventBase, frozen=True, gc=False):
     origin: str = "agent"
 
 
-class PermissionResolved(_Decided, frozen=True, gc=False):
+class PermissionResolved(_DecidedEvent, frozen=True, gc=False):
     type: ClassVar[str] = "permission.resolved"
     permission_id: str
     tool_call_id: str | None
@@ -181,7 +181,7 @@ class PermissionResolved(_Decided, frozen=True, gc=False):
     origin: str = "agent"
 
 
-class FileRead(_Decided, frozen=True, gc=False):
+class FileRead(_DecidedEvent, frozen=True, gc=False):
     """`status`: done, failed, denied or cancelled. `size` is in bytes. Where the agent asked for a part of the file,
     `from_line` counts from 1 and `limit` is a number of lines."""
 
@@ -195,9 +195,9 @@ class FileRead(_Decided, frozen=True, gc=False):
     error: str | None
 
 
-class FileWritten(_Decided, frozen=True, gc=False):
-    """`status`: done, failed, denied or cancelled. `diff` is what was, or would have been, changed; None where a text
-    is too large to be kept, or the old one is not known. `old_size` is None for a new file."""
+class FileWritten(_DecidedEvent, frozen=True, gc=False):
+    """`status`: done, failed, denied or cancelled. `diff` is the change that was made or refused; None where a text is
+    too large to record, or the old one is not known. `old_size` is None for a new file."""
 
     type: ClassVar[str] = "file.written"
     file_id: str
@@ -209,7 +209,7 @@ class FileWritten(_Decided, frozen=True, gc=False):
     error: str | None
 
 
-class TerminalStarted(_Decided, frozen=True, gc=False):
+class TerminalStarted(_DecidedEvent, frozen=True, gc=False):
     """`env` has the names of the variables that the agent set. Tool calls refer to a terminal by its `terminal_id`."""
 
     type: ClassVar[str] = "terminal.started"
@@ -220,8 +220,8 @@ class TerminalStarted(_Decided, frozen=True, gc=False):
     env: tuple[str, ...]
 
 
-class TerminalRefused(_Decided, frozen=True, gc=False):
-    """`status`: denied, cancelled or failed. The `terminal_id` is ours alone: the agent was given none."""
+class TerminalRefused(_DecidedEvent, frozen=True, gc=False):
+    """`status`: denied, cancelled or failed. The agent never got the `terminal_id`."""
 
     type: ClassVar[str] = "terminal.refused"
     terminal_id: str
@@ -234,7 +234,7 @@ class TerminalRefused(_Decided, frozen=True, gc=False):
 
 
 class TerminalExited(EventBase, frozen=True, gc=False):
-    """`status`: exited by itself, killed, or released while it ran. `output` is the end of what it wrote."""
+    """`status`: exited by itself, killed, or released while it ran. `output` is the end of the output."""
 
     type: ClassVar[str] = "terminal.exited"
     terminal_id: str
@@ -249,7 +249,7 @@ class TerminalExited(EventBase, frozen=True, gc=False):
 
 
 class QuestionAsked(EventBase, frozen=True, gc=False):
-    """`mode` is form, with a `schema` of what to fill in; or url, with an address to visit."""
+    """`mode` is `form`, with the `schema` of its fields, or `url`, with a URL to visit."""
 
     type: ClassVar[str] = "question.asked"
     question_id: str
@@ -260,8 +260,8 @@ class QuestionAsked(EventBase, frozen=True, gc=False):
     tool_call_id: str | None
 
 
-class QuestionAnswered(_Decided, frozen=True, gc=False):
-    """`action`: accept, with what was filled in; decline, a no; cancel, no answer at all; or failed."""
+class QuestionAnswered(_DecidedEvent, frozen=True, gc=False):
+    """`action`: accept, with the values in `content`; decline; cancel, for no answer at all; or failed."""
 
     type: ClassVar[str] = "question.answered"
     question_id: str
@@ -276,7 +276,7 @@ class QuestionCompleted(EventBase, frozen=True, gc=False):
 
 
 class HistoryDiffers(EventBase, frozen=True, gc=False):
-    """`differences` are the first of `count`: how each begins `here`, and as it was `told`."""
+    """`differences` are the first of `count`: the beginning of each, as `recorded` and as `replayed`."""
 
     type: ClassVar[str] = "history.differs"
     differences: tuple[Difference, ...]
@@ -339,17 +339,17 @@ _frame = msgspec.json.Decoder(_RawFrame)
 _params = msgspec.json.Decoder(_RawParams)
 
 
-def raw_of(line: bytes | None) -> msgspec.Raw | None:
-    """The part of a frame that says something: its update, else its params, else its result or error."""
+def raw_part(line: bytes | None) -> msgspec.Raw | None:
+    """Return the content of a frame: its update, else its params, else its result or error."""
     if line is None:
         return None
     try:
-        frame = _frame.decode(line.decode())  # as text: what is passed on unread must be UTF-8 all the same
+        frame = _frame.decode(line.decode())  # as text: content that is passed on undecoded must be UTF-8
         if isinstance(frame.params, msgspec.Raw):
             update = _params.decode(frame.params).update
             return update if isinstance(update, msgspec.Raw) else frame.params
     except DECODE_ERRORS:
-        # A line that had to be repaired: the text of it is the best there is.
+        # A line that the peer had to repair: its text is the best available.
         return msgspec.Raw(msgspec.json.encode(line.decode("utf-8", errors="replace")))
     for part in (frame.result, frame.error):
         if isinstance(part, msgspec.Raw):
@@ -358,17 +358,17 @@ def raw_of(line: bytes | None) -> msgspec.Raw | None:
 
 
 def to_json(event: Event) -> bytes:
-    """One line of JSON: `type`, the event's own fields, and `raw` as the agent said it."""
+    """Return one line of JSON: `type`, the event's own fields, and `raw` as the agent sent it."""
     fields: dict[str, Any] = {"type": event.type}
     for name in event.__struct_fields__:
         if name != "line":
             fields[name] = getattr(event, name)
-    fields["raw"] = raw_of(event.line)
+    fields["raw"] = raw_part(event.line)
     return msgspec.json.encode(fields)
 
 
-def texts(messages: Iterable[rows.Message]) -> str:
-    """All that was said, a blank line between messages."""
+def join_texts(messages: Iterable[rows.Message]) -> str:
+    """Return the texts of the messages, with a blank line between them."""
     return "\n\n".join(text for text in (message.text.strip("\n") for message in messages) if text)
 
 
@@ -446,7 +446,7 @@ def event_from_fact(
             return ProviderEvent(*head, kind)
         case facts.HistoryDiffers(differs=differs):
             return HistoryDiffers(*without_frame, differs.differences, differs.count)
-        case facts.RunEnded() | facts.RunPaid():
+        case facts.RunEnded() | facts.RunCostChanged():
             return None
 
 
@@ -549,7 +549,7 @@ class _DecisionFields(TypedDict):
     remembered: tuple[str, ...]
 
 
-def _decision_fields(row: rows.Decided) -> _DecisionFields:
+def _decision_fields(row: rows.DecidedRow) -> _DecisionFields:
     return {
         "decision": row.decision,
         "decided_by": row.decided_by,

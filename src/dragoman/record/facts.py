@@ -1,6 +1,6 @@
-"""Facts: what a frame changed, as the fold saw it. Views turn them into events, messages, pages.
+"""Facts: the changes that a frame made to the rows of a session. Events, pages and stored rows derive from them.
 
-A fact carries the row it speaks of, as it is after the change.
+A fact carries the changed row, as it is after the change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TextAdded(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlockAdded(msgspec.Struct, frozen=True, gc=False):
-    """A message got something that is not text."""
+    """A message got content that is not text."""
 
     message: rows.Message
 
@@ -32,20 +32,20 @@ class MessageEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToolCallSeen(msgspec.Struct, frozen=True, gc=False):
-    """The first sight of a tool call, in whatever frame that was."""
+    """A tool call was named for the first time, in whatever frame."""
 
     tool_call: rows.ToolCall
 
 
 class ToolCallChanged(msgspec.Struct, frozen=True, gc=False):
-    """`kind` is the update, or the method, that said so."""
+    """A tool call changed. `kind` is the update, or the method, that said so."""
 
     tool_call: rows.ToolCall
     kind: str = "tool_call_update"
 
 
 class ToolCallEnded(msgspec.Struct, frozen=True, gc=False):
-    """It completed or failed; said once a tool call."""
+    """A tool call completed or failed; once per tool call."""
 
     tool_call: rows.ToolCall
 
@@ -68,19 +68,19 @@ class PermissionResolved(msgspec.Struct, frozen=True, gc=False):
 
 
 class FileCallChanged(msgspec.Struct, frozen=True, gc=False):
-    """It was asked for, or the host noted more of it. It has no answer yet."""
+    """The agent requested a file, or the host recorded more about it. The request has no answer yet."""
 
     file_call: rows.FileCall
 
 
 class FileCallEnded(msgspec.Struct, frozen=True, gc=False):
-    """It was done, or the agent was told why not; said once a call."""
+    """A file request was answered, by success or by an error; once per request."""
 
     file_call: rows.FileCall
 
 
 class TerminalChanged(msgspec.Struct, frozen=True, gc=False):
-    """It was asked for, or more is known of it; neither a beginning nor an end."""
+    """The agent requested a command, or more is known about it; neither its start nor its end."""
 
     terminal: rows.Terminal
 
@@ -90,13 +90,13 @@ class TerminalStarted(msgspec.Struct, frozen=True, gc=False):
 
 
 class TerminalRefused(msgspec.Struct, frozen=True, gc=False):
-    """The command was not run."""
+    """A command was not run."""
 
     terminal: rows.Terminal
 
 
 class TerminalExited(msgspec.Struct, frozen=True, gc=False):
-    """The command ended, by itself or not; said once a terminal."""
+    """A command ended, by itself or not; once per terminal."""
 
     terminal: rows.Terminal
 
@@ -110,32 +110,32 @@ class QuestionAnswered(msgspec.Struct, frozen=True, gc=False):
 
 
 class QuestionCompleted(msgspec.Struct, frozen=True, gc=False):
-    """What was to happen at the address has happened, says the agent."""
+    """The agent said that the visit of the question's URL is complete."""
 
     question: rows.Question
 
 
 class NoticeChanged(msgspec.Struct, frozen=True, gc=False):
-    """A notice came, or a compaction began or ended. `kind` is the update that said so."""
+    """The agent sent a notice, or began or ended a compaction. `kind` is the update that said so."""
 
     notice: rows.Notice
     kind: str
 
 
 class SettingsChanged(msgspec.Struct, frozen=True, gc=False):
-    """Commands, modes, options, the title or sub-agents are now others. `kind` is the update that said so."""
+    """Commands, modes, options, the title or sub-agents changed. `kind` is the update that said so."""
 
     kind: str
 
 
 class HistoryDiffers(msgspec.Struct, frozen=True, gc=False):
-    """What the agent told again is not what is kept."""
+    """The history that the agent replayed differs from the journal."""
 
     differs: notes.HistoryDiffers
 
 
 class OtherUpdate(msgspec.Struct, frozen=True, gc=False):
-    """Something that is kept and passed on, and changes no row."""
+    """A frame that is recorded and passed on, and changes no row."""
 
     kind: str
 
@@ -144,8 +144,8 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False):
     run: rows.Run
 
 
-class RunPaid(msgspec.Struct, frozen=True, gc=False):
-    """The agent told after the end of the run what it has cost."""
+class RunCostChanged(msgspec.Struct, frozen=True, gc=False):
+    """The agent reported the cost of a run after its end."""
 
     run: rows.Run
 
@@ -176,5 +176,5 @@ Fact: TypeAlias = (
     | HistoryDiffers
     | OtherUpdate
     | RunEnded
-    | RunPaid
+    | RunCostChanged
 )

@@ -1,7 +1,7 @@
 """The fold: frames of one session in, rows and facts out. Pure: no I/O, no clock, nothing random.
 
-It never raises, whatever the agent sends and in whatever order. A chunk costs the same whether it is
-the first or the millionth. Live, recorded and imported conversations all go through here.
+It never raises, whatever the agent sends and in whatever order. A chunk costs the same whether it is the first or the
+millionth. Live, replayed and imported sessions all go through here.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.record import notes, rows, settings
-from dragoman.record.decisions import Where, decoded
 from dragoman.record.facts import (
     Fact,
     HistoryDiffers,
     OtherUpdate,
     PermissionResolved,
     PlanChanged,
+    RunCostChanged,
     RunEnded,
-    RunPaid,
     RunStarted,
     SettingsChanged,
     TextAdded,
     UsageChanged,
 )
-from dragoman.record.messages import Messages
-from dragoman.record.notices import Notices
+from dragoman.record.messages import Messages, Notices
 from dragoman.record.requests import Requests
+from dragoman.record.rows import FrameContext
 from dragoman.record.runs import Runs
 from dragoman.record.tool_calls import ToolCalls
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.dialect import RunEnd
+from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import Message, Notification, Reply, Request, RequestId, Unknown, Update
 
 Direction: TypeAlias = Literal["in", "out", "host"]
@@ -41,8 +41,10 @@ _NOTHING: tuple[Fact, ...] = ()
 
 
 class SessionFold:
-    """What is known of a session. Read its attributes freely: `apply` and `update` change them, and `more_text` of its
-    messages, which stands in for `update` where it says so."""
+    """The state of a session. Read its attributes freely; only `apply` and `update` change them.
+
+    `messages.append_text` may be called instead of `update`, which it saves where it returns a message.
+    """
 
     def __init__(self) -> None:
         self.messages = Messages()
@@ -52,7 +54,7 @@ class SessionFold:
         self.settings: dict[str, rows.Setting] = {}
         self.usage = rows.Usage()
         self.title: str | None = None
-        self.differs: notes.HistoryDiffers | None = None  # how the agent told it when it last told it otherwise
+        self.differs: notes.HistoryDiffers | None = None  # of the last replay that differed from the journal
         self.runs = Runs()
         self.sub_agents: dict[str, rows.SubAgent] = {}
         self.notices = Notices()
@@ -61,52 +63,53 @@ class SessionFold:
         self.files = self._requests.files
         self.terminals = self._requests.terminals
         self.questions = self._requests.questions
-        self._asked: dict[RequestId, Request] = {}  # requests of ours whose answers change rows
+        self._switches: dict[RequestId, Request] = {}  # requests to the agent that change a setting, without an answer
         self._replaying = False
 
     @property
     def run(self) -> rows.Run | None:
-        """The run that is going on."""
+        """The active run."""
         return self.runs[self.runs.current_id] if self.runs.current_id is not None else None
 
     def setting(self, category: str) -> rows.Setting | None:
-        """The mode, the model, or another setting by its category; of several, the one that is named so."""
-        found = [setting for setting in self.settings.values() if setting.category == category]
-        return next((setting for setting in found if setting.id == category), found[0] if found else None)
+        """Return the setting of a category (mode, model, …); of several, the one whose id is the category."""
+        matches = [setting for setting in self.settings.values() if setting.category == category]
+        return next((setting for setting in matches if setting.id == category), matches[0] if matches else None)
 
     # -- frames
 
     def apply(self, position: int, time: float, direction: Direction, message: Message) -> Sequence[Fact]:
-        """Takes one frame; returns what it changed, in order."""
+        """Fold one frame; return what it changed, in order."""
         match message:
             case Update():
                 return self.update(position, time, message.update)
             case Reply() if direction == "in":
-                return self._answered(time, message)
+                return self._on_agent_answer(time, message)
             case Reply():
-                return self._we_answered(time, message)
+                return self._on_host_answer(time, message)
             case Request() if direction == "out":
-                return self._we_asked(position, time, message)
+                return self._on_client_request(position, time, message)
             case Request(method="session/request_permission"):
-                return self._permission_requested(position, time, message)
+                return self._on_permission_request(position, time, message)
             case Request():
-                return self._requests.asked(self._where(position, time), message)
+                return self._requests.on_request(self._context(position, time), message)
             case Notification() if direction == "host":
-                return self._noted(position, time, message)
+                return self._on_note(position, time, message)
             case Notification(method="session/cancel") if direction == "out":
-                self.runs.cancelling()
+                self.runs.request_cancel()
                 return _NOTHING
             case Notification(method="elicitation/complete") if direction == "in":
-                return self.questions.completed(message, time) or (OtherUpdate(message.method),)
+                return self.questions.on_complete(message, time) or (OtherUpdate(message.method),)
             case Notification() if direction == "in":
                 return (OtherUpdate(message.method),)
             case _:
                 return _NOTHING
 
     def update(self, position: int, time: float, update: acp.SessionUpdate | Unknown) -> Sequence[Fact]:
-        said = self.messages.more_text(update)
-        if said is not None:
-            return (TextAdded(*said),)
+        """Fold one `session/update`; return what it changed, in order."""
+        appended = self.messages.append_text(update)
+        if appended is not None:
+            return (TextAdded(*appended),)
         handler = _UPDATE_HANDLERS.get(type(update))
         if handler is not None:
             return handler(self, position, time, update)
@@ -123,48 +126,48 @@ class SessionFold:
 
     def _user_chunk(self, position: int, time: float, update: acp.UserMessageChunk) -> Sequence[Fact]:
         if not self.runs:
-            # Nobody has asked anything here: the words are of a time before (OpenCode tells a fork its history).
+            # No prompt was sent here: the message is of an earlier time (OpenCode replays the history of a fork).
             self._replaying = True
         before = len(self.messages)
         facts = self._chunk(position, time, "user", update)
         if self._replaying and len(self.messages) > before:
-            # A replay has no prompts; the user's words are what separates its turns.
-            self.tool_calls.next_turn()
+            # A replay has no prompts; the user's messages separate its runs.
+            self.tool_calls.begin_run()
         return facts
 
     def _chunk(self, position: int, time: float, kind: rows.MessageKind, update: acp.ContentChunk) -> Sequence[Fact]:
-        added = self.messages.continued(kind, update)
+        added = self.messages.append_chunk(kind, update)
         if added is not None:
             return (added,)
         if kind != "user":
-            self.runs.heard()
-        return self.messages.begun(self._where(position, time), kind, update, replayed=self._replaying)
+            self.runs.mark_active()
+        return self.messages.begin(self._context(position, time), kind, update, replayed=self._replaying)
 
     # -- tool calls and plans
 
     def _tool_call(self, position: int, time: float, update: acp.ToolCall) -> Sequence[Fact]:
-        ended = self._tool_seen(self.tool_calls.knows(update.tool_call_id))
-        return [*ended, *self.tool_calls.started(self._origin(position, time), update)]
+        ended = self._before_tool_call(self.tool_calls.is_known(update.tool_call_id))
+        return [*ended, *self.tool_calls.add_call(self._blank_tool_call(position, time), update)]
 
     def _tool_call_update(self, position: int, time: float, update: acp.ToolCallUpdate) -> Sequence[Fact]:
-        ended = self._tool_seen(self.tool_calls.by_agent_id(update.tool_call_id) is not None)
-        return [*ended, *self.tool_calls.changed(self._origin(position, time), update)]
+        ended = self._before_tool_call(self.tool_calls.by_agent_id(update.tool_call_id) is not None)
+        return [*ended, *self.tool_calls.add_update(self._blank_tool_call(position, time), update)]
 
-    def _tool_seen(self, before: bool) -> list[Fact]:
-        self.runs.heard()
-        message = self.messages.at_hand
-        if before or message is None or message.message_id is not None:
+    def _before_tool_call(self, is_known: bool) -> list[Fact]:
+        """End the current message before a new tool call, unless the agent gives messages ids."""
+        self.runs.mark_active()
+        message = self.messages.current
+        if is_known or message is None or message.message_id is not None:
             return []
-        # Words after a tool call are another message. An agent that gives ids says so itself.
-        return self.messages.ended()
+        return self.messages.end()
 
-    def _origin(self, position: int, time: float) -> rows.ToolCall:
-        where = self._where(position, time)
+    def _blank_tool_call(self, position: int, time: float) -> rows.ToolCall:
+        context = self._context(position, time)
         return rows.ToolCall(
-            id=where.row_id("tool"),
+            id=context.row_id("tool"),
             tool_call_id="",
-            run_id=where.run_id,
-            time=where.time,
+            run_id=context.run_id,
+            time=context.time,
             replayed=self._replaying,
         )
 
@@ -181,7 +184,7 @@ class SessionFold:
                 return self._set_plan(rows.Plan(plan_id=plan_id, uri=uri))
 
     def _set_plan(self, plan: rows.Plan) -> Sequence[Fact]:
-        self.runs.heard()
+        self.runs.mark_active()
         self.plans[plan.plan_id] = plan
         return (PlanChanged(plan),)
 
@@ -189,7 +192,7 @@ class SessionFold:
         plan = self.plans.pop(update.plan_id, None)
         return (PlanChanged(plan, removed=True),) if plan is not None else (OtherUpdate("plan_removed"),)
 
-    # -- what else a session has
+    # -- settings, usage, sub-agents, notices
 
     def _commands(self, position: int, time: float, update: acp.AvailableCommandsUpdate) -> Sequence[Fact]:
         self.commands = tuple(
@@ -218,11 +221,11 @@ class SessionFold:
             context_size=update.size,
             cost=update.cost if update.cost is not None else self.usage.cost,
         )
-        paid = self.runs.paid(update.cost) if update.cost is not None else None
-        return (UsageChanged(self.usage),) if paid is None else (UsageChanged(self.usage), RunPaid(paid))
+        run = self.runs.add_late_cost(update.cost) if update.cost is not None else None
+        return (UsageChanged(self.usage),) if run is None else (UsageChanged(self.usage), RunCostChanged(run))
 
     def _sub_agent(self, position: int, time: float, update: acp.SubagentUpdate) -> Sequence[Fact]:
-        known = self.sub_agents.get(update.session_id) or rows.SubAgent(session_id=update.session_id)
+        sub_agent = self.sub_agents.get(update.session_id) or rows.SubAgent(session_id=update.session_id)
         changes: dict[str, str | None] = {}
         if update.title is not msgspec.UNSET:
             changes["title"] = update.title
@@ -230,84 +233,84 @@ class SessionFold:
             changes["description"] = update.description
         if update.state is not msgspec.UNSET:
             changes["state"] = None if update.state is None else _state_of(update.state)
-        self.sub_agents[update.session_id] = msgspec.structs.replace(known, **changes)
+        self.sub_agents[update.session_id] = msgspec.structs.replace(sub_agent, **changes)
         return (SettingsChanged("subagent_update"),)
 
     def _notice(self, position: int, time: float, update: acp.Notice) -> Sequence[Fact]:
-        return (self.notices.told(self._where(position, time), update),)
+        return (self.notices.add(self._context(position, time), update),)
 
     def _compaction(self, position: int, time: float, update: acp.CompactionUpdate) -> Sequence[Fact]:
-        return (self.notices.compaction(self._where(position, time), update),)
+        return (self.notices.update_compaction(self._context(position, time), update),)
 
     def _compaction_summary(self, position: int, time: float, update: acp.CompactionSummaryChunk) -> Sequence[Fact]:
-        self.notices.summary(update)
+        self.notices.append_summary(update)
         return (OtherUpdate("compaction_summary_chunk"),)
 
-    # -- what we asked, and what came back
+    # -- requests to the agent, and its answers
 
-    def _we_asked(self, position: int, time: float, request: Request) -> Sequence[Fact]:
+    def _on_client_request(self, position: int, time: float, request: Request) -> Sequence[Fact]:
         match request.method:
             case "session/prompt":
                 return self._run_started(position, time, request)
             case "session/load" | "session/resume":
-                # Resuming is not to replay, but some agents do: what comes before the next prompt is no news.
+                # Resuming should not replay, but some agents do: frames before the next prompt are history.
                 self._replaying = True
             case "session/set_mode" | "session/set_model" | "session/set_config_option":
-                self._asked[request.id] = request
+                self._switches[request.id] = request
             case _:
                 pass
         return _NOTHING
 
     def _run_started(self, position: int, time: float, request: Request) -> Sequence[Fact]:
-        facts = self.messages.ended()
-        run, prompt = self.runs.started(position, time, request)
+        facts = self.messages.end()
+        run, prompt = self.runs.start(position, time, request)
         self._replaying = False
-        self.tool_calls.next_turn()
-        self.messages.prompted(self._where(position, time), prompt)
+        self.tool_calls.begin_run()
+        self.messages.add_prompt(self._context(position, time), prompt)
         facts.append(RunStarted(run))
         return facts
 
-    def _answered(self, time: float, reply: Reply) -> Sequence[Fact]:
-        ended = self.runs.end_in(reply)
+    def _on_agent_answer(self, time: float, reply: Reply) -> Sequence[Fact]:
+        ended = self.runs.find_end(reply)
         if ended is not None:
             return self._run_ended(time, *ended)
-        asked = self._asked.pop(reply.id, None)
+        request = self._switches.pop(reply.id, None)
         if reply.error is not None:
             return _NOTHING
-        if asked is not None:
-            return self._switched(asked, reply)
+        if request is not None:
+            return self._switched(request, reply)
         if reply.method in ("session/new", "session/load", "session/resume", "session/fork"):
             return self._opened(reply)
         return _NOTHING
 
     def _opened(self, reply: Reply) -> Sequence[Fact]:
-        # New, load, resume and fork answer alike, but for ids; and load may answer null.
-        answer = decoded(reply.result, acp.LoadSessionResponse)
+        # The answers to new, load, resume and fork differ only in their ids; load may answer null.
+        answer = decode_or_none(reply.result, acp.LoadSessionResponse)
         if answer is None:
             return _NOTHING
-        self.settings = settings.of_session(answer.config_options, answer.modes, answer.models)
+        self.settings = settings.session_settings(answer.config_options, answer.modes, answer.models)
         return (SettingsChanged(reply.method),) if self.settings else _NOTHING
 
     def _switched(self, request: Request, reply: Reply) -> Sequence[Fact]:
-        """A switch went well: the agent's answer tells what is now set, else what we asked for is."""
+        """Update the settings after a successful switch, from the agent's answer, or else from the request."""
         match request.method:
             case "session/set_config_option":
-                answer = decoded(reply.result, acp.SetSessionConfigOptionResponse)
-                option = decoded(request.params, acp.SetSessionConfigOptionRequest)
+                answer = decode_or_none(reply.result, acp.SetSessionConfigOptionResponse)
+                option = decode_or_none(request.params, acp.SetSessionConfigOptionRequest)
                 if answer is not None:
                     self.settings = settings.with_options(self.settings, answer.config_options)
                 elif option is not None:
                     self.settings = settings.with_value(self.settings, option.config_id, option.value)
             case "session/set_mode":
-                if mode := decoded(request.params, acp.SetSessionModeRequest):
+                if mode := decode_or_none(request.params, acp.SetSessionModeRequest):
                     self.settings = settings.with_mode(self.settings, mode.mode_id)
             case _:
-                if model := decoded(request.params, acp.SetSessionModelRequest):
+                if model := decode_or_none(request.params, acp.SetSessionModelRequest):
                     self.settings = settings.with_model(self.settings, model.model_id)
         return (SettingsChanged(request.method),)
 
     def _run_ended(self, time: float, run: rows.Run, end: RunEnd) -> Sequence[Fact]:
-        facts = self.messages.ended()
+        facts = self.messages.end()
         if end.usage is not None:
             self.usage = msgspec.structs.replace(
                 self.usage,
@@ -318,29 +321,30 @@ class SessionFold:
                 total_tokens=end.usage.total_tokens,
             )
             facts.append(UsageChanged(self.usage))
-        facts.append(RunEnded(self.runs.ended(run, time, end, self.usage)))
+        facts.append(RunEnded(self.runs.end(run, time, end, self.usage)))
         return facts
 
-    # -- what the agent asked of us, and what the host itself noted
+    # -- requests of the agent, and notes of the host
 
-    def _where(self, position: int, time: float) -> Where:
-        return Where(position, time, self.runs.current_id)
+    def _context(self, position: int, time: float) -> FrameContext:
+        return FrameContext(position, time, self.runs.current_id)
 
-    def _permission_requested(self, position: int, time: float, request: Request) -> Sequence[Fact]:
-        asked = decoded(request.params, acp.RequestPermissionRequest)
-        if asked is None:
+    def _on_permission_request(self, position: int, time: float, request: Request) -> Sequence[Fact]:
+        params = decode_or_none(request.params, acp.RequestPermissionRequest)
+        if params is None:
             return (OtherUpdate(request.method),)
         # Gemini CLI names a tool call here first, and sends no tool_call for it.
-        facts = self._tool_seen(self.tool_calls.knows(asked.tool_call.tool_call_id))
-        tool_call, changes = self.tool_calls.asked_for(self._origin(position, time), asked.tool_call)
+        facts = self._before_tool_call(self.tool_calls.is_known(params.tool_call.tool_call_id))
+        blank = self._blank_tool_call(position, time)
+        tool_call, changes = self.tool_calls.add_permission_request(blank, params.tool_call)
         facts.extend(changes)
-        where = self._where(position, time)
+        context = self._context(position, time)
         permission = rows.Permission(
-            id=where.row_id("permission"),
+            id=context.row_id("permission"),
             request_id=request.id,
-            run_id=where.run_id,
-            time=where.time,
-            options=tuple(asked.options),
+            run_id=context.run_id,
+            time=context.time,
+            options=tuple(params.options),
             tool_call_row=tool_call.id,
             tool_call_id=tool_call.tool_call_id,
             title=tool_call.title,
@@ -349,37 +353,37 @@ class SessionFold:
             locations=tool_call.locations,
             raw_input=tool_call.raw_input,
         )
-        facts.append(self._requests.permission_asked(permission))
+        facts.append(self._requests.on_permission_request(permission))
         return facts
 
-    def _we_answered(self, time: float, reply: Reply) -> Sequence[Fact]:
-        facts = self._requests.answered(reply, time)
+    def _on_host_answer(self, time: float, reply: Reply) -> Sequence[Fact]:
+        facts = self._requests.on_answer(reply, time)
         for fact in facts:
             match fact:
                 case PermissionResolved(permission=rows.Permission(tool_call_row=str(row_id), decision=decision)):
                     if decision != "allow":
-                        self.tool_calls.refused(row_id)
+                        self.tool_calls.mark_refused(row_id)
                 case _:
                     pass
         return facts
 
-    def _noted(self, position: int, time: float, message: Notification) -> Sequence[Fact]:
+    def _on_note(self, position: int, time: float, message: Notification) -> Sequence[Fact]:
         match notes.read(message):
             case notes.Prompt() as prompt:
-                self.runs.announced(prompt)
-            case notes.RunCut() as cut:
-                run = self.runs.cut(cut, time, self.usage)
+                self.runs.announce(prompt)
+            case notes.RunInterrupted() as note:
+                run = self.runs.interrupt(note, time, self.usage)
                 if run is None:
                     return _NOTHING
-                left = self._requests.cut(run.id, cut.reason, time)
-                return [*self.messages.ended(), *left, RunEnded(run)]
+                closed = self._requests.on_run_interrupted(run.id, note.reason, time)
+                return [*self.messages.end(), *closed, RunEnded(run)]
             case notes.HistoryDiffers() as differs:
                 self.differs = differs
                 return (HistoryDiffers(differs),)
             case None:
                 pass
             case note:
-                return self._requests.noted(self._where(position, time), note)
+                return self._requests.on_note(self._context(position, time), note)
         return _NOTHING
 
 
@@ -405,7 +409,7 @@ _UPDATE_HANDLERS: Final[dict[type, Callable[[SessionFold, int, float, Any], Sequ
 
 
 def _kind_of(update: object) -> str:
-    """The update's own tag, as it stood on the wire."""
+    """Return the update's tag on the wire."""
     config = getattr(type(update), "__struct_config__", None)
     return str(config.tag or "") if config is not None else ""
 

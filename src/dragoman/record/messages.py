@@ -1,32 +1,39 @@
-"""The messages of a session: whose words they are, and where one ends and the next begins."""
+"""The messages and notices of a session: who wrote each, and where one ends and the next begins."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from dragoman.record import rows
-from dragoman.record.decisions import Where
-from dragoman.record.facts import BlockAdded, Fact, MessageEnded, TextAdded
+from dragoman.record.facts import BlockAdded, Fact, MessageEnded, NoticeChanged, TextAdded
+from dragoman.record.rows import FrameContext
 from dragoman.record.text import GrowingText
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import Unknown
 from dragoman.wire.vocabulary import AgentMessageChunk, TextContent
 
+# Characters of a compaction's summary in its row; the frames have all of it.
+MAX_SUMMARY_CHARACTERS = 64 * 1024
+
 
 class Messages(list[rows.Message]):
-    """In the order they began. For reading; the fold alone changes it."""
+    """Messages in the order in which they began. For reading; only the fold changes it."""
 
-    __slots__ = ("_wordless", "at_hand")
+    __slots__ = ("_dropped_count", "current")
 
     def __init__(self) -> None:
         super().__init__()
-        self.at_hand: rows.Message | None = None  # more may come of it
-        self._wordless = 0  # so many of the first have been let go of
+        self.current: rows.Message | None = None  # the message that a chunk may still join
+        self._dropped_count = 0  # of the first messages, whose contents were dropped
 
-    def more_text(self, update: acp.SessionUpdate | Unknown) -> tuple[rows.Message, str] | None:
-        """What nearly all frames are: more words of the message at hand. The message and the words, which
-        it now has; None when the update is anything else, and then nothing has changed."""
-        message = self.at_hand
+    def append_text(self, update: acp.SessionUpdate | Unknown) -> tuple[rows.Message, str] | None:
+        """Append a chunk of text to the agent's current message, which is what nearly all frames are.
+
+        Return the message and the text; None, with nothing changed, when the update is anything else.
+        """
+        message = self.current
         if (
             type(update) is AgentMessageChunk
             and message is not None
@@ -38,61 +45,65 @@ class Messages(list[rows.Message]):
             return message, content.text
         return None
 
-    def continued(self, kind: rows.MessageKind, chunk: acp.ContentChunk) -> Fact | None:
-        """Adds it to the message at hand; None where it belongs to another one."""
-        message = self.at_hand
+    def append_chunk(self, kind: rows.MessageKind, chunk: acp.ContentChunk) -> Fact | None:
+        """Append a chunk to the current message; return None where it belongs to another one."""
+        message = self.current
         if message is None or message.kind != kind or chunk.message_id not in (None, message.message_id):
             return None
         return _add(message, chunk.content)
 
-    def begun(self, where: Where, kind: rows.MessageKind, chunk: acp.ContentChunk, *, replayed: bool) -> list[Fact]:
-        """Another message, which ends the one before."""
-        facts = self.ended()
+    def begin(
+        self, context: FrameContext, kind: rows.MessageKind, chunk: acp.ContentChunk, *, replayed: bool
+    ) -> list[Fact]:
+        """Begin another message, which ends the current one."""
+        facts = self.end()
         message = rows.Message(
-            id=where.row_id("message"),
+            id=context.row_id("message"),
             kind=kind,
-            run_id=where.run_id,
+            run_id=context.run_id,
             message_id=chunk.message_id,
-            time=where.time,
+            time=context.time,
             replayed=replayed,
             body=GrowingText(),
         )
-        self.at_hand = message
+        self.current = message
         self.append(message)
         facts.append(_add(message, chunk.content))
         return facts
 
-    def ended(self) -> list[Fact]:
-        """Whatever comes next is another message."""
-        message, self.at_hand = self.at_hand, None
+    def end(self) -> list[Fact]:
+        """End the current message: the next chunk begins another one."""
+        message, self.current = self.current, None
         if message is None:
             return []
         message.ended = True
         return [MessageEnded(message)]
 
-    def let_go(self, run_id: str) -> None:
-        """What was said up to the end of a run is not kept here any longer: for who has it elsewhere. All of it had
-        ended by then; that there was a message, when and whose, stays."""
-        of_run = [index for index in range(self._wordless, len(self)) if self[index].run_id == run_id]
-        if not of_run:
-            return
-        for message in self[self._wordless : of_run[-1] + 1]:
-            message.body, message.blocks = GrowingText(), []
-        self._wordless = of_run[-1] + 1
+    def drop_contents(self, run_id: str) -> None:
+        """Drop the contents of all messages up to the end of a run, to save memory where a journal has them.
 
-    def prompted(self, where: Where, blocks: Sequence[acp.ContentBlock]) -> None:
-        """The user's own words, which are whole when they are sent."""
+        All of them had ended by then. The messages themselves, without text and blocks, stay.
+        """
+        run_indexes = [index for index in range(self._dropped_count, len(self)) if self[index].run_id == run_id]
+        if not run_indexes:
+            return
+        for message in self[self._dropped_count : run_indexes[-1] + 1]:
+            message.body, message.blocks = GrowingText(), []
+        self._dropped_count = run_indexes[-1] + 1
+
+    def add_prompt(self, context: FrameContext, blocks: Sequence[acp.ContentBlock]) -> None:
+        """Add the user's own prompt, which is complete when it is sent."""
         body = GrowingText()
         for block in blocks:
             if isinstance(block, acp.TextContent):
                 body.add(block.text)
         self.append(
             rows.Message(
-                id=where.row_id("message"),
+                id=context.row_id("message"),
                 kind="user",
-                run_id=where.run_id,
+                run_id=context.run_id,
                 message_id=None,
-                time=where.time,
+                time=context.time,
                 replayed=False,
                 body=body,
                 blocks=[block for block in blocks if not isinstance(block, acp.TextContent)],
@@ -107,3 +118,57 @@ def _add(message: rows.Message, content: acp.ContentBlock) -> Fact:
         return TextAdded(message, content.text)
     message.blocks.append(content)
     return BlockAdded(message)
+
+
+class Notices(dict[str, rows.Notice]):
+    """Notices by id, in the order in which they came. For reading; only the fold changes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compactions: dict[str, str] = {}  # row ids by the agent's ids
+        self._summaries: dict[str, list[str]] = {}  # of running compactions: the parts of the summary so far
+
+    def add(self, context: FrameContext, update: acp.Notice) -> NoticeChanged:
+        row = rows.Notice(
+            id=context.row_id("notice"),
+            run_id=context.run_id,
+            time=context.time,
+            kind="notice",
+            severity=update.severity,
+            title=update.title,
+            text=update.description,
+        )
+        self[row.id] = row
+        return NoticeChanged(row, "notice")
+
+    def update_compaction(self, context: FrameContext, update: acp.CompactionUpdate) -> NoticeChanged:
+        row = self.get(self._compactions.get(update.compaction_id, ""))
+        if row is None:
+            row = rows.Notice(
+                id=context.row_id("notice"), run_id=context.run_id, time=context.time, kind="compaction", title=""
+            )
+            self._compactions[update.compaction_id] = row.id
+        chunks = self._summaries.get(update.compaction_id, [])
+        if update.summary is not msgspec.UNSET and update.summary is not None:
+            chunks = list(_texts(update.summary))
+        error = update.error if update.error is not msgspec.UNSET else None
+        ended = update.status != "in_progress"
+        row = msgspec.structs.replace(
+            row,
+            status=update.status,
+            severity="error" if update.status == "failed" else "info",
+            text=error or "".join(chunks)[:MAX_SUMMARY_CHARACTERS] or row.text,
+            ended_time=context.time if ended else None,
+        )
+        if ended:
+            self._summaries.pop(update.compaction_id, None)
+        self[row.id] = row
+        return NoticeChanged(row, "compaction_update")
+
+    def append_summary(self, update: acp.CompactionSummaryChunk) -> None:
+        """Collect a part of the summary until the compaction ends, so that no row is rewritten for each part."""
+        self._summaries.setdefault(update.compaction_id, []).extend(_texts((update.content,)))
+
+
+def _texts(blocks: Iterable[object]) -> Iterable[str]:
+    return (block.text for block in blocks if isinstance(block, acp.TextContent))

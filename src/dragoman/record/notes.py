@@ -1,4 +1,4 @@
-"""What the host itself did, as notes in the conversation: `_dragoman/…` notifications.
+"""Notes: actions of the host itself, recorded in the journal as `_dragoman/…` notifications.
 
 They count only with the origin `host`. The same method from an agent is an unknown notification.
 """
@@ -17,33 +17,33 @@ from dragoman.wire.vocabulary import ContentBlock, PermissionOption
 
 T = TypeVar("T")
 
-# Bytes of a text that are kept for a diff. Nearly every source file is smaller, and nobody reads a diff of more; an
-# agent that rewrites a large file again and again would else fill the record with copies of it.
-TEXT_LIMIT: Final = 256 * 1024
+# Bytes of a text that is recorded for a diff. Nearly every source file is smaller, and nobody reads a larger diff; an
+# agent that rewrites a large file repeatedly would otherwise fill the journal with copies of it.
+MAX_DIFF_TEXT_BYTES: Final = 256 * 1024
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """The user's own words, before anything was put around them, and the run they began."""
+    """The user's own prompt, before prompt assembly added to it, and the run that it began."""
 
     run_id: str
     prompt: tuple[ContentBlock, ...]
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was decided on a request of the agent's, who decided it, and why. Noted before the request is answered."""
+    """The decision on a request of the agent, with who made it and why. Recorded before the request is answered."""
 
     request_id: RequestId
     by: str
     reason: str
     decision: Literal["allow", "deny", "cancelled"] | None = None
-    option_id: str | None = None  # the option that was taken, where it was asked
-    rule: str | None = None  # as it reads
+    option_id: str | None = None  # the chosen option, where a permission was requested
+    rule: str | None = None  # the text of the rule
     layer: str | None = None
     remembered: tuple[str, ...] = ()
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Someone is asked whether a request of the agent's that is no question itself may be carried out."""
+class PermissionRequested(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A permission that the host asks for before it carries out a file or terminal request of the agent."""
 
     request_id: RequestId
     origin: str  # files, terminals
@@ -53,28 +53,28 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class File(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the path of an `fs/*` request leads, and what a write there replaces. Made by `file`."""
+    """The resolved path of an `fs/*` request, and the text that a write replaces. Made by `file_note`."""
 
     request_id: RequestId
     path: str
     old_text: str | None = None
     old_size: int | None = None  # in bytes; None where there is no file yet
-    old_sha256: str | None = None  # in place of a text that is too large to keep
+    old_sha256: str | None = None  # in place of a text that is too large to record
 
 
 class TerminalExited(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a command ended. Noted before the agent is told, so that whoever hears of the end has the output too."""
+    """The end of a command. Recorded before the agent is answered, so that the end and the output appear together."""
 
     terminal_id: str
     exit_code: int | None = None
     signal: str | None = None
-    output: str = ""  # the end of what it wrote
-    output_bytes: int = 0  # of all that it wrote
+    output: str = ""  # the end of the output
+    output_bytes: int = 0  # the size of the whole output
     truncated: bool = False
 
 
-class RunCut(msgspec.Struct, frozen=True):
-    """A run that the agent itself did not end."""
+class RunInterrupted(msgspec.Struct, frozen=True):
+    """The end of a run that the agent itself did not end."""
 
     run_id: str
     status: Literal["cancelled", "error", "interrupted"]
@@ -82,41 +82,41 @@ class RunCut(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How each begins: as it is kept here, and as the agent tells it. Empty where there is none."""
+    """One difference: the beginning of the text in the journal, and of the text that the agent replayed, if any."""
 
-    what: Literal["prompt", "answer", "tool_calls"]
-    here: str = ""
-    told: str = ""
-    run_id: str | None = None  # the run it is about, or that came before
+    subject: Literal["prompt", "answer", "tool_calls"]
+    recorded: str = ""
+    replayed: str = ""
+    run_id: str | None = None  # the run that differs, or the one before
 
 
 class HistoryDiffers(msgspec.Struct, frozen=True):
-    """What the agent told again of an earlier time is not what is kept of it. Found by `record.retold`."""
+    """The history that the agent replayed differs from the journal. Found by `record.replay_comparison`."""
 
     differences: tuple[Difference, ...]  # the first of them
-    count: int  # of all
+    count: int  # of all differences
 
 
-Note: TypeAlias = Prompt | Decision | Asked | File | TerminalExited | RunCut | HistoryDiffers
+Note: TypeAlias = Prompt | Decision | PermissionRequested | File | TerminalExited | RunInterrupted | HistoryDiffers
 
 _TYPES: dict[str, type[Note]] = {
     "_dragoman/prompt": Prompt,
     "_dragoman/decision": Decision,
-    "_dragoman/asked": Asked,
+    "_dragoman/permission_requested": PermissionRequested,
     "_dragoman/file": File,
     "_dragoman/terminal_exited": TerminalExited,
-    "_dragoman/run_cut": RunCut,
+    "_dragoman/run_interrupted": RunInterrupted,
     "_dragoman/history_differs": HistoryDiffers,
 }
 _METHODS = {type_: method for method, type_ in _TYPES.items()}
 
 
-def file(request_id: RequestId, path: str, old_text: str | None = None, *, old_size: int | None = None) -> File:
-    """The note on a file, with its text where that is not too large. `old_size` alone: there is one, but no text."""
+def file_note(request_id: RequestId, path: str, old_text: str | None = None, *, old_size: int | None = None) -> File:
+    """Return the note on a file, with its old text if that is not too large. `old_size` alone: a file without text."""
     if old_text is None:
         return File(request_id, path, old_size=old_size)
     data = old_text.encode("utf-8", "surrogatepass")
-    if len(data) <= TEXT_LIMIT:
+    if len(data) <= MAX_DIFF_TEXT_BYTES:
         return File(request_id, path, old_text, len(data))
     return File(request_id, path, None, len(data), hashlib.sha256(data).hexdigest())
 
@@ -128,25 +128,26 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def write(note: Note) -> Notification:
-    """The note as the frame that is kept."""
-    return written(_METHODS[type(note)], note)
+    """Return the note as the frame that is recorded."""
+    return write_as(_METHODS[type(note)], note)
 
 
 def read(message: Notification) -> Note | None:
+    """Return the note in a frame; None where it is none, or cannot be read."""
     return read_as(_TYPES, message)
 
 
-def written(method: str, note: msgspec.Struct) -> Notification:
-    """Any note, by its method."""
+def write_as(method: str, note: msgspec.Struct) -> Notification:
+    """Return any note as a frame with this method."""
     try:
         params = msgspec.Raw(msgspec.json.encode(note))
-    except UnicodeEncodeError:  # the name of a file or folder that is no UTF-8
+    except UnicodeEncodeError:  # the name of a file or folder that is not UTF-8
         params = msgspec.Raw(lenient.encode_repaired(msgspec.to_builtins(note)))
     return Notification(method, params, msgspec.json.encode(_Line(method, params)))
 
 
 def read_as(types: Mapping[str, type[T]], message: Notification) -> T | None:
-    """The note of one of these methods; None where it is none, or cannot be read."""
+    """Return the note of one of these methods; None where it is none, or cannot be read."""
     type_ = types.get(message.method)
     if type_ is None:
         return None

@@ -1,7 +1,7 @@
-"""Rows: what a session's frames amount to. Typed records that the fold keeps, and anyone may read.
+"""Rows: typed records that the fold derives from the frames of a session. For everyone to read.
 
-Row ids derive from positions in the conversation, so that folding it again gives the same rows. A
-figure that the agent did not report is None, never zero.
+Row ids derive from positions in the journal, so that folding the same frames again gives the same rows. A figure that
+the agent did not report is None, never zero.
 """
 
 from __future__ import annotations
@@ -27,8 +27,20 @@ RunStatus: TypeAlias = Literal["running", "success", "cancelled", "error", "inte
 MessageKind: TypeAlias = Literal["user", "assistant", "thought"]
 
 
+class FrameContext(msgspec.Struct, frozen=True, gc=False):
+    """The position and time of the frame that is being folded, and the run that it belongs to."""
+
+    position: int
+    time: float
+    run_id: str | None
+
+    def row_id(self, noun: str) -> str:
+        """Return the id of a row that begins with this frame."""
+        return f"{noun}-{self.position}"
+
+
 class Message(msgspec.Struct, kw_only=True):
-    """A message, from the first chunk to the last; `ended` once nothing more can join it."""
+    """A message, from the first chunk to the last. `ended`: no more chunks can join it."""
 
     id: str
     kind: MessageKind
@@ -37,7 +49,7 @@ class Message(msgspec.Struct, kw_only=True):
     time: float
     replayed: bool
     body: GrowingText
-    blocks: list[ContentBlock] = []  # what is not text: images, audio, resources
+    blocks: list[ContentBlock] = []  # content that is not text: images, audio, resources
     ended: bool = False
 
     @property
@@ -61,8 +73,8 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     raw_output: Any = None
     parent_id: str | None = None  # the agent's id of the tool call whose sub-agent made this one
     ended_time: float | None = None
-    output: str | None = None  # the end of what a command of the agent's own wrote, where it tells that
-    truncated: bool = False  # it wrote more than `output` has
+    output: str | None = None  # the end of the output of a command that the agent itself ran, where it reports it
+    truncated: bool = False  # the command wrote more than `output` has
     exit_code: int | None = None
     signal: str | None = None
 
@@ -99,26 +111,26 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: Cost | None = None
 
 
-class Decided(msgspec.Struct, frozen=True, kw_only=True):
-    """What was decided on something that the agent asked of us, by whom and why; each None where nobody noted it."""
+class DecidedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision on a request of the agent, with who made it and why; each None where it was not recorded."""
 
     decision: str | None = None  # allow, deny or cancelled
     decided_by: str | None = None  # rule, person, callback, default, timeout, cancel, agent
     reason: str | None = None
-    rule: str | None = None  # the rule that answered, as it reads
-    layer: str | None = None  # where that rule stands
-    remembered: tuple[str, ...] = ()  # ids of the rules that were made of the answer
+    rule: str | None = None  # the text of the rule that decided
+    layer: str | None = None  # the configuration layer of that rule
+    remembered: tuple[str, ...] = ()  # ids of the rules that were made from the answer
 
 
-class Permission(Decided, frozen=True, kw_only=True):
-    """A question whether the agent may: its own, or ours about a file to write or a command to run for it."""
+class Permission(DecidedRow, frozen=True, kw_only=True):
+    """A permission request: of the agent, or of the host about a file to write or a command to run for the agent."""
 
     id: str
     request_id: RequestId
     run_id: str | None
     time: float
     options: tuple[PermissionOption, ...]
-    origin: str = "agent"  # or files, terminals: then we ask, and there is no tool call
+    origin: str = "agent"  # or files, terminals: then the host asks, and there is no tool call
     tool_call_row: str | None = None  # the row's id
     tool_call_id: str | None = None  # the agent's
     title: str = ""
@@ -136,28 +148,28 @@ class Permission(Decided, frozen=True, kw_only=True):
         return next((option.kind for option in self.options if option.option_id == self.option_id), None)
 
 
-class FileCall(Decided, frozen=True, kw_only=True):
-    """A file that the agent read or wrote through us (`fs/*`), or wanted to."""
+class FileCall(DecidedRow, frozen=True, kw_only=True):
+    """A file that the agent read or wrote through the host (`fs/*`), or asked to."""
 
     id: str
     request_id: RequestId
     run_id: str | None
     time: float
     operation: Literal["read", "write"]
-    path: str  # as it resolved, where the host noted that; else as the agent named it
-    line: int | None = None  # of a read: from which line on, counted from 1
-    limit: int | None = None  # and how many
+    path: str  # the resolved path, where the host recorded it; else the path that the agent named
+    line: int | None = None  # of a read: the first line, counted from 1
+    limit: int | None = None  # of a read: the number of lines
     status: Literal["pending", "done", "failed", "denied", "cancelled"] = "pending"
     size: int | None = None  # bytes of the text that was read, or is to be written
-    diff: Diff | None = None  # of a write; None where a text is too large to keep, or the old one is not known
-    old_size: int | None = None  # bytes of the text that is replaced; None for a new file, or where it is no text
-    old_sha256: str | None = None  # of the old text, where it is too large to keep
-    error: str | None = None  # what the agent was told, where it failed
+    diff: Diff | None = None  # of a write; None where a text is too large to record, or the old one is not known
+    old_size: int | None = None  # bytes of the replaced text; None for a new file, or where it is not text
+    old_sha256: str | None = None  # of the old text, where it is too large to record
+    error: str | None = None  # the error that the agent got
     ended_time: float | None = None
 
 
-class Terminal(Decided, frozen=True, kw_only=True):
-    """A command that the agent ran through us (`terminal/*`), or wanted to.
+class Terminal(DecidedRow, frozen=True, kw_only=True):
+    """A command that the agent ran through the host (`terminal/*`), or asked to.
 
     `status`: running until it ended by itself (exited), by `terminal/kill` (killed) or by `terminal/release`
     (released). One that never ran is denied, cancelled, or failed to start.
@@ -171,14 +183,14 @@ class Terminal(Decided, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     cwd: str | None = None
     env: tuple[str, ...] = ()  # names alone: values may be secrets
-    terminal_id: str | None = None  # as the agent and its tool calls know it, once it runs
+    terminal_id: str | None = None  # the id that the agent and its tool calls use, once the command runs
     status: Literal["pending", "running", "exited", "killed", "released", "denied", "cancelled", "failed"] = "pending"
     exit_code: int | None = None
     signal: str | None = None
-    output: str | None = None  # the end of what it wrote, as noted when it ended
-    output_bytes: int | None = None  # of all that it wrote
-    truncated: bool = False  # it wrote more than `output` has
-    error: str | None = None  # what the agent was told, where it did not start
+    output: str | None = None  # the end of the output, recorded when the command ended
+    output_bytes: int | None = None  # the size of the whole output
+    truncated: bool = False  # the command wrote more than `output` has
+    error: str | None = None  # the error that the agent got, where the command did not start
     ended_time: float | None = None
 
     @property
@@ -186,8 +198,8 @@ class Terminal(Decided, frozen=True, kw_only=True):
         return self.status in ("exited", "killed", "released")
 
 
-class Question(Decided, frozen=True, kw_only=True):
-    """What the agent asked the user (`elicitation/create`): a form to fill in, or an address to visit."""
+class Question(DecidedRow, frozen=True, kw_only=True):
+    """A question of the agent to the user (`elicitation/create`): a form to fill in, or a URL to visit."""
 
     id: str
     request_id: RequestId
@@ -199,14 +211,14 @@ class Question(Decided, frozen=True, kw_only=True):
     schema: ElicitationSchema | None = None  # of a form
     url: str | None = None
     elicitation_id: str | None = None
-    action: str = "pending"  # accept, decline or cancel; failed where it was answered by an error
-    content: dict[str, ElicitationContentValue] | None = None  # what the user filled in
+    action: str = "pending"  # accept, decline or cancel; failed where the answer was an error
+    content: dict[str, ElicitationContentValue] | None = None  # the values that the user entered
     answered_time: float | None = None
-    completed_time: float | None = None  # when the agent said that what happens at the address is done
+    completed_time: float | None = None  # when the agent said that the visit of the URL is complete
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that the agent tells of itself: a notice, or that it compacts what it remembers of the conversation."""
+    """A notice of the agent about itself, or a compaction of its context."""
 
     id: str
     run_id: str | None
@@ -214,7 +226,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["notice", "compaction"]
     title: str
     severity: str = "info"  # info, warning, error, or the agent's own word
-    text: str | None = None  # more of it; of a compaction its summary, or why it failed
+    text: str | None = None  # the description; of a compaction its summary or its error
     status: str | None = None  # of a compaction: in_progress, completed, failed, cancelled
     ended_time: float | None = None
 
@@ -222,11 +234,11 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     time: float
-    position: int = 0  # of the frame that began it: orders it among the session's other rows
+    position: int = 0  # of the frame that began the run: orders it among the other rows of the session
     status: RunStatus = "running"
     stop_reason: str | None = None
     error: RpcError | None = None
-    reason: str | None = None  # why it was cut, where the agent did not say
+    reason: str | None = None  # why the run was interrupted, where the agent did not end it
     cancel_requested: bool = False
     usage: Usage | None = None
     ended_time: float | None = None
@@ -239,9 +251,9 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a session can be switched between: a mode, a model, or any option the agent offers.
+    """A setting that a session can switch: a mode, a model, or any option that the agent offers.
 
-    `source` tells how it is switched: by config option, or by the older `modes` and `models`.
+    `source` says how it is switched: by a config option, or by the older `modes` and `models`.
     """
 
     id: str

@@ -1,6 +1,6 @@
-"""The settings of a session, from whichever of the protocol's three ways the agent offers them.
+"""The settings of a session, from the three ways in which the protocol lets an agent offer them.
 
-Config options come first; `modes` and the removed `models` stand in only where no option covers them.
+Config options come first; `modes` and the removed `models` count only where no option covers them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dragoman.wire import vocabulary as acp
 Settings = dict[str, Setting]
 
 
-def of_session(
+def session_settings(
     options: Sequence[acp.SessionConfigOption] | None,
     modes: acp.SessionModeState | None,
     models: acp.SessionModelState | None,
@@ -44,15 +44,15 @@ def of_session(
 
 
 def with_options(settings: Settings, options: Sequence[acp.SessionConfigOption]) -> Settings:
-    """The complete new set of options; the older modes and models stay where no option covers them."""
-    fresh = {option.id: _setting_of(option) for option in options}
-    covered = {setting.category for setting in fresh.values()}
-    kept = {
+    """Return the settings with a complete new set of options; modes and models stay where no option covers them."""
+    new = {option.id: _setting_of(option) for option in options}
+    covered = {setting.category for setting in new.values()}
+    older = {
         key: setting
         for key, setting in settings.items()
-        if setting.source != "option" and setting.category not in covered and key not in fresh
+        if setting.source != "option" and setting.category not in covered and key not in new
     }
-    return {**fresh, **kept}
+    return {**new, **older}
 
 
 def with_mode(settings: Settings, mode: str) -> Settings:
@@ -64,8 +64,8 @@ def with_model(settings: Settings, model: str) -> Settings:
 
 
 def with_value(settings: Settings, option_id: str, value: str | bool) -> Settings:
-    known = settings.get(option_id)
-    return settings if known is None else {**settings, option_id: msgspec.structs.replace(known, current=value)}
+    setting = settings.get(option_id)
+    return settings if setting is None else {**settings, option_id: msgspec.structs.replace(setting, current=value)}
 
 
 def _with_current(settings: Settings, category: str, value: str) -> Settings:
@@ -90,7 +90,7 @@ def _setting_of(option: acp.SessionConfigOption) -> Setting:
 
 
 def _choices(items: Sequence[acp.SessionConfigSelectItem]) -> list[Choice]:
-    """The values in their order; a group's are taken out of it."""
+    """Return the values in their order, with groups flattened."""
     choices: list[Choice] = []
     for item in items:
         if item.value is not None:

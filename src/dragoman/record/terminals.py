@@ -1,4 +1,4 @@
-"""The commands that the agent ran through us: `terminal/*`. What it polls of their output is not kept here."""
+"""The commands that the agent ran through the host: `terminal/*`. Output that it polls is not recorded here."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import Literal
 import msgspec
 
 from dragoman.record import notes, rows
-from dragoman.record.decisions import Where, decoded, refused_as, with_decision
 from dragoman.record.facts import Fact, TerminalChanged, TerminalExited, TerminalRefused, TerminalStarted
+from dragoman.record.permissions import refusal_status, with_decision
+from dragoman.record.rows import FrameContext
 from dragoman.wire import vocabulary as acp
+from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import Reply, Request, RequestId
 
 _Ending = Literal["exited", "killed", "released"]
 
 
-class _Named(msgspec.Struct, frozen=True, rename="camel"):
-    """All that the requests about a terminal say."""
+class _TerminalParams(msgspec.Struct, frozen=True, rename="camel"):
+    """The params of requests about a terminal, as far as they matter here."""
 
     terminal_id: str
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
-    """What `terminal/output` and `terminal/wait_for_exit` say of the end. Outputs are long, and not read."""
+    """The end of a command in answers to `terminal/output` and `terminal/wait_for_exit`, without the long output."""
 
     exit_status: acp.TerminalExitStatus | None = None
     exit_code: int | None = None
@@ -31,29 +33,29 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Terminals(dict[str, rows.Terminal]):
-    """Rows by id, in the order they were asked for. For reading; the fold alone changes it."""
+    """Rows by id, in the order of the requests. For reading; only the fold changes it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._waiting: dict[RequestId, str] = {}  # `terminal/create` without an answer: the row's id
-        self._about: dict[RequestId, tuple[str, str]] = {}  # other requests without one: method, and the row's id
-        self._known: dict[str, str] = {}  # terminal ids to the row's
-        self._ending: dict[str, _Ending] = {}  # those that the agent has asked to end
-        self._early: dict[str, notes.TerminalExited] = {}  # ended before the agent was told that they run
+        self._pending: dict[RequestId, str] = {}  # `terminal/create` without an answer: the row's id
+        self._about: dict[RequestId, tuple[str, str]] = {}  # other requests without an answer: method and row id
+        self._row_ids: dict[str, str] = {}  # by terminal id
+        self._ending: dict[str, _Ending] = {}  # commands that the agent has asked to end
+        self._early: dict[str, notes.TerminalExited] = {}  # ended before `terminal/create` was answered
 
     def by_terminal_id(self, terminal_id: str) -> rows.Terminal | None:
-        """The one that the agent, or a tool call, means by this id now."""
-        return self.get(self._known.get(terminal_id, ""))
+        """Return the terminal to which the agent, or a tool call, refers by this id now."""
+        return self.get(self._row_ids.get(terminal_id, ""))
 
-    def asked(self, where: Where, request: Request) -> Sequence[Fact] | None:
-        """None where the request cannot be read."""
+    def on_request(self, context: FrameContext, request: Request) -> Sequence[Fact] | None:
+        """Add or update the row of a request; return None where the request cannot be read."""
         if request.method == "terminal/create":
-            create = decoded(request.params, acp.CreateTerminalRequest)
-            return None if create is None else self._create(where, request.id, create)
-        named = decoded(request.params, _Named)
-        if named is None:
+            create = decode_or_none(request.params, acp.CreateTerminalRequest)
+            return None if create is None else self._create(context, request.id, create)
+        params = decode_or_none(request.params, _TerminalParams)
+        if params is None:
             return None
-        row = self.by_terminal_id(named.terminal_id)
+        row = self.by_terminal_id(params.terminal_id)
         if row is not None and row.status == "running":
             self._about[request.id] = request.method, row.id
             if request.method == "terminal/kill":
@@ -62,99 +64,101 @@ class Terminals(dict[str, rows.Terminal]):
                 self._ending.setdefault(row.id, "released")
         return ()
 
-    def _create(self, where: Where, request_id: RequestId, create: acp.CreateTerminalRequest) -> Sequence[Fact]:
+    def _create(
+        self, context: FrameContext, request_id: RequestId, create: acp.CreateTerminalRequest
+    ) -> Sequence[Fact]:
         row = rows.Terminal(
-            id=where.row_id("terminal"),
+            id=context.row_id("terminal"),
             request_id=request_id,
-            run_id=where.run_id,
-            time=where.time,
+            run_id=context.run_id,
+            time=context.time,
             command=create.command,
             args=create.args,
             cwd=create.cwd,
             env=tuple(variable.name for variable in create.env),
         )
-        self._waiting[request_id] = row.id
+        self._pending[request_id] = row.id
         self[row.id] = row
         return (TerminalChanged(row),)
 
-    def waiting(self, request_id: RequestId) -> rows.Terminal | None:
-        """The one that is to be created by the request with this id."""
-        return self.get(self._waiting.get(request_id, ""))
+    def pending(self, request_id: RequestId) -> rows.Terminal | None:
+        """Return the terminal that the request with this id is to create."""
+        return self.get(self._pending.get(request_id, ""))
 
-    def answered(self, reply: Reply, decision: notes.Decision | None, time: float) -> Sequence[Fact]:
-        row = self.waiting(reply.id)
+    def on_answer(self, reply: Reply, decision: notes.Decision | None, time: float) -> Sequence[Fact]:
+        row = self.pending(reply.id)
         if row is not None:
-            del self._waiting[reply.id]
-            return self._created(with_decision(row, decision), reply, decision, time)
+            del self._pending[reply.id]
+            return self._create_answered(with_decision(row, decision), reply, decision, time)
         method, row_id = self._about.pop(reply.id, ("", ""))
         row = self.get(row_id)
         if row is None or row.ended:
             return ()
-        ends = method in ("terminal/kill", "terminal/release")
+        is_ending = method in ("terminal/kill", "terminal/release")
         if reply.error is not None:
-            if ends:
+            if is_ending:
                 self._ending.pop(row_id, None)
             return ()
-        if ends:
-            return (self._ended(row, time),)
-        told = decoded(reply.result, _Status) or _Status()
-        status = told.exit_status or told
-        if method == "terminal/output" and told.exit_status is None:
+        if is_ending:
+            return (self._end(row, time),)
+        result = decode_or_none(reply.result, _Status) or _Status()
+        status = result.exit_status or result
+        if method == "terminal/output" and result.exit_status is None:
             return ()
         row = msgspec.structs.replace(row, exit_code=status.exit_code, signal=status.signal)
-        return (self._ended(row, time),)
+        return (self._end(row, time),)
 
-    def _created(
+    def _create_answered(
         self, row: rows.Terminal, reply: Reply, decision: notes.Decision | None, time: float
     ) -> Sequence[Fact]:
-        answer = None if reply.error is not None else decoded(reply.result, acp.CreateTerminalResponse)
+        answer = None if reply.error is not None else decode_or_none(reply.result, acp.CreateTerminalResponse)
         early = self._early.pop(answer.terminal_id, None) if answer is not None else None
-        if not self._waiting:
-            self._early.clear()  # of terminals that nobody was told of
+        if not self._pending:
+            self._early.clear()  # of terminals whose creation was never answered
         if answer is None:
-            status = refused_as(reply.error, decision) if reply.error is not None else "failed"
+            status = refusal_status(reply.error, decision) if reply.error is not None else "failed"
             error = reply.error.message if reply.error is not None else "the answer names no terminal"
             row = self[row.id] = msgspec.structs.replace(row, status=status, error=error, ended_time=time)
             return (TerminalRefused(row),)
-        self._known[answer.terminal_id] = row.id
+        self._row_ids[answer.terminal_id] = row.id
         row = self[row.id] = msgspec.structs.replace(row, status="running", terminal_id=answer.terminal_id)
-        return (TerminalStarted(row), *(self.exited(early, time) if early is not None else ()))
+        return (TerminalStarted(row), *(self.on_exit(early, time) if early is not None else ()))
 
-    def cut(self, run_id: str, reason: str, time: float) -> list[Fact]:
-        """The run was cut: what waited is not run, and what ran was ended with the agent."""
+    def on_run_interrupted(self, run_id: str, reason: str, time: float) -> list[Fact]:
+        """Cancel the pending requests of an interrupted run, and mark its running commands as killed."""
         facts: list[Fact] = []
-        for request_id, row_id in list(self._waiting.items()):
+        for request_id, row_id in list(self._pending.items()):
             if self[row_id].run_id == run_id:
-                del self._waiting[request_id]
+                del self._pending[request_id]
                 row = msgspec.structs.replace(self[row_id], status="cancelled", error=reason, ended_time=time)
                 self[row_id] = row
                 facts.append(TerminalRefused(row))
         for row in [row for row in self.values() if row.run_id == run_id and row.status == "running"]:
             self._ending.setdefault(row.id, "killed")
-            facts.append(self._ended(row, time))
+            facts.append(self._end(row, time))
         return facts
 
-    def exited(self, note: notes.TerminalExited, time: float) -> Sequence[Fact]:
+    def on_exit(self, note: notes.TerminalExited, time: float) -> Sequence[Fact]:
         row = self.by_terminal_id(note.terminal_id)
         if row is None:
-            if self._waiting:
+            if self._pending:
                 self._early[note.terminal_id] = note
             return ()
-        heard = row.exit_code is not None or row.signal is not None
+        has_status = row.exit_code is not None or row.signal is not None
         row = msgspec.structs.replace(
             row,
-            exit_code=row.exit_code if heard else note.exit_code,
-            signal=row.signal if heard else note.signal,
+            exit_code=row.exit_code if has_status else note.exit_code,
+            signal=row.signal if has_status else note.signal,
             output=note.output,
             output_bytes=note.output_bytes,
             truncated=note.truncated,
         )
         if not row.ended:
-            return (self._ended(row, time),)
+            return (self._end(row, time),)
         self[row.id] = row
         return (TerminalChanged(row),)
 
-    def _ended(self, row: rows.Terminal, time: float) -> TerminalExited:
+    def _end(self, row: rows.Terminal, time: float) -> TerminalExited:
         status = self._ending.pop(row.id, "exited")
         row = self[row.id] = msgspec.structs.replace(row, status=status, ended_time=time)
         return TerminalExited(row)

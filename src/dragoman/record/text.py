@@ -16,13 +16,13 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # Characters that turn the direction of writing: a person would not read what is run.
 _DIRECTIONS = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069\u061c]")
 
-# Pieces are joined into one block at this count: the memory then held is the text itself plus this many
-# small strings, and every character is copied a fixed number of times however long the text becomes.
-_PIECES_A_BLOCK = 4096
+# Pieces are joined into one block at this count, so that memory holds the text itself plus at most this many small
+# strings, and every character is copied a fixed number of times however long the text becomes.
+_PIECES_PER_BLOCK = 4096
 
 
 class GrowingText:
-    """`add` costs the same for the first piece and the millionth; `str()` joins what there is."""
+    """Text that grows by small pieces. `add` costs the same for the first and the millionth; `str()` joins them."""
 
     __slots__ = ("_blocks", "_pieces")
 
@@ -33,7 +33,7 @@ class GrowingText:
     def add(self, piece: str) -> None:
         pieces = self._pieces
         pieces.append(piece)
-        if len(pieces) >= _PIECES_A_BLOCK:
+        if len(pieces) >= _PIECES_PER_BLOCK:
             self._blocks.append("".join(pieces))
             pieces.clear()
 

@@ -1,4 +1,4 @@
-"""The tool calls of a session, told apart by the agent's ids, which may repeat, be empty or come late."""
+"""The tool calls of a session, distinguished by the agent's ids, which may repeat, be empty or come late."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dragoman.record import rows
 from dragoman.record.facts import Fact, ToolCallChanged, ToolCallEnded, ToolCallSeen
 from dragoman.wire import vocabulary as acp
 
-# Characters that are kept of what a command of the agent's own wrote, as of one that it ran through us.
-OUTPUT_TEXT: Final = 16 * 1024
+# Characters of the output of a command that the agent itself ran; the same as for one that the host ran.
+MAX_OUTPUT_CHARACTERS: Final = 16 * 1024
 
 
 class ToolCalls:
-    """Rows by id, in the order of their first sight; looked up by the agent's id within the turn."""
+    """Rows by id, in the order of their first frame; looked up by the agent's id within the run."""
 
     def __init__(self) -> None:
         self._rows: dict[str, rows.ToolCall] = {}
-        self._now: dict[str, str] = {}  # the agent's id to the row's, of this turn
+        self._current_ids: dict[str, str] = {}  # row ids of this run, by the agent's ids
         self._refused: set[str] = set()
-        self._before: dict[str, str] = {}  # of earlier turns: an update may come late
+        self._earlier_ids: dict[str, str] = {}  # of earlier runs: an update may come late
 
     def __iter__(self) -> Iterator[rows.ToolCall]:
         return iter(self._rows.values())
@@ -33,51 +33,55 @@ class ToolCalls:
     def __getitem__(self, row_id: str) -> rows.ToolCall:
         return self._rows[row_id]
 
-    def next_turn(self) -> None:
-        """From here on a `tool_call` with an id seen before is another tool call."""
-        self._before |= self._now
-        self._now = {}
+    def begin_run(self) -> None:
+        """Begin a run: from now on a `tool_call` with an id of an earlier run is another tool call."""
+        self._earlier_ids |= self._current_ids
+        self._current_ids = {}
 
-    def knows(self, agent_id: str) -> bool:
-        """Whether it was seen in this turn."""
-        return agent_id in self._now
+    def is_known(self, agent_id: str) -> bool:
+        """Return True if this run has a tool call with this id."""
+        return agent_id in self._current_ids
 
     @property
-    def any_unfinished(self) -> bool:
-        """One of this turn's is under way. One that was refused is not, though some agents never say so."""
-        return any(not self._rows[row_id].finished for row_id in self._now.values() if row_id not in self._refused)
+    def has_unfinished(self) -> bool:
+        """True while a tool call of this run is under way. A refused one is not, though some agents never end it."""
+        return any(
+            not self._rows[row_id].finished for row_id in self._current_ids.values() if row_id not in self._refused
+        )
 
-    def refused(self, row_id: str) -> None:
-        """It may not do what it asked for."""
+    def mark_refused(self, row_id: str) -> None:
+        """Take note that the permission for a tool call was refused."""
         self._refused.add(row_id)
 
     def by_agent_id(self, agent_id: str) -> rows.ToolCall | None:
-        """The tool call that the agent means by this id now."""
-        return self._rows.get(self._now.get(agent_id) or self._before.get(agent_id) or "")
+        """Return the tool call to which the agent refers by this id now."""
+        return self._rows.get(self._current_ids.get(agent_id) or self._earlier_ids.get(agent_id) or "")
 
-    def started(self, origin: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
-        """`tool_call`: the first sight of an id in this turn, or, from older adapters, an update of it."""
-        known = self._rows.get(self._now.get(call.tool_call_id, ""))
-        if known is not None and not (call.tool_call_id == "" and known.finished):
-            return self._store(known, _merged(known, call, origin.time), "tool_call")
-        return self._store(None, _merged(_first_seen(origin, call), call, origin.time))
+    def add_call(self, blank: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
+        """Handle `tool_call`: a new id in this run, or, from older adapters, an update of it."""
+        row = self._rows.get(self._current_ids.get(call.tool_call_id, ""))
+        if row is not None and not (call.tool_call_id == "" and row.finished):
+            return self._store(row, _merged(row, call, blank.time), "tool_call")
+        return self._store(None, _merged(_new_row(blank, call), call, blank.time))
 
-    def changed(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> Sequence[Fact]:
-        """`tool_call_update`, which may be the first that is heard of it."""
-        known = self.by_agent_id(call.tool_call_id)
-        if known is not None and not self._used_again(known, call):
-            return self._store(known, _merged(known, call, origin.time))
-        return self._store(None, _merged(_first_seen(origin, call), call, origin.time))
+    def add_update(self, blank: rows.ToolCall, call: acp.ToolCallUpdate) -> Sequence[Fact]:
+        """Handle `tool_call_update`, which may be the first frame of the tool call."""
+        row = self.by_agent_id(call.tool_call_id)
+        if row is not None and not self._is_reused(row, call):
+            return self._store(row, _merged(row, call, blank.time))
+        return self._store(None, _merged(_new_row(blank, call), call, blank.time))
 
-    def asked_for(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> tuple[rows.ToolCall, Sequence[Fact]]:
-        """Permission was requested for it: always something of this turn, and maybe the first that is heard of it."""
-        known = self._rows.get(self._now.get(call.tool_call_id, ""))
-        row = _merged(known or _first_seen(origin, call), call, origin.time)
-        return row, self._store(known, row, "session/request_permission")
+    def add_permission_request(
+        self, blank: rows.ToolCall, call: acp.ToolCallUpdate
+    ) -> tuple[rows.ToolCall, Sequence[Fact]]:
+        """Handle a permission request: it belongs to this run, and may be the first frame of the tool call."""
+        before = self._rows.get(self._current_ids.get(call.tool_call_id, ""))
+        after = _merged(before or _new_row(blank, call), call, blank.time)
+        return after, self._store(before, after, "session/request_permission")
 
-    def _used_again(self, known: rows.ToolCall, call: acp.ToolCallUpdate) -> bool:
-        """An id of an earlier turn that begins anew; any other update of that one is merely late."""
-        return known.finished and call.status in ("pending", "in_progress") and not self.knows(call.tool_call_id)
+    def _is_reused(self, row: rows.ToolCall, call: acp.ToolCallUpdate) -> bool:
+        """Return True for an id of an earlier run that starts again; any other update of that call is merely late."""
+        return row.finished and call.status in ("pending", "in_progress") and not self.is_known(call.tool_call_id)
 
     def _store(
         self, before: rows.ToolCall | None, after: rows.ToolCall, kind: str = "tool_call_update"
@@ -85,7 +89,7 @@ class ToolCalls:
         self._rows[after.id] = after
         facts: list[Fact] = []
         if before is None:
-            self._now[after.tool_call_id] = after.id
+            self._current_ids[after.tool_call_id] = after.id
             facts.append(ToolCallSeen(after))
         elif not after.finished or before.finished:
             facts.append(ToolCallChanged(after, kind))
@@ -94,58 +98,61 @@ class ToolCalls:
         return facts
 
 
-def _first_seen(origin: rows.ToolCall, call: acp.ToolCall | acp.ToolCallUpdate) -> rows.ToolCall:
-    return msgspec.structs.replace(origin, tool_call_id=call.tool_call_id, parent_id=_parent_of(call.meta))
+def _new_row(blank: rows.ToolCall, call: acp.ToolCall | acp.ToolCallUpdate) -> rows.ToolCall:
+    return msgspec.structs.replace(blank, tool_call_id=call.tool_call_id, parent_id=_parent_of(call.meta))
 
 
 def _merged(row: rows.ToolCall, call: acp.ToolCall | acp.ToolCallUpdate, time: float) -> rows.ToolCall:
-    """The row with what the frame says; what it leaves out stays."""
-    said: dict[str, Any] = {}
+    """Return the row with the fields that the frame sets; the others stay."""
+    changes: dict[str, Any] = {}
     for field in ("title", "name", "kind", "status", "raw_input", "raw_output"):
         value = getattr(call, field)
         if value is not None:
-            said[field] = value
-    if said.get("title") == "" and row.title:
-        del said["title"]  # OpenCode empties titles that it had set before
+            changes[field] = value
+    if changes.get("title") == "" and row.title:
+        del changes["title"]  # OpenCode empties titles that it had set before
     if call.content is not None and (call.content or isinstance(call, acp.ToolCallUpdate)):
-        said["content"] = tuple(call.content)
+        changes["content"] = tuple(call.content)
     if call.locations is not None and (call.locations or isinstance(call, acp.ToolCallUpdate)):
-        said["locations"] = tuple(call.locations)
-    if said.get("status") in ("completed", "failed") and row.ended_time is None:
-        said["ended_time"] = time
+        changes["locations"] = tuple(call.locations)
+    if changes.get("status") in ("completed", "failed") and row.ended_time is None:
+        changes["ended_time"] = time
     if isinstance(call.meta, dict):
-        said |= _command_told(row, call.meta)
-    return msgspec.structs.replace(row, **said)
+        changes |= _command_changes(row, call.meta)
+    return msgspec.structs.replace(row, **changes)
 
 
-def _command_told(row: rows.ToolCall, meta: dict[str, Any]) -> dict[str, Any]:
-    """What agents tell of a command that they run by themselves: more of its output, and how it ended.
+def _command_changes(row: rows.ToolCall, meta: dict[str, Any]) -> dict[str, Any]:
+    """Return the output and exit status of a command that the agent itself runs, from `_meta`.
 
-    No part of the protocol, but told alike by the adapters of several agents. Under either name it is what came since.
+    This is no part of the protocol, but the adapters of several agents do it alike. Either field has only new output.
     """
-    said: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for name in ("terminal_output", "terminal_output_delta"):
-        more = _corner(meta, name).get("data")
+        more = _section(meta, name).get("data")
         if isinstance(more, str):
             output = (row.output or "") + more
-            said |= {"output": output[-OUTPUT_TEXT:], "truncated": row.truncated or len(output) > OUTPUT_TEXT}
+            changes |= {
+                "output": output[-MAX_OUTPUT_CHARACTERS:],
+                "truncated": row.truncated or len(output) > MAX_OUTPUT_CHARACTERS,
+            }
             break
-    ended = _corner(meta, "terminal_exit")
+    ended = _section(meta, "terminal_exit")
     if type(code := ended.get("exit_code")) is int:
-        said["exit_code"] = code
+        changes["exit_code"] = code
     if isinstance(signal := ended.get("signal"), str):
-        said["signal"] = signal
-    return said
+        changes["signal"] = signal
+    return changes
 
 
-def _corner(meta: dict[str, Any], name: str) -> dict[str, Any]:
-    corner = meta.get(name)
-    return corner if isinstance(corner, dict) else {}
+def _section(meta: dict[str, Any], name: str) -> dict[str, Any]:
+    section = meta.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _parent_of(meta: Any) -> str | None:
-    """Adapters name the tool call whose sub-agent speaks, each in its own corner of `_meta`."""
+    """Return the tool call whose sub-agent made this one; each adapter has its own section of `_meta` for it."""
     if not isinstance(meta, dict):
         return None
-    corners = (corner.get("parentToolUseId") for corner in meta.values() if isinstance(corner, dict))
-    return next((parent for parent in corners if isinstance(parent, str) and parent), None)
+    sections = (section.get("parentToolUseId") for section in meta.values() if isinstance(section, dict))
+    return next((parent for parent in sections if isinstance(parent, str) and parent), None)

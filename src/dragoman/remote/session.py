@@ -449,7 +449,7 @@ class RemoteSession:
         """A tool runs, an answer is awaited, or nothing can be heard: silence then is no sign of a hang."""
         if self._paused or not self._socket.connected or self.fold.run is None:
             return True
-        return self._asking.pending or self._frames.serving or self.fold.tool_calls.any_unfinished
+        return self._asking.pending or self._frames.serving or self.fold.tool_calls.has_unfinished
 
     def cancel_run(self, run: Run) -> None:
         if not run.done and not run.cancelling:

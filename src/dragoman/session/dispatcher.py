@@ -17,7 +17,7 @@ from dragoman.host.host import Host
 from dragoman.record import facts, notes, rows
 from dragoman.record.events import AssistantDelta, event_from_fact
 from dragoman.record.fold import Direction
-from dragoman.record.retold import Retold
+from dragoman.record.replay_comparison import ReplayComparison
 from dragoman.session.callback import call
 from dragoman.session.run import Run
 from dragoman.wire.connection import copy_error
@@ -50,7 +50,7 @@ class SessionDispatcher:
         self._said_in: deque[Run | None] = deque()  # of frames that are not told yet: the run they were said in
         self._awaited: dict[int, asyncio.Future[None]] = {}  # notes that someone wants to know kept, by their number
         self._replaying = False  # what the agent says now, it said before
-        self._retold: Retold | None = None  # what it told again of what we have
+        self._retold: ReplayComparison | None = None  # what it told again of what we have
         self._retells_all = False  # it has to tell all of it again
         if kept is not None:
             kept.join(session.id, self.told)
@@ -63,14 +63,14 @@ class SessionDispatcher:
         run = self.active
         if self._kept is not None:
             if self._retold is not None:
-                self._retold.hear(update.update)
+                self._retold.add(update.update)
             self._said_in.append(run)
             self._kept.add("replay" if self._replaying else "agent", update, at, self._session_id)
             return
         if run is not None:
             if run.heartbeat is not None:
                 call(self._session_id, run.heartbeat)
-            said = self._fold.messages.more_text(update.update)
+            said = self._fold.messages.append_text(update.update)
             if said is not None:
                 if self._on_event is not None:
                     self._emit(run, AssistantDelta(at, self._session_id, run.id, update.line, said[1], said[0].id))
@@ -147,16 +147,16 @@ class SessionDispatcher:
         self._replaying = True
         self._retells_all = all_of_it
         if self._kept is not None and (self._fold.messages or len(self._fold.tool_calls)):
-            self._retold = Retold()
+            self._retold = ReplayComparison()
 
     def replayed(self) -> notes.HistoryDiffers | None:
         """It cannot go on with that, and what it says from here on is new. How what it told differs from what we have;
         said once."""
         self._replaying = False
         retold, self._retold = self._retold, None
-        if retold is None or not (self._retells_all or retold.turns):
+        if retold is None or not (self._retells_all or retold.exchanges):
             return None
-        return retold.differs_from(self._fold)
+        return retold.compare_with(self._fold)
 
     # -- the end
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dragoman.errors import NOT_FOUND, DragomanError
 from dragoman.host.question.questions import Questions
 from dragoman.host.refusals import not_offered
 from dragoman.proc.link import AgentLink
-from dragoman.record.conversation import Conversation
+from dragoman.record.routing import SessionIndex
 from dragoman.session.diagnostics import Diagnostics
 from dragoman.wire.connection import Connection, RpcRefusal, wait_for_first
 from dragoman.wire.messages import (
@@ -58,6 +57,7 @@ class Router:
         questions: Questions | None,
     ) -> None:
         self.sessions: dict[str, Session] = {}  # by the agent's id
+        self._session_index = SessionIndex()
         self.connection: Connection | None = None
         self.link: AgentLink | None = None
         self._over = False  # the agent has ended: what it left is read to its end
@@ -73,11 +73,6 @@ class Router:
         self.kept: ConnectionRecorder | None = None  # where frames go before anyone is told of them
         self._asked_for: Session | None = None  # the session that the next request will open
         self.held = False  # the agent is not read: what it says meanwhile is not heard
-
-    @cached_property
-    def _conversation(self) -> Conversation:
-        # Made when the first frame is sent: what it takes to read frames is built while the agent starts.
-        return Conversation()
 
     # -- which session has which id
 
@@ -139,7 +134,7 @@ class Router:
         if isinstance(message, Oversized):
             self._diagnostics.add(at, "oversized", f"a line of {message.length} bytes, over the limit; not read")
             return
-        agent_session_id = self._conversation.session_of("in", message)
+        agent_session_id = self._session_index.session_of("in", message)
         if isinstance(message, Reply) and message.error is None:
             opening = self._opening.pop(message.id, None)
             if opening is not None and (named := session_id_in(message.result)):
@@ -158,7 +153,7 @@ class Router:
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
     def on_sending(self, message: OutgoingMessage, at: float) -> None:
-        agent_session_id = self._conversation.session_of("out", message)
+        agent_session_id = self._session_index.session_of("out", message)
         session = self.sessions.get(agent_session_id or "") or self._asked_for
         if session is not None:
             session.record("out", message, at)
@@ -171,7 +166,7 @@ class Router:
             self.kept.add(origin, message, at, None)
 
     async def serve(self, request: Request) -> object:
-        agent_session_id = session_id_in(request.params) or self._conversation.session_of_request("in", request.id)
+        agent_session_id = session_id_in(request.params) or self._session_index.session_of_request("in", request.id)
         if agent_session_id is None and request.method == "elicitation/create" and self._questions is not None:
             return await self._questions.create(request)
         if agent_session_id is None:

@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 from dragoman.errors import DeadlineExceeded, DragomanError, IdleLimitExceeded, InputError, LimitExceeded
 from dragoman.host.policy.rules import Rule
 from dragoman.record import events, rows
-from dragoman.record.events import Event, texts
+from dragoman.record.events import Event, join_texts
 from dragoman.record.fold import SessionFold
 from dragoman.session.idle import IdleWatch
 from dragoman.session.result import RunOutcome, RunResult, failure_of
@@ -265,7 +265,7 @@ class Run:
             run_id=self.id,
             session_id=self._session.id,
             status=status,
-            text=texts(said),
+            text=join_texts(said),
             stop_reason=row.stop_reason,
             usage=row.usage or rows.Usage(),
             duration=(row.ended_time or row.time) - row.time,

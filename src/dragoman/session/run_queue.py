@@ -140,6 +140,6 @@ class RunQueue:
             run.lost(copy_error(failure), now)  # what happened to it cannot be kept, and whoever waits must learn of it
         elif run is not None:
             status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
-            self._session.note(notes.RunCut(run.id, status, str(failure)))
+            self._session.note(notes.RunInterrupted(run.id, status, str(failure)))
         for queued, _ in self._queue.clear():
             queued.lost(copy_error(failure), now)

@@ -337,7 +337,9 @@ class AgentRuntime:
             self.kept.opened(session)
             for run in [run for run in session.fold.runs.values() if run.status == "running"]:
                 # Whose it was has gone, or works on in a terminal; what it does from here on belongs to no run of ours.
-                session.note(notes.RunCut(run.id, "interrupted", "the session was continued before this run had ended"))
+                session.note(
+                    notes.RunInterrupted(run.id, "interrupted", "the session was continued before this run had ended")
+                )
             await self.kept.flush()
         if not session.agent_session_id:
             raise InvalidFrame(f"the agent's answer to {method} has no sessionId that is new: {bytes(raw)[:200]!r}")

@@ -368,7 +368,7 @@ class Session:
         """A tool runs, an answer of ours is awaited, or we do not listen: silence then is no sign of a hang."""
         if self.calls_of_ours or self._serving or self.active is None or self._runtime.reader_held:
             return True
-        return self.fold.tool_calls.any_unfinished
+        return self.fold.tool_calls.has_unfinished
 
     @property
     def spec(self) -> AgentSpec:

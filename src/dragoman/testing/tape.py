@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from dragoman.record import notes
-from dragoman.record.conversation import Conversation
 from dragoman.record.facts import Fact
 from dragoman.record.fold import Direction, SessionFold
+from dragoman.record.routing import ConnectionReader
 from dragoman.testing.scripted import OPTIONS, Params
 from dragoman.wire.messages import Message, RequestId
 
@@ -29,7 +29,7 @@ class Tape:
         self.fold = SessionFold()
         self.frames: list[tuple[Direction, Message]] = []
         self.facts: list[Fact] = []
-        self._conversation = Conversation()
+        self._conversation = ConnectionReader()
         self._ids = itertools.count()
 
     # -- what the agent says
@@ -107,7 +107,7 @@ class Tape:
 
     def reconnect(self) -> None:
         """From here on another connection carries the session: ids of requests begin anew."""
-        self._conversation = Conversation()
+        self._conversation = ConnectionReader()
 
     # -- what it amounts to
 

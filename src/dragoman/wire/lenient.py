@@ -51,6 +51,14 @@ def decode(raw: bytes | msgspec.Raw, type_: TypeForm[T]) -> T:
     return cast(T, _convert(_repair(value, shape), shape))
 
 
+def decode_or_none(raw: bytes | msgspec.Raw, type_: TypeForm[T]) -> T | None:
+    """Decode JSON as `type_`, repaired where necessary; return None where it cannot be read."""
+    try:
+        return decode(raw, type_)
+    except msgspec.MsgspecError:
+        return None
+
+
 def decode_update(raw: bytes | msgspec.Raw) -> SessionUpdate | Unknown:
     """Decode the `update` of a `session/update`. Never raises: an unreadable one is `Unknown`, with its bytes."""
     try:

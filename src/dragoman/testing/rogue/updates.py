@@ -252,5 +252,5 @@ def forged_decision(agent: Agent) -> None:
 
 
 @behaviour("a note that only the host writes: that each run so far was cut", "the same")
-def forged_run_cut(agent: Agent) -> None:
-    _forged(agent, "run_cut", {"run_id": "forged", "status": "cancelled", "reason": "forged"})
+def forged_run_interrupted(agent: Agent) -> None:
+    _forged(agent, "run_interrupted", {"run_id": "forged", "status": "cancelled", "reason": "forged"})

@@ -107,43 +107,47 @@ class BoundedToolCalls(ToolCalls):
         return super().__len__() + self._released_count
 
     def release(self) -> None:
-        for turn, calls in ((_EARLIER_TURN, self._before), (self._turn, self._now)):
+        for turn, calls in ((_EARLIER_TURN, self._earlier_ids), (self._turn, self._current_ids)):
             for agent_id, row_id in [*calls.items()]:
                 if self._rows[row_id].finished:
                     del calls[agent_id]
-                    self._before.pop(agent_id, None)  # an earlier call of this id: from now on the id means this one
+                    self._earlier_ids.pop(
+                        agent_id, None
+                    )  # an earlier call of this id: from now on the id means this one
                     self._released.put(agent_id, _encode((turn, self._rows.pop(row_id))))
                     self._released_count += 1
 
     def _restore(self, agent_id: str) -> None:
-        if agent_id in self._now or (stored := self._released.get(agent_id)) is None:
+        if agent_id in self._current_ids or (stored := self._released.get(agent_id)) is None:
             return
         turn, row = _decode(stored)
-        calls = self._now if turn == self._turn else self._before
+        calls = self._current_ids if turn == self._turn else self._earlier_ids
         if agent_id not in calls:
             self._rows[row.id] = row
             calls[agent_id] = row.id
             self._released_count -= 1
 
-    def next_turn(self) -> None:
-        super().next_turn()
+    def begin_run(self) -> None:
+        super().begin_run()
         self._turn += 1
 
-    def knows(self, agent_id: str) -> bool:
+    def is_known(self, agent_id: str) -> bool:
         self._restore(agent_id)
-        return super().knows(agent_id)
+        return super().is_known(agent_id)
 
     def by_agent_id(self, agent_id: str) -> rows.ToolCall | None:
         self._restore(agent_id)
         return super().by_agent_id(agent_id)
 
-    def started(self, origin: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
+    def add_call(self, blank: rows.ToolCall, call: acp.ToolCall) -> Sequence[Fact]:
         self._restore(call.tool_call_id)
-        return super().started(origin, call)
+        return super().add_call(blank, call)
 
-    def asked_for(self, origin: rows.ToolCall, call: acp.ToolCallUpdate) -> tuple[rows.ToolCall, Sequence[Fact]]:
+    def add_permission_request(
+        self, blank: rows.ToolCall, call: acp.ToolCallUpdate
+    ) -> tuple[rows.ToolCall, Sequence[Fact]]:
         self._restore(call.tool_call_id)
-        return super().asked_for(origin, call)
+        return super().add_permission_request(blank, call)
 
 
 def _released_message(kind: rows.MessageKind) -> rows.Message:

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from dragoman.record import notes
-from dragoman.record.conversation import Conversation, Heard
-from dragoman.record.decisions import decoded
 from dragoman.record.fold import SessionFold
 from dragoman.record.notes import Difference
-from dragoman.record.retold import Retold
+from dragoman.record.replay_comparison import ReplayComparison
+from dragoman.record.routing import ConnectionReader, RoutedMessage
 from dragoman.testing.tape import Tape
 from dragoman.wire import vocabulary as acp
+from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import Request, Update
 
 
@@ -39,9 +39,9 @@ def add_run(tape: Tape, prompt: str, came: list[str], call: str, stop_reason: st
     tape.end(request, stop_reason)
 
 
-def told(*pieces: str) -> Retold:
+def told(*pieces: str) -> ReplayComparison:
     """`>` is the user, `?` a thought, `=id title` a tool call, the rest are the agent's words."""
-    tape, retold = Tape(), Retold()
+    tape, retold = Tape(), ReplayComparison()
     for piece in pieces:
         match piece[:1]:
             case ">":
@@ -55,12 +55,12 @@ def told(*pieces: str) -> Retold:
                 tape.say(piece)
     for _, message in tape.frames:
         assert isinstance(message, Update)
-        retold.hear(message.update)
+        retold.add(message.update)
     return retold
 
 
-def differences(fold: SessionFold, retold: Retold) -> list[Difference]:
-    differs = retold.differs_from(fold)
+def differences(fold: SessionFold, retold: ReplayComparison) -> list[Difference]:
+    differs = retold.compare_with(fold)
     assert differs is None or differs.count == len(differs.differences)
     return list(differs.differences) if differs else []
 
@@ -106,12 +106,12 @@ def test_a_history_that_an_agent_tells_in_its_own_way_is_the_same(pieces: list[s
 def test_a_prompt_that_is_left_out_is_a_difference() -> None:
     tape = kept(*TALK)
     found = differences(tape.fold, told(">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."))
-    assert found == [Difference("prompt", here="hello", run_id=next(iter(tape.fold.runs)))]
+    assert found == [Difference("prompt", recorded="hello", run_id=next(iter(tape.fold.runs)))]
 
 
 def test_an_answer_that_is_known_is_no_difference_where_its_prompt_is_left_out() -> None:
     found = differences(kept(*TALK[::2]).fold, told(">in other words", "Good day.", ">bye", "Bye."))
-    assert [(one.what, one.here) for one in found] == [("prompt", "hello")]
+    assert [(one.subject, one.recorded) for one in found] == [("prompt", "hello")]
 
 
 def test_words_that_are_joined_without_what_stood_between_are_known() -> None:
@@ -128,7 +128,7 @@ def test_tool_calls_may_be_told_as_calls_in_one_turn_and_as_text_in_another() ->
 
 
 def test_an_agent_that_tells_nothing_has_forgotten_all_of_it() -> None:
-    assert [one.here for one in differences(kept(*TALK).fold, told())] == ["hello", "write it", "bye"]
+    assert [one.recorded for one in differences(kept(*TALK).fold, told())] == ["hello", "write it", "bye"]
 
 
 @pytest.mark.parametrize("last", ["bye", "write it"], ids=["after words", "after a tool call"])
@@ -137,18 +137,18 @@ def test_what_was_said_elsewhere_is_a_difference(last: str) -> None:
     tape = kept(*runs)
     pieces = [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."]
     found = differences(tape.fold, told(*pieces[: 8 if last == "bye" else 6], ">and now?", "Now we are elsewhere."))
-    assert [(one.what, one.told) for one in found] == [("answer", "Now we are elsewhere.")]
+    assert [(one.subject, one.replayed) for one in found] == [("answer", "Now we are elsewhere.")]
 
 
 def test_an_answer_that_is_another_one_is_a_difference() -> None:
     found = differences(kept(("hello", ["Good day."])).fold, told(">hello", "Go away."))
-    assert [(one.what, one.here, one.told) for one in found] == [("answer", "Good day.", "Go away.")]
+    assert [(one.subject, one.recorded, one.replayed) for one in found] == [("answer", "Good day.", "Go away.")]
 
 
 def test_tool_calls_where_there_were_none_and_none_where_there_were_some_are_differences() -> None:
     tape = kept(("one", ["=read a", "Read."]), ("two", ["Nothing to do."]))
     found = differences(tape.fold, told(">one", "Read.", ">two", "=other rm -r b", "Nothing to do."))
-    assert [(one.what, one.here, one.told) for one in found] == [
+    assert [(one.subject, one.recorded, one.replayed) for one in found] == [
         ("tool_calls", "read a", ""),
         ("tool_calls", "", "rm -r b"),
     ]
@@ -194,12 +194,12 @@ def test_a_long_prompt_is_known_by_its_beginning_and_shown_by_it() -> None:
     tape = kept((prompt, ["Read."]))
     assert differences(tape.fold, told(f">{prompt[:3000]} [3000 more]", "Read.")) == []
     [found] = differences(tape.fold, told())
-    assert len(found.here) <= 120
-    assert prompt.startswith(found.here.removesuffix("…"))
+    assert len(found.recorded) <= 120
+    assert prompt.startswith(found.recorded.removesuffix("…"))
 
 
 def test_of_many_differences_a_few_are_listed_and_all_are_counted() -> None:
-    differs = told().differs_from(kept(*((f"prompt {number}", ["Yes."]) for number in range(30))).fold)
+    differs = told().compare_with(kept(*((f"prompt {number}", ["Yes."]) for number in range(30))).fold)
     assert differs is not None
     assert (differs.count, len(differs.differences)) == (30, 10)
 
@@ -211,8 +211,8 @@ FOLDER = Path(os.environ.get("DRAGOMAN_RECORDINGS") or Path(__file__).resolve().
 RECORDINGS = sorted([*OWN.glob("*/*.jsonl"), *FOLDER.glob("*/*.jsonl")])
 
 
-def heard_in(path: Path) -> Iterator[tuple[Literal["in", "out"], Heard]]:
-    conversation = Conversation()
+def heard_in(path: Path) -> Iterator[tuple[Literal["in", "out"], RoutedMessage]]:
+    conversation = ConnectionReader()
     for line in path.read_bytes().splitlines():
         recorded = msgspec.json.decode(line)
         direction: Literal["in", "out"] = "in" if recorded["dir"] == "in" else "out"
@@ -222,24 +222,24 @@ def heard_in(path: Path) -> Iterator[tuple[Literal["in", "out"], Heard]]:
 
 
 def as_user(request: Request) -> list[acp.SessionUpdate]:
-    asked = decoded(request.params, acp.PromptRequest)
+    asked = decode_or_none(request.params, acp.PromptRequest)
     return [acp.UserMessageChunk(content=block) for block in (asked.prompt if asked is not None else ())]
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_what_a_real_agent_said_is_the_same_when_it_is_told_as_it_was(path: Path) -> None:
     folds: dict[str, SessionFold] = {}
-    again: dict[str, Retold] = {}
+    again: dict[str, ReplayComparison] = {}
     for position, (direction, heard) in enumerate(heard_in(path)):
         if heard.session_id is None:
             continue
         folds.setdefault(heard.session_id, SessionFold()).apply(position, float(position), direction, heard.message)
-        retold = again.setdefault(heard.session_id, Retold())
+        retold = again.setdefault(heard.session_id, ReplayComparison())
         if isinstance(heard.message, Update):
-            retold.hear(heard.message.update)
+            retold.add(heard.message.update)
         elif isinstance(heard.message, Request) and heard.message.method == "session/prompt":
             for chunk in as_user(heard.message):
-                retold.hear(chunk)
+                retold.add(chunk)
     for session_id, fold in folds.items():
         assert differences(fold, again[session_id]) == []
 
@@ -249,20 +249,20 @@ def test_what_a_real_agent_said_is_the_same_when_it_is_told_as_it_was(path: Path
     [("replay-after-load", []), ("load-within-minute", [("prompt", "[[say:The word is azure.]]")])],
 )
 def test_what_gemini_told_again_after_a_load(case: str, found: list[tuple[str, str]]) -> None:
-    fold, retold = SessionFold(), Retold()
+    fold, retold = SessionFold(), ReplayComparison()
     loading = False
     for position, (direction, heard) in enumerate(heard_in(OWN / "gemini" / f"{case}.jsonl")):
         loading = loading or (isinstance(heard.message, Request) and heard.message.method == "session/load")
         if loading and isinstance(heard.message, Update):
-            retold.hear(heard.message.update)
+            retold.add(heard.message.update)
         elif not loading and heard.session_id is not None:
             fold.apply(position, float(position), direction, heard.message)
-    assert [(one.what, one.here) for one in differences(fold, retold)] == found
+    assert [(one.subject, one.recorded) for one in differences(fold, retold)] == found
 
 
 def test_only_the_host_says_that_a_history_differs() -> None:
     tape = kept(*TALK)
-    note = notes.HistoryDiffers((Difference("prompt", here="hello"),), 1)
+    note = notes.HistoryDiffers((Difference("prompt", recorded="hello"),), 1)
     tape.notify("_dragoman/history_differs", **msgspec.to_builtins(note))
     assert tape.fold.differs is None
     tape.note(note)

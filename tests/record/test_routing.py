@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dragoman.record.conversation import KEEP_VISITS, Conversation
+from dragoman.record.routing import MAX_PENDING_VISITS, ConnectionReader
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 from dragoman.wire.messages import Request
 
@@ -13,25 +13,25 @@ def test_what_we_said_is_never_too_long_to_be_recorded() -> None:
     line = (
         b'{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"%b"}]}}' % text
     )
-    [heard] = Conversation().read("out", line)
+    [heard] = ConnectionReader().read("out", line)
     assert isinstance(heard.message, Request)
     assert heard.session_id == "s"
 
 
-def asked(conversation: Conversation, request_id: int, **params: object) -> str | None:
+def asked(conversation: ConnectionReader, request_id: int, **params: object) -> str | None:
     frame = {"id": request_id, "method": "elicitation/create", "params": {"mode": "url", **params}}
     [heard] = conversation.read("in", msgspec.json.encode(frame))
     return heard.session_id
 
 
-def completed(conversation: Conversation, elicitation_id: str) -> str | None:
+def completed(conversation: ConnectionReader, elicitation_id: str) -> str | None:
     frame = {"method": "elicitation/complete", "params": {"elicitationId": elicitation_id}}
     [heard] = conversation.read("in", msgspec.json.encode(frame))
     return heard.session_id
 
 
 def test_the_end_of_a_visit_belongs_to_the_session_that_asked_for_it() -> None:
-    conversation = Conversation()
+    conversation = ConnectionReader()
     assert asked(conversation, 1, sessionId="a", elicitationId="x") == "a"
     assert asked(conversation, 2, sessionId="b", elicitationId="y") == "b"
     assert (completed(conversation, "y"), completed(conversation, "x")) == ("b", "a")
@@ -39,7 +39,7 @@ def test_the_end_of_a_visit_belongs_to_the_session_that_asked_for_it() -> None:
 
 
 def test_a_question_about_a_request_of_ours_belongs_to_its_session() -> None:
-    conversation = Conversation()
+    conversation = ConnectionReader()
     conversation.read("out", b'{"id":7,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}')
     conversation.read("out", b'{"id":8,"method":"authenticate","params":{"methodId":"m"}}')
     assert asked(conversation, 1, requestId=7) == "s"
@@ -47,7 +47,7 @@ def test_a_question_about_a_request_of_ours_belongs_to_its_session() -> None:
 
 
 def test_visits_that_are_never_completed_are_forgotten_in_time() -> None:
-    conversation = Conversation()
-    for number in range(KEEP_VISITS + 1):
+    conversation = ConnectionReader()
+    for number in range(MAX_PENDING_VISITS + 1):
         asked(conversation, number, sessionId="s", elicitationId=str(number))
     assert (completed(conversation, "0"), completed(conversation, "1")) == (None, "s")
