@@ -1,11 +1,10 @@
-"""Command lines, read for the policy: which programs would run, and which files would be written.
+"""Reads command lines for the policy: the programs that would run, and the files that would be written.
 
-words         the smallest parts: quotes, expansions
-redirections  redirections and here-documents, beside words
-grammar       a strict reader of what common shells read alike
-tree          a second reader, which must agree
-wrappers      programs that run other programs
-suspects      builtins and options that do
-reader        all of it, for a line: `read_script`
-typed         a line that is only handed to a shell
+words               quotes and expansions
+redirections        redirections and here-documents
+grammar             a strict reader of what common shells read alike
+tree                a second reader (tree-sitter), which must agree
+wrappers            programs that run other programs (`data/wrappers.toml`)
+indirect_execution  builtins and options that run something unseen (`data/indirect_execution.toml`)
+reader              `read_script`: all of it together, for one line
 """

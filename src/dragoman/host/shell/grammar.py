@@ -1,7 +1,7 @@
-"""All simple commands of a line of shell, wherever they stand: in lists, pipes, groups, loops, substitutions.
+"""A strict reader of the shell: all simple commands of a line, in lists, pipes, groups, loops and substitutions.
 
-`commands_in` reads a part of the language that all usual shells read alike, and is `Unreadable` past it. What it found
-until then is kept: it can only speak against the line.
+`commands_in` reads the part of the language that all common shells read alike, and raises `Unreadable` beyond it. The
+commands read until then stay in the list, for rules that deny.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from dragoman.host.shell.redirections import RedirectionReader, Redirections
 from dragoman.host.shell.words import MAX_DEPTH, TooLarge, Unreadable, Word
 
 MAX_COMMANDS: Final = 256
-"""In one line. Nobody reads more before saying yes."""
-
+"""Commands in one line. Nobody reads more of them before approving."""
 
 _RESERVED: Final = re.compile(
     r"(?:if|then|elif|else|fi|while|until|for|select|do|done|case|in|esac|function|\[\[|\{|\})(?=[\s;&|()<>]|\Z)|!(?=\s)"
 )
 _LOOP_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-# Lower-case names that mean something to a shell or to programs: a loop over one changes what is run after it.
-_TAKEN_NAMES: Final = re.compile(
+# Lower-case variables that shells or programs use: a loop over one changes what the following commands do.
+_SPECIAL_NAMES: Final = re.compile(
     r"path|fpath|cdpath|manpath|mailpath|module_path|prompt|argv|status|watch|options|aliases|functions|commands"
     r"|builtins|dirstack|histchars|.*_proxy|npm_.*"
 )
@@ -32,7 +31,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 class SimpleCommand(msgspec.Struct, frozen=True):
-    """A simple command as it stands in the line. `dynamic`: what it is given besides words is not known yet."""
+    """A simple command as it stands in the line. `dynamic`: some of its input is known only at run time."""
 
     words: tuple[Word, ...]
     assignments: tuple[str, ...] = ()
@@ -42,52 +41,52 @@ class SimpleCommand(msgspec.Struct, frozen=True):
     unclear: str | None = None
 
 
-def commands_in(line: str, found: list[SimpleCommand], *, depth: int = 0) -> None:
-    """Add all commands to `found`, in the order in which they begin."""
-    _Reader(line, found, depth=depth).whole()
+def commands_in(line: str, commands: list[SimpleCommand], *, depth: int = 0) -> None:
+    """Add all commands of the line to `commands`, in the order in which they begin."""
+    _Reader(line, commands, depth=depth).read_all()
 
 
 class _Reader(RedirectionReader):
-    def __init__(self, text: str, found: list[SimpleCommand], *, base: int = 0, depth: int = 0) -> None:
+    def __init__(self, text: str, commands: list[SimpleCommand], *, base: int = 0, depth: int = 0) -> None:
         super().__init__(text, base=base, depth=depth)
-        self._found = found
+        self._commands = commands
         if depth > MAX_DEPTH:
             raise TooLarge("it is nested too deeply to be understood")
 
-    # What stands in words and beside them
+    # Commands inside words, and texts of here-documents
 
     def commands_until(self, closing: str) -> None:
         if self.pending:
-            raise Unreadable("commands stand between a here-document and its text")
-        self.inside += 1
+            raise Unreadable("there are commands between a here-document and its text")
+        self.substitution_depth += 1
         self._nested(closing)
-        self.inside -= 1
+        self.substitution_depth -= 1
 
     def commands_of(self, text: str, base: int) -> None:
-        inner = _Reader(text, self._found, base=base, depth=self.depth + 1)
-        inner.steps, inner.inside = self.steps, 1
-        inner.whole()
+        inner = _Reader(text, self._commands, base=base, depth=self.depth + 1)
+        inner.steps, inner.substitution_depth = self.steps, 1
+        inner.read_all()
         self.steps = inner.steps
 
     def here_text(self, text: str, base: int) -> None:
-        inner = _Reader(text, self._found, base=base, depth=self.depth + 1)
-        inner.steps, inner.inside = self.steps, self.inside
+        inner = _Reader(text, self._commands, base=base, depth=self.depth + 1)
+        inner.steps, inner.substitution_depth = self.steps, self.substitution_depth
         if inner.here_document():
-            # Whose it is was forgotten when its line ended: all commands of the line may be given it.
-            self._found[:] = [msgspec.structs.replace(command, dynamic=True) for command in self._found]
+            # Which command it belongs to is no longer known here: any command of the line may read it.
+            self._commands[:] = [msgspec.structs.replace(command, dynamic=True) for command in self._commands]
         self.steps = inner.steps
 
     # Lists
 
-    def whole(self) -> None:
+    def read_all(self) -> None:
         self._list(frozenset())
         if self.pos < len(self.text):
-            raise Unreadable(f"`{self.peek()}` stands where no command ends")
+            raise Unreadable(f"`{self.peek()}` is not expected after a command")
         if self.pending:
             raise Unreadable("a here-document has no text")
 
     def _nested(self, *ends: str) -> str:
-        """Commands up to one of the ends, which is passed and returned."""
+        """Read commands up to one of the ends, skip that end and return it."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooLarge("it is nested too deeply to be understood")
@@ -118,12 +117,12 @@ class _Reader(RedirectionReader):
                 continue
             if not ends and self.peek() == ")":
                 return None
-            raise Unreadable(f"`{self.peek()}` stands where no command ends")
+            raise Unreadable(f"`{self.peek()}` is not expected after a command")
 
     def _end(self, ends: frozenset[str]) -> str | None:
         for end in ends:
             if self.text.startswith(end, self.pos):
-                # `;;` is tried before `;`, and a word ends where it ends.
+                # A reserved word ends the list only as a whole word.
                 if end[0] not in ";)" and self._reserved() != end:
                     continue
                 return end
@@ -156,7 +155,7 @@ class _Reader(RedirectionReader):
     # Commands
 
     def _command(self) -> None:
-        first = len(self._found)
+        first = len(self._commands)
         if self.peek() == "(":
             if self.peek(1) == "(":
                 raise Unreadable("`((` is arithmetic for some shells, and runs a command in others")
@@ -194,13 +193,13 @@ class _Reader(RedirectionReader):
                 self.pos += 4
                 self._case()
             case _:
-                raise Unreadable(f"`{reserved}` stands in an unusual place")
+                raise Unreadable(f"`{reserved}` is in an unusual position")
         self._redirect_all(first)
 
     def _for(self) -> None:
         self.skip()
         name = self.word()
-        if not name.bare or not _LOOP_NAME.fullmatch(name.text) or _TAKEN_NAMES.fullmatch(name.text):
+        if not name.bare or not _LOOP_NAME.fullmatch(name.text) or _SPECIAL_NAMES.fullmatch(name.text):
             raise Unreadable(f"a loop sets {name.text}")
         self.skip_lines()
         if self._reserved() == "in":
@@ -208,7 +207,7 @@ class _Reader(RedirectionReader):
             self.skip()
             while self.peek() and self.peek() not in ";\n":
                 if self.peek() in "&|()<>":
-                    raise Unreadable("the words of a loop are not words")
+                    raise Unreadable("the words of a loop cannot be read")
                 self.word()
                 self.skip()
         if self.peek() == ";":
@@ -253,8 +252,8 @@ class _Reader(RedirectionReader):
                     self.pos += 1
 
     def _condition(self) -> None:
-        """`[[ … ]]`, as a command of that name."""
-        first = len(self._found)
+        """Read `[[ … ]]` as a command of that name."""
+        first = len(self._commands)
         words: list[Word] = []
         while not words or not (words[-1].bare and words[-1].text == "]]"):
             self.skip()
@@ -270,14 +269,14 @@ class _Reader(RedirectionReader):
         unclear = None
         for before, operator, after in zip(words, texts[1:], words[2:], strict=False):
             if operator in _COMPARISON and not (_NUMBER.fullmatch(before.text) and _NUMBER.fullmatch(after.text)):
-                unclear = "`[[` computes what it compares"
+                unclear = "`[[` evaluates its operands"
         if not {"-v", "-R"}.isdisjoint(texts):
-            unclear = "`[[ -v` computes the name it looks for"
+            unclear = "`[[ -v` evaluates the name"
         self._add(first, SimpleCommand(tuple(words), unclear=unclear))
         self._redirect_all(first)
 
     def _simple(self) -> None:
-        first = len(self._found)
+        first = len(self._commands)
         words: list[Word] = []
         assignments: list[str] = []
         redirections = Redirections()
@@ -300,10 +299,10 @@ class _Reader(RedirectionReader):
             else:
                 words.append(word)
         if self.pos == start:
-            raise Unreadable(f"`{self.peek()}` stands where a command should")
+            raise Unreadable(f"`{self.peek()}` is not the beginning of a command")
         unclear = redirections.unclear
         if assignments and not words:
-            unclear = "it sets a variable for what follows"
+            unclear = "it sets a variable for the commands after it"
         command = SimpleCommand(
             tuple(words),
             tuple(assignments),
@@ -315,23 +314,23 @@ class _Reader(RedirectionReader):
         self._add(first, command)
 
     def _add(self, index: int, command: SimpleCommand) -> None:
-        if len(self._found) >= MAX_COMMANDS:
+        if len(self._commands) >= MAX_COMMANDS:
             raise TooLarge(f"it has more than {MAX_COMMANDS} commands")
-        self._found.insert(index, command)
+        self._commands.insert(index, command)
 
     # Redirections
 
     def _redirect_all(self, first: int) -> None:
-        """Those after a group are of each command in it."""
+        """Read the redirections after a group, which apply to each command in it."""
         redirections = Redirections()
         self.skip()
         while self.redirect(redirections):
             self.skip()
         if not redirections.count:
             return
-        for index in range(first, len(self._found)):
-            command = self._found[index]
-            self._found[index] = msgspec.structs.replace(
+        for index in range(first, len(self._commands)):
+            command = self._commands[index]
+            self._commands[index] = msgspec.structs.replace(
                 command,
                 reads=(*command.reads, *redirections.reads),
                 writes=(*command.writes, *redirections.writes),
@@ -342,12 +341,12 @@ class _Reader(RedirectionReader):
     # Between words
 
     def _reserved(self) -> str | None:
-        found = _RESERVED.match(self.text, self.pos)
-        return found[0] if found else None
+        match = _RESERVED.match(self.text, self.pos)
+        return match[0] if match else None
 
 
 def only_word(text: str) -> Word | None:
-    """The text as one word, if it is one; what it substitutes is not looked into."""
+    """Return the text as one word, if it is one. Commands substituted in it are not read."""
     reader = _Reader(text, [])
     try:
         word = reader.word()

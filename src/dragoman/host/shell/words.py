@@ -1,7 +1,7 @@
-"""Words of a command line: quotes removed where all is literal, kept as written where the shell would put something in.
+"""Words of a command line: without quotes where they are literal, as written where the shell would expand them.
 
-Strict on purpose. Shells differ (bash old and new, dash, zsh), and the line is run by one of them: a form that they
-read differently, or that runs something out of sight, is `Unreadable`, not guessed at.
+Strict on purpose. Shells differ (old and new bash, dash, zsh), and one of them will run the line: a form that they read
+differently, or that runs something unseen, raises `Unreadable` instead of being guessed.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Final
 import msgspec
 
 MAX_DEPTH: Final = 24
-"""Of substitutions, groups and wrappers inside of each other. People write three; each costs several stack frames."""
+"""Nesting of substitutions, groups and wrappers. People write three levels; each costs several stack frames."""
 
 MAX_STEPS: Final = 2_000
-"""Words, expansions and operators of one line: the second reader takes quadratic time on some of them."""
+"""Words, expansions and operators of one line. The second reader takes quadratic time on some of them."""
 
 _NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./:,@%+\-^=!\]}#]+")
 _QUOTED: Final = re.compile(r'[^"$`\\]+')
 _BODY: Final = re.compile(r"[^$`\\]+")
 _VARIABLE: Final = re.compile(rf"\$(?:{_NAME}|[0-9@*#?$!-])")
-# Only what neither assigns, nor computes, nor expands its own value again (`${x:=…}`, `${x:…}`, `${x@P}`, `${!x}`).
+# Only forms that neither assign, nor compute, nor expand their value again (`${x:=…}`, `${x:…}`, `${x@P}`, `${!x}`).
 _BRACED: Final = re.compile(
     rf"\$\{{(?:#?(?:{_NAME}|[0-9]+|[@*#?$!-])|{_NAME}(?::?[-+?]|##?|%%?|//?)[A-Za-z0-9_./:,@+*? -]*)\}}"
 )
-_SUM: Final = re.compile(r"\$\(\((?!.{0,999}?(?:--|\+\+))[A-Za-z0-9_ +*/%-]{0,999}\)\)")
+_ARITHMETIC: Final = re.compile(r"\$\(\((?!.{0,999}?(?:--|\+\+))[A-Za-z0-9_ +*/%-]{0,999}\)\)")
 _ANSI: Final = re.compile(r"\$'(?:[^'\\]|\\[nt\\])*'")
 _DOLLAR_MEANS_MORE: Final = frozenset("+~^=:%[&'\"")
 _BRACES: Final = re.compile(r"\{.*(?:,|\.\.)")
@@ -41,17 +41,18 @@ _SPECIAL: Final = frozenset(";&|`$<>()\\\"'#*?[]{}~ \n")
 
 
 class Unreadable(Exception):
-    """This line, or what is left of it, is not understood; says why."""
+    """The rest of the line is not understood; the message says why."""
 
 
 class TooLarge(Unreadable):
-    """Nothing more is to be tried on it."""
+    """The line is too large: do not try the second reader either."""
 
 
 class Word(msgspec.Struct, frozen=True):
-    """`text`: without its quotes; as written where it is `dynamic`: the shell puts something in (variable, glob, …).
+    """One word: `text` without quotes, or as written where it is `dynamic` (the shell expands a variable, glob, …).
 
-    `bare`: written without any quotes, so that it may be a reserved word. `sets`: has the form of an assignment.
+    `bare`: written without quotes, so it may be a reserved word. `sets`: it has the form of an assignment. `start` is
+    its position in the line.
     """
 
     text: str
@@ -62,7 +63,7 @@ class Word(msgspec.Struct, frozen=True):
 
 
 def deceptive(text: str) -> str | None:
-    """Why a text may not be what a person sees: control characters, and those that hide or turn others around."""
+    """Return why a person may see another text: control characters, or characters that hide or reorder others."""
     if _CONTROL.search(text):
         return "it has control characters in it"
     if not text.isascii():
@@ -73,7 +74,7 @@ def deceptive(text: str) -> str | None:
 
 
 class WordReader(ABC):
-    """Reads one word after the other off `text`; what stands in substitutions is for `commands_until`."""
+    """Reads the words of `text` one by one; `commands_until` reads the commands in substitutions."""
 
     def __init__(self, text: str, *, base: int = 0, depth: int = 0) -> None:
         self.text = text
@@ -84,15 +85,15 @@ class WordReader(ABC):
 
     @abstractmethod
     def commands_until(self, closing: str) -> None:
-        """Read commands from `pos` on, past the closing sign."""
+        """Read commands from `pos` on, up to and including the closing sign."""
 
     @abstractmethod
     def commands_of(self, text: str, base: int) -> None:
-        """Read a text of its own that begins at `base` of the whole line."""
+        """Read the commands of a separate text that begins at `base` of the whole line."""
 
     @abstractmethod
     def passing_newline(self) -> None:
-        """A newline was met inside of a word."""
+        """Called for a newline inside a word."""
 
     def peek(self, ahead: int = 0) -> str:
         at = self.pos + ahead
@@ -104,7 +105,7 @@ class WordReader(ABC):
             raise TooLarge("it is too large to be understood")
 
     def word(self) -> Word:
-        """The word at `pos`, never empty unless quoted so."""
+        """Read the word at `pos`."""
         self.step()
         start = self.pos
         found = _ASSIGNMENT.match(self.text, start)
@@ -116,12 +117,12 @@ class WordReader(ABC):
         ):
             raise Unreadable("it sets an element of a list")
         text: list[str] = []
-        outside: list[str] = []  # of quotes: where braces mean something
+        unquoted: list[str] = []  # braces have a meaning only here
         dynamic = quoted = False
         while char := self.peek():
             if plain := _PLAIN.match(self.text, self.pos):
                 text.append(plain[0])
-                outside.append(plain[0])
+                unquoted.append(plain[0])
                 self.pos = plain.end()
                 continue
             match char:
@@ -133,7 +134,7 @@ class WordReader(ABC):
                     if self.peek(1) != "(":
                         break
                     if self.pos != start:
-                        raise Unreadable(f"`{char}(` stands inside of a word")
+                        raise Unreadable(f"`{char}(` is inside a word")
                     self.pos += 2
                     self.commands_until(")")
                     dynamic = True
@@ -161,18 +162,18 @@ class WordReader(ABC):
                 case _:
                     dynamic |= self._unusual(char, start)
                     text.append(char)
-                    outside.append(char)
+                    unquoted.append(char)
                     self.pos += 1
         source = self.text[start : self.pos]
         if source in _OPERATORS:
             dynamic = False
-        elif _ZSH_PATH.match(source) or _BRACES.search("".join(outside)):
-            dynamic = True  # zsh puts a path in place of `=name`
+        elif _ZSH_PATH.match(source) or _BRACES.search("".join(unquoted)):
+            dynamic = True  # zsh replaces `=name` with a path
         shown = source if dynamic else "".join(text)
         return Word(shown, dynamic, not quoted and not dynamic, bool(found), self._base + start)
 
     def _unusual(self, char: str, start: int) -> bool:
-        """Whether something is put in for an unquoted character."""
+        """Tell whether the shell expands this unquoted character."""
         self.step()
         if char == "~":
             return self.pos == start or self.text[self.pos - 1] in "=:"
@@ -203,7 +204,7 @@ class WordReader(ABC):
         return text
 
     def expansions(self, plain: re.Pattern[str], closing: str) -> str | None:
-        """Text as between double quotes, up to the closing sign or the end; None where something is put in."""
+        """Read text as in double quotes, up to the closing sign or the end; None where the shell expands something."""
         text: list[str] = []
         dynamic = False
         while (char := self.peek()) and char != closing:
@@ -232,17 +233,17 @@ class WordReader(ABC):
         return None if dynamic else "".join(text)
 
     def here_document(self) -> bool:
-        """Whether something is put into a text whose limit is not quoted; it is read to its end."""
+        """Read a here-document with an unquoted delimiter; tell whether the shell expands something in it."""
         if "\\\n" in self.text:
             raise Unreadable("a line of a here-document is continued")
         return self.expansions(_BODY, "") is None
 
     def _dollar(self, *, quoted: bool) -> str | None:
-        """What begins with `$`: its literal text, or None where a value is put in."""
+        """Read what begins with `$`: its literal text, or None where the shell expands it."""
         self.step()
         match after := self.peek(1):
             case "(" if self.peek(2) == "(":
-                self._expansion(_SUM, "it computes something that is not plain arithmetic")
+                self._expansion(_ARITHMETIC, "it computes something that is not plain arithmetic")
                 return None
             case "(":
                 self.pos += 2
@@ -252,7 +253,7 @@ class WordReader(ABC):
                 self._expansion(_BRACED, "`${…}` is used in an unusual way")
                 return None
             case "'" if not quoted:
-                # For a plain shell the `$` and the escapes are text: all agree on the end, not on what it is.
+                # A plain shell takes `$` and the escapes literally: all agree where it ends, not on its value.
                 self._expansion(_ANSI, "`$'…'` has escapes that shells read differently")
                 return None
             case "'" | '"' if quoted:
@@ -283,7 +284,7 @@ class WordReader(ABC):
             raise Unreadable("a backtick is not closed")
         inner = self.text[start:end]
         if "\\" in inner or (quoted and '"' in inner):
-            raise Unreadable("there are quotes inside of backticks")
+            raise Unreadable("there are quotes inside backticks")
         if "\n" in inner:
             self.passing_newline()
         self.commands_of(inner, self._base + start)
