@@ -100,7 +100,7 @@ async def test_a_form_is_filled_field_by_field_and_sent_once_it_was_seen_whole(p
     answer, seen = await told(people, DEMO, "2\n", "Ada\n", "\n", "1,3\n", "n\n", "s\n")
     assert answer == accepted(colour="green", name="Ada", files=1, languages=("Python", "Rust"), happy=False)
     assert seen.startswith("? Claude Code asks you\n  Please say:\n  About you\n")
-    assert "  1/5  Which colour do you like best? (needed)\n    1  Red\n    2  Green\n    3  Blue\n" in seen
+    assert "  1/5  Which colour do you like best? (required)\n    1  Red\n    2  Green\n    3  Blue\n" in seen
     assert "Your answer (1-3): " in seen
     assert "    (a whole number, 0 to 10000)\nYour answer [1]: " in seen
     assert "Your answer (y/n) [y]: " in seen
@@ -118,9 +118,9 @@ async def test_what_does_not_fit_is_told_and_asked_again(people: list[Person]) -
     asked = form(["n"], n={"type": "integer", "minimum": 3, "title": "How many?"})
     answer, seen = await told(people, asked, "\n", "/skip\n", "many\n", "2\n", "3\n")
     assert answer == accepted(n=3)
-    assert seen.count("  It is needed.\n") == 2
+    assert seen.count("  It is required.\n") == 2
     assert "  It is 'many'; expected a whole number.\n" in seen
-    assert "  It is 2; at least 3 is wanted.\n" in seen
+    assert "  It is 2; it must be at least 3.\n" in seen
 
 
 async def test_one_can_go_back_and_finds_the_answer_given(people: list[Person]) -> None:
@@ -211,7 +211,7 @@ async def test_what_an_agent_says_cannot_act_on_the_terminal_or_look_like_us(peo
 async def test_what_is_asked_is_never_cut(people: list[Person]) -> None:
     title = "Which of the many branches shall be merged into the release branch, once the tests have passed?"
     _, seen = await told(people, form(["a"], a={"type": "string", "title": title}), "/cancel\n", width=40)
-    assert f"{title} (needed)" in " ".join(seen.split())
+    assert f"{title} (required)" in " ".join(seen.split())
     host = "a-very-long-name-of-a-host.that-looks-like-another.example.org"
     _, seen = await told(people, page(f"https://{host}/"), "3\n", width=40)
     assert f"on {host}Please say:" in seen.replace("\n  ", "")

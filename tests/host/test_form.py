@@ -83,15 +83,15 @@ def test_what_is_of_no_known_kind_is_left_out_and_never_shown_as_another(schema:
     assert [field.name for field in form.fields] == ["known"]
     assert form.left_out == ("strange",)
     assert form.validate({"known": True}) == {"known": True}
-    with pytest.raises(InputError, match="strange is no field"):
+    with pytest.raises(InputError, match="strange is not a field"):
         form.validate({"strange": "x"})
 
 
 @pytest.mark.parametrize("properties", [{"strange": {"type": "_rating"}}, {}])
 def test_a_form_that_needs_what_cannot_be_asked_for_has_no_answer(properties: dict[str, Any]) -> None:
     form = form_of(["strange"], **properties)
-    assert form.problem is not None
-    assert "strange" in form.problem
+    assert form.error is not None
+    assert "strange" in form.error
     with pytest.raises(InputError, match="strange"):
         form.validate({})
 
@@ -117,7 +117,7 @@ def test_reading_tries_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     def tried(pattern: str, text: str) -> str:
         raise AssertionError("others wait while a question is read")
 
-    monkeypatch.setattr("dragoman.host.question.pattern.judge", tried)
+    monkeypatch.setattr("dragoman.host.question.fields.match_pattern", tried)
     assert field_of({"type": "string", "pattern": "^(a+)+$", "default": "aaa"}).default == "aaa"
 
 
@@ -132,10 +132,10 @@ def test_content_that_does_not_fit_is_told_field_by_field() -> None:
     with pytest.raises(InputError) as failed:
         form.validate({"files": -1, "shoe": 43})
     assert str(failed.value) == (
-        "the answer does not fit the form: shoe is no field of this form; colour is needed; "
-        "files is -1; at least 0 is wanted"
+        "the answer does not fit the form: shoe is not a field of this form; colour is required; "
+        "files is -1; it must be at least 0"
     )
-    assert failed.value.guidance == "The form has the fields colour (needed), name, files, languages, happy."
+    assert failed.value.guidance == "The form has the fields colour (required), name, files, languages, happy."
 
 
 def test_defaults_are_offers_and_are_not_sent_by_themselves() -> None:

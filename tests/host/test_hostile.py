@@ -17,7 +17,7 @@ from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.policy.rules import Rule
-from dragoman.host.question.form import SCHEMA_LIMIT, read_form
+from dragoman.host.question.form import MAX_SCHEMA_BYTES, read_form
 from dragoman.host.requests import Requests
 from dragoman.host.terminal import terminal, terminals
 from dragoman.record import notes, rows
@@ -448,6 +448,6 @@ def test_no_text_of_the_agents_makes_a_pattern_take_for_ever(workspace: Workspac
 
 
 def test_a_form_that_nobody_could_fill_in_is_not_read() -> None:
-    fields = {f"field {number}": {"type": "string"} for number in range(SCHEMA_LIMIT // 20)}
+    fields = {f"field {number}": {"type": "string"} for number in range(MAX_SCHEMA_BYTES // 20)}
     with pytest.raises(msgspec.ValidationError, match="at most"):
         read_form(msgspec.json.encode({"type": "object", "properties": fields}))

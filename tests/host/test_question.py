@@ -13,9 +13,9 @@ from dragoman.host.question.question import (
     DECLINED,
     Question,
     QuestionAnswer,
-    answer_of,
+    encode_answer,
+    parse_answer,
     read_question,
-    response_of,
 )
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.messages import Request
@@ -87,7 +87,7 @@ def test_a_mode_that_is_not_offered_is_refused() -> None:
 
 def test_only_what_fits_is_accepted() -> None:
     assert form().accept({"name": "Ada"}) == QuestionAnswer("accept", {"name": "Ada"})
-    with pytest.raises(InputError, match="name is needed"):
+    with pytest.raises(InputError, match="name is required"):
         form().accept()
     assert page().accept() == QuestionAnswer("accept")
     with pytest.raises(InputError, match="name cannot be sent"):
@@ -106,19 +106,19 @@ def test_only_what_fits_is_accepted() -> None:
     ],
 )
 def test_short_answers_mean_what_they_say(reply: object, answer: QuestionAnswer) -> None:
-    assert answer_of(form(), reply) == answer
+    assert parse_answer(form(), reply) == answer
 
 
 @pytest.mark.parametrize("reply", [True, "Ada", 1, {"name": 3}, QuestionAnswer("accept"), ["name"], object()])
 def test_what_is_no_answer_is_refused(reply: object) -> None:
     with pytest.raises(InputError):
-        answer_of(form(), reply)
+        parse_answer(form(), reply)
 
 
 def test_true_accepts_what_needs_nothing() -> None:
-    assert answer_of(page(), True) == QuestionAnswer("accept")
+    assert parse_answer(page(), True) == QuestionAnswer("accept")
     confirm = read_question(request(mode="form", sessionId="a1", message="Go on?", requestedSchema={"type": "object"}))
-    assert answer_of(confirm, True) == QuestionAnswer("accept", {})
+    assert parse_answer(confirm, True) == QuestionAnswer("accept", {})
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_true_accepts_what_needs_nothing() -> None:
     ],
 )
 def test_answers_go_out_in_the_protocols_words(answer: QuestionAnswer, wire: dict[str, Any]) -> None:
-    assert msgspec.json.decode(msgspec.json.encode(response_of(answer))) == {"action": answer.action, **wire}
+    assert msgspec.json.decode(msgspec.json.encode(encode_answer(answer))) == {"action": answer.action, **wire}

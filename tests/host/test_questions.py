@@ -100,7 +100,7 @@ async def test_a_form_that_cannot_be_answered_is_shown_to_nobody() -> None:
     agent = Agent(on_question)
     schema = {"properties": {"x": {"type": "_new"}}, "required": ["x"]}
     assert await agent.ask(requestedSchema=schema) == {"action": "cancel"}
-    assert agent.last == ("default", "the form needs what cannot be asked for here: x")
+    assert agent.last == ("default", "the form requires fields of an unknown kind: x")
 
 
 @pytest.mark.parametrize("content", [{"name": "far too long"}, {"name": 5}, {"other": "x"}])

@@ -21,19 +21,15 @@ from dragoman.cli.screen import Screen
 from dragoman.cli.stdin import chosen, forget_typed, read_line
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.question.fields import (
-    FORMATS,
     BooleanField,
     ChoiceField,
     ChoicesField,
     Field,
-    NumberField,
-    Problem,
-    TextField,
+    InvalidValue,
     Value,
-    marks,
+    choice_labels,
 )
-from dragoman.host.question.page import Page
-from dragoman.host.question.question import Question, QuestionAnswer
+from dragoman.host.question.question import Page, Question, QuestionAnswer
 
 
 def has_desktop(environ: Mapping[str, str]) -> bool:
@@ -61,7 +57,7 @@ def choice_rows(field: Field, width: int) -> Iterable[tuple[Span, ...]]:
     """The choices, one a line, each with what to type for it."""
     if not isinstance(field, ChoiceField | ChoicesField):
         return
-    names = marks(field.choices)
+    names = choice_labels(field.choices)
     wide = len(names[min(len(names), CHOICES) - 1])
     for mark, choice in zip(names[:CHOICES], field.choices, strict=False):
         title = one_line(choice.title, width - wide - 10)
@@ -73,23 +69,8 @@ def choice_rows(field: Field, width: int) -> Iterable[tuple[Span, ...]]:
 
 
 def wanted(field: Field) -> str:
-    """What an answer has to be like; empty where anything goes."""
-    match field:
-        case TextField(min_length=least, max_length=most):
-            length = _between(least or None, most, "characters")
-            shape = FORMATS[field.format] if field.format is not None else ""
-            pattern = f"matching {exact(field.pattern)}" if field.pattern is not None else ""
-            return ", ".join(filter(None, (shape, length, pattern)))
-        case NumberField(minimum=least, maximum=most):
-            return _between(least, most, "", "a whole number" if field.whole else "a number")
-        case BooleanField():
-            return "y/n"
-        case ChoiceField():
-            return _range(marks(field.choices))
-        case ChoicesField(min_items=least, max_items=most):
-            names = marks(field.choices)
-            count = _between(least or None, most, "of them")
-            return ", ".join(filter(None, (f"some of {_range(names)}, as {names[0]},{names[-1]}", count)))
+    """Describe a valid answer; empty where anything goes."""
+    return exact(field.requirement)
 
 
 def shown(field: Field, value: Value) -> str:
@@ -110,31 +91,15 @@ def suggestion(field: Field, value: Value) -> str:
     match field, value:
         case ChoiceField(choices=choices), str():
             return next(
-                (mark for mark, choice in zip(marks(choices), choices, strict=True) if choice.value == value), value
+                (mark for mark, choice in zip(choice_labels(choices), choices, strict=True) if choice.value == value), value
             )
         case ChoicesField(choices=choices), tuple():
-            taken = (mark for mark, choice in zip(marks(choices), choices, strict=True) if choice.value in value)
+            taken = (mark for mark, choice in zip(choice_labels(choices), choices, strict=True) if choice.value in value)
             return ",".join(taken) or "none"
         case BooleanField(), bool():
             return "y" if value else "n"
         case _:
             return cut(exact(str(value)).replace("\n", "\\n"), 40)
-
-
-def _range(names: tuple[str, ...]) -> str:
-    return f"{names[0]}-{names[-1]}" if len(names) > 1 else names[0]
-
-
-def _between(least: float | None, most: float | None, unit: str, what: str = "") -> str:
-    if least is not None and most is not None:
-        bounds = f"{least} to {most}"
-    elif least is not None:
-        bounds = f"at least {least}"
-    elif most is not None:
-        bounds = f"at most {most}"
-    else:
-        return what
-    return " ".join(filter(None, (f"{what}," if what else "", bounds, unit)))
 
 
 # Lines of what the agent says that are shown. The rest is counted, never left out in silence.
@@ -241,7 +206,7 @@ class QuestionAsker:
                 return "back"
             try:
                 value = await _value(field, line, suggested)
-            except Problem as problem:
+            except InvalidValue as problem:
                 self._remark(f"It {problem}.", "bad")
                 continue
             if value is None:
@@ -253,7 +218,7 @@ class QuestionAsker:
     def _show(self, field: Field, number: str) -> None:
         self._say()
         room = self.width - len(number) - 3
-        first, *more = textwrap.wrap(f"{plain(field.label)}{' (needed)' if field.required else ''}", room) or [""]
+        first, *more = textwrap.wrap(f"{plain(field.label)}{' (required)' if field.required else ''}", room) or [""]
         self._say(Span(f"  {number}", "question"), Span(first, "bold"))
         for line in more:
             self._say(Span(f"  {' ' * len(number)}{line}", "bold"))
@@ -356,16 +321,16 @@ class QuestionAsker:
 
 
 async def _value(field: Field, line: str, suggested: Value | None) -> Value | None:
-    """What a typed line means; None: the field is left out. Raises `Problem` where it means nothing that fits."""
+    """What a typed line means; None: the field is left out. Raises `InvalidValue` where it means nothing that fits."""
     if line and line != "/skip":
-        return await asyncio.to_thread(field.read, line)  # a pattern of the agent's may take its time
+        return await asyncio.to_thread(field.parse, line)  # a pattern of the agent's may take its time
     if not line and suggested is not None:
-        return await asyncio.to_thread(field.check, suggested)
+        return await asyncio.to_thread(field.validate, suggested)
     if not field.required:
         return None
     if isinstance(field, ChoicesField):  # none of them is an answer too
-        return field.check(())
-    raise Problem("is needed")
+        return field.validate(())
+    raise InvalidValue("is required")
 
 
 def usual_browser() -> OpenPage | None:

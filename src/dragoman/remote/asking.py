@@ -16,7 +16,7 @@ from dragoman.errors import DragomanError
 from dragoman.host.callback import call
 from dragoman.host.permission import Answer, OnPermission, Option, Origin, PermissionRequest, answer_later, answer_of
 from dragoman.host.question.question import CANCELLED, OnQuestion, Question, QuestionAnswer
-from dragoman.host.question.question import answer_of as question_answer_of
+from dragoman.host.question.question import parse_answer as parse_question_answer
 from dragoman.host.requests import command_of
 from dragoman.record import facts, rows
 from dragoman.record.facts import Fact
@@ -131,7 +131,7 @@ class Asking:
         answer = CANCELLED
         try:
             question = self._question(asked)
-            answer = question_answer_of(question, await call(on_question, question))
+            answer = parse_question_answer(question, await call(on_question, question))
         except (Exception, RpcRefusal):
             logger.exception("on_question failed, and the question is cancelled")
         await self._told(self._answer_question(row_id, answer))

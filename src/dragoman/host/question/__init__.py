@@ -1,8 +1,7 @@
-"""What an agent asks the user (`elicitation/*`).
+"""Questions of an agent to the person (`elicitation/*`).
 
-fields     one thing to fill in, and what fits it; pattern judges the agent's own expressions
-form       the fields of a question, and what was filled in
-page       an address that is to be opened
-question   one question, and its answers
-questions  those that wait for an answer
+question   a question, its answers, and the check of a page's URL
+form       a form, read from the agent's schema
+fields     the kinds of fields, and the validation of their values
+questions  the open questions of a session
 """

@@ -1,8 +1,8 @@
-"""A form: what an agent wants to know, field by field, and whether an answer to it is one.
+"""A form that an agent asks a person to fill in, and the validation of answers.
 
-Read from the JSON Schema of `elicitation/create`, a flat object. Promised: what `Form.validate` lets through fits the
-schema, and nothing is in it that nobody said: a default is an offer, and counts only when it was taken. A property of
-a kind that we do not know is never shown as one that we do.
+It is read from the JSON Schema of `elicitation/create`, a flat object. Promised: content that `Form.validate` accepts
+fits the schema and contains nothing that nobody entered: a default counts only when it was accepted. A property of an
+unknown kind is never shown as one of a known kind.
 """
 
 from __future__ import annotations
@@ -19,58 +19,67 @@ from dragoman.host.question.fields import (
     ChoiceField,
     ChoicesField,
     Field,
+    InvalidValue,
     NumberField,
-    Problem,
     TextField,
     Value,
 )
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
 
-SCHEMA_LIMIT: Final = 256 * 1024
-"""Bytes. Nobody fills in a form of a thousand fields, and to read one of a million would hold up other sessions."""
+MAX_SCHEMA_BYTES: Final = 256 * 1024
+"""Nobody fills in a form of a thousand fields, and reading one of a million would delay other sessions."""
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """`left_out` are properties that cannot be asked for; `problem` says why no answer could be complete."""
+    """The fields to fill in. `left_out` are properties of unknown kinds; `error` says why no answer can be complete."""
 
     title: str = ""
     description: str = ""
     fields: tuple[Field, ...] = ()
     left_out: tuple[str, ...] = ()
-    problem: str | None = None
+    error: str | None = None
 
     @property
     def defaults(self) -> dict[str, Value]:
-        """What the agent suggests."""
+        """The agent's suggestions, by field name."""
         return {field.name: field.default for field in self.fields if field.default is not None}
 
     def validate(self, content: Mapping[str, object]) -> dict[str, Value]:
-        """The content as it can be sent; a value of None is one that was not given. `InputError` names each field."""
-        if self.problem is not None:
-            raise InputError(self.problem, guidance="Decline or cancel the question.")
-        known = {field.name: field for field in self.fields}
-        wrong = [f"{name} is no field of this form" for name in content if name not in known]
-        taken: dict[str, Value] = {}
-        for name, field in known.items():
+        """Return the content to send; None means that a field is left out. `InputError` lists every invalid field."""
+        if self.error is not None:
+            raise InputError(self.error, guidance="Decline or cancel the question.")
+        valid, errors = self._check(content)
+        if errors:
+            fields = ", ".join(f"{field.name}{' (required)' if field.required else ''}" for field in self.fields)
+            wrong = "; ".join(f"{name} {error}" for name, error in errors.items())
+            raise InputError(
+                f"the answer does not fit the form: {wrong}",
+                guidance=f"The form has the fields {fields}." if fields else "The form has no fields: accept({}).",
+            )
+        return valid
+
+    def errors(self, content: Mapping[str, object]) -> dict[str, str]:
+        """Return a message for each invalid field, as the rest of a sentence that begins with the field's name."""
+        return self._check(content)[1]
+
+    def _check(self, content: Mapping[str, object]) -> tuple[dict[str, Value], dict[str, str]]:
+        fields = {field.name: field for field in self.fields}
+        errors = {name: "is not a field of this form" for name in content if name not in fields}
+        valid: dict[str, Value] = {}
+        for name, field in fields.items():
             value = content.get(name)
             try:
                 if value is not None:
-                    taken[name] = field.check(value)
+                    valid[name] = field.validate(value)
                 elif field.required:
-                    wrong.append(f"{name} is needed")
-            except Problem as problem:
-                wrong.append(f"{name} {problem}")
-        if wrong:
-            fields = ", ".join(f"{field.name}{' (needed)' if field.required else ''}" for field in self.fields)
-            raise InputError(
-                f"the answer does not fit the form: {'; '.join(wrong)}",
-                guidance=f"The form has the fields {fields}." if fields else "The form has no fields: accept({}).",
-            )
-        return taken
+                    errors[name] = "is required"
+            except InvalidValue as error:
+                errors[name] = str(error)
+        return valid, errors
 
 
-# -- reading the schema
+# Reading the schema
 
 
 class _Schema(msgspec.Struct, frozen=True):
@@ -83,35 +92,34 @@ class _Schema(msgspec.Struct, frozen=True):
 
 class _Property(msgspec.Struct, frozen=True):
     type: str
-    enumNames: tuple[str, ...] = ()  # noqa: N815 (the titles of an `enum`, as older servers write them)
+    enumNames: tuple[str, ...] = ()  # noqa: N815 (titles of an `enum`, in the form of older servers)
 
 
 def read_form(raw: bytes | msgspec.Raw) -> Form:
-    """The form that `requestedSchema` describes. Raises `msgspec.MsgspecError` where it is no schema of an object."""
+    """Read `requestedSchema`. Raises `msgspec.MsgspecError` where it is not the schema of an object."""
     size = memoryview(raw).nbytes
-    if size > SCHEMA_LIMIT:
-        raise msgspec.ValidationError(f"requestedSchema has {size} bytes; at most {SCHEMA_LIMIT} are read")
+    if size > MAX_SCHEMA_BYTES:
+        raise msgspec.ValidationError(f"requestedSchema has {size} bytes; at most {MAX_SCHEMA_BYTES} are allowed")
     schema = msgspec.json.decode(raw, type=_Schema)
     if schema.type != "object":
-        raise msgspec.ValidationError(f"requestedSchema is of the type {schema.type!r}; expected 'object'")
+        raise msgspec.ValidationError(f"requestedSchema has the type {schema.type!r}; expected 'object'")
     required = frozenset(schema.required or ())
-    read = {name: _read_field(name, said, name in required) for name, said in schema.properties.items()}
-    fields = tuple(field for field in read.values() if field is not None)
+    parsed = {name: _read_field(name, raw, name in required) for name, raw in schema.properties.items()}
+    fields = tuple(field for field in parsed.values() if field is not None)
     missing = sorted(required - {field.name for field in fields})
     return Form(
         title=schema.title if isinstance(schema.title, str) else "",
         description=schema.description if isinstance(schema.description, str) else "",
         fields=fields,
-        left_out=tuple(name for name, field in read.items() if field is None),
-        problem=f"the form needs what cannot be asked for here: {', '.join(missing)}" if missing else None,
+        left_out=tuple(name for name, field in parsed.items() if field is None),
+        error=f"the form requires fields of an unknown kind: {', '.join(missing)}" if missing else None,
     )
 
 
 def _read_field(name: str, raw: msgspec.Raw, required: bool) -> Field | None:
-    """None where the property is of a kind that we do not know, or cannot be read."""
+    """Read one property; None where it is of an unknown kind, or cannot be read."""
     try:
-        said = msgspec.json.decode(raw, type=_Property)
-        field = _field(said, raw)
+        field = _field(msgspec.json.decode(raw, type=_Property), raw)
     except msgspec.MsgspecError:
         return None
     if field is None:
@@ -121,19 +129,19 @@ def _read_field(name: str, raw: msgspec.Raw, required: bool) -> Field | None:
 
 
 def _with_default(field: Field, default: Value) -> Field:
-    """What the agent suggests must be what it would take: else Enter would answer what cannot be sent."""
-    # Its pattern is left for later: a question is read while others wait, and a pattern may take its time.
-    check = field.check_but_pattern if isinstance(field, TextField) else field.check
+    """Drop a default that does not fit the field: accepting it with Enter would be refused."""
+    # The pattern is not tried: other sessions wait while a question is read.
+    validate = field.validate_without_pattern if isinstance(field, TextField) else field.validate
     try:
-        return msgspec.structs.replace(field, default=check(default))
-    except Problem:
+        return msgspec.structs.replace(field, default=validate(default))
+    except InvalidValue:
         return msgspec.structs.replace(field, default=None)
 
 
-def _field(said: _Property, raw: msgspec.Raw) -> Field | None:
-    match said.type:
+def _field(prop: _Property, raw: msgspec.Raw) -> Field | None:
+    match prop.type:
         case "string":
-            return _text_or_choice(lenient.decode(raw, acp.StringPropertySchema), said.enumNames)
+            return _text_or_choice(lenient.decode(raw, acp.StringPropertySchema), prop.enumNames)
         case "number":
             return _number_field(lenient.decode(raw, acp.NumberPropertySchema), whole=False)
         case "integer":
@@ -144,64 +152,64 @@ def _field(said: _Property, raw: msgspec.Raw) -> Field | None:
                 name="", title=switch.title or "", description=switch.description or "", default=switch.default
             )
         case "array":
-            return _choices_field(lenient.decode(raw, acp.MultiSelectPropertySchema), said.enumNames)
+            return _choices_field(lenient.decode(raw, acp.MultiSelectPropertySchema), prop.enumNames)
         case _:
             return None
 
 
-def _number_field(said: acp.NumberPropertySchema | acp.IntegerPropertySchema, *, whole: bool) -> NumberField:
+def _number_field(schema: acp.NumberPropertySchema | acp.IntegerPropertySchema, *, whole: bool) -> NumberField:
     return NumberField(
         name="",
-        title=said.title or "",
-        description=said.description or "",
+        title=schema.title or "",
+        description=schema.description or "",
         whole=whole,
-        default=said.default,
-        minimum=said.minimum,
-        maximum=said.maximum,
+        default=schema.default,
+        minimum=schema.minimum,
+        maximum=schema.maximum,
     )
 
 
-def _text_or_choice(said: acp.StringPropertySchema, names: tuple[str, ...]) -> Field | None:
-    title, description = said.title or "", said.description or ""
-    if said.one_of is not None or said.enum is not None:
-        choices = _choices(said.one_of or (), said.enum or (), names)
+def _text_or_choice(schema: acp.StringPropertySchema, names: tuple[str, ...]) -> Field | None:
+    title, description = schema.title or "", schema.description or ""
+    if schema.one_of is not None or schema.enum is not None:
+        choices = _choices(schema.one_of or (), schema.enum or (), names)
         if not choices:
             return None
-        return ChoiceField(name="", title=title, description=description, default=said.default, choices=choices)
+        return ChoiceField(name="", title=title, description=description, default=schema.default, choices=choices)
     return TextField(
         name="",
         title=title,
         description=description,
-        default=said.default,
-        min_length=said.min_length,
-        max_length=said.max_length,
-        pattern=said.pattern,
-        format=said.format,
+        default=schema.default,
+        min_length=schema.min_length,
+        max_length=schema.max_length,
+        pattern=schema.pattern,
+        format=schema.format,
     )
 
 
-def _choices_field(said: acp.MultiSelectPropertySchema, names: tuple[str, ...]) -> Field | None:
-    # Items of another type are of a kind that we do not know; those with titles have none.
-    if said.items.type not in (None, "string"):
+def _choices_field(schema: acp.MultiSelectPropertySchema, names: tuple[str, ...]) -> Field | None:
+    # Items with titles have no type; items of another type than string are of an unknown kind.
+    if schema.items.type not in (None, "string"):
         return None
-    choices = _choices(said.items.any_of, said.items.enum, names)
+    choices = _choices(schema.items.any_of, schema.items.enum, names)
     if not choices:
         return None
     return ChoicesField(
         name="",
-        title=said.title or "",
-        description=said.description or "",
-        default=said.default,
+        title=schema.title or "",
+        description=schema.description or "",
+        default=schema.default,
         choices=choices,
-        min_items=said.min_items,
-        max_items=said.max_items,
+        min_items=schema.min_items,
+        max_items=schema.max_items,
     )
 
 
 def _choices(titled: tuple[acp.EnumOption, ...], plain: tuple[str, ...], names: tuple[str, ...]) -> tuple[Choice, ...]:
-    """Each value once; of `enum` with the titles that came beside it, where there is one for each."""
+    """List each value once; the values of an `enum` get the titles beside it, where there is one for each."""
     if titled:
-        found = [Choice(option.const, option.title or option.const, option.description or "") for option in titled]
+        choices = [Choice(option.const, option.title or option.const, option.description or "") for option in titled]
     else:
-        found = [Choice(*pair) for pair in zip(plain, names if len(names) == len(plain) else plain, strict=True)]
-    return tuple({choice.value: choice for choice in reversed(found)}.values())[::-1]
+        choices = [Choice(*pair) for pair in zip(plain, names if len(names) == len(plain) else plain, strict=True)]
+    return tuple({choice.value: choice for choice in reversed(choices)}.values())[::-1]

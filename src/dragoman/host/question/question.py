@@ -1,24 +1,26 @@
-"""What an agent asks the person (`elicitation/create`), and the answers to it.
+"""An agent's question to the person (`elicitation/create`), and the answers to it.
 
-`on_question` gets a `Question` and returns one of its answers (`question.accept({"name": "Ada"})`), or in short: a
+`on_question` gets a `Question` and returns one of its answers (`question.accept({"name": "Ada"})`), or a short form: a
 mapping is the content of a form, True accepts what needs none, False declines, None cancels. It may be a coroutine
-function; a plain function is run in a thread, so that it may wait for a person without stopping anything else.
+function; a plain function runs in a thread, so it may wait for a person without blocking anything else.
 
-Declining and cancelling are two things: who declines has said no; who cancels has said nothing. So a run that was
-cancelled, a prompt that was closed and a question that nobody is there to see are cancelled, never declined.
+Declining and cancelling differ: declining says no, cancelling says nothing. A cancelled run, a closed prompt and a
+question that nobody can see are therefore cancelled, never declined.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
 from dragoman.errors import INVALID_PARAMS, InputError
 from dragoman.host.question.fields import Field, Value
 from dragoman.host.question.form import Form, read_form
-from dragoman.host.question.page import Page, read_page
 from dragoman.host.refusals import invalid
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
@@ -28,9 +30,27 @@ Mode: TypeAlias = Literal["form", "url"]
 MODES: tuple[Mode, ...] = ("form", "url")
 
 
+# Characters of a URL; everything else is percent-encoded.
+_URL_CHARS: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+\Z")
+_HOST: Final = re.compile(r"[0-9a-z.:_-]+\Z")
+
+# Browsers accept no longer ones, and nobody can judge a URL that is not shown to its end.
+MAX_URL_CHARS: Final = 8_000
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page that the agent wants opened. The agent uses `id` to say when it is done."""
+
+    id: str
+    url: str
+    host: str  # in ASCII, as it is looked up: look-alike letters show as xn--…
+
+
 class QuestionAnswer(msgspec.Struct, frozen=True):
-    """`content` is what the form was filled with; None unless it was accepted. `by`: who gave it, where one
-    `on_question` brings the answers of several."""
+    """An answer; `content` is None unless a form was accepted.
+
+    `by` says who answered, where one `on_question` passes on the answers of several.
+    """
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Value] | None = None
@@ -42,10 +62,10 @@ CANCELLED = QuestionAnswer("cancel")
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent wants to know: the fields of a form; or the page that it wants opened (`page`).
+    """The agent's question: a form to fill in, or a page to open (`page`).
 
-    All of it is the agent's word. `session_id` is None where it is asked outside of sessions, as during a login;
-    `during` is then the id of the request of ours that it is about. `request_id` is the JSON-RPC id of the question.
+    All of it is text of the agent. `session_id` is None for a question outside of sessions, as during a login; `during`
+    is then the id of our request that it belongs to. `request_id` is the JSON-RPC id of the question.
     """
 
     message: str
@@ -64,7 +84,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def defaults(self) -> dict[str, Value]:
-        """What the agent suggests: `question.accept({**question.defaults, "name": "Ada"})`."""
+        """The agent's suggestions: `question.accept({**question.defaults, "name": "Ada"})`."""
         return self.form.defaults
 
     @property
@@ -72,11 +92,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return self.page.url if self.page is not None else None
 
     def accept(self, content: Mapping[str, object] | None = None) -> QuestionAnswer:
-        """Answer it. Of a page: it is, or will be, opened. `InputError` says field by field what does not fit."""
+        """Accept: send the content, or agree to open the page. `InputError` lists every field that does not fit."""
         if self.page is None:
             return QuestionAnswer("accept", self.form.validate(content or {}))
         if content:
-            raise InputError(f"a page is opened, not filled in: {', '.join(content)} cannot be sent with it")
+            raise InputError(f"a page has no fields: {', '.join(content)} cannot be sent")
         return QuestionAnswer("accept")
 
     def decline(self) -> QuestionAnswer:
@@ -92,8 +112,8 @@ Reply: TypeAlias = QuestionAnswer | Mapping[str, object] | bool | None
 OnQuestion: TypeAlias = Callable[[Question], Reply | Awaitable[Reply]]
 
 
-def answer_of(question: Question, reply: object) -> QuestionAnswer:
-    """What the callback meant. Raises `InputError` where it is no answer to this question."""
+def parse_answer(question: Question, reply: object) -> QuestionAnswer:
+    """Turn what the callback returned into an answer. Raises `InputError` where it does not fit this question."""
     match reply:
         case None | QuestionAnswer(action="cancel"):
             return CANCELLED
@@ -102,19 +122,19 @@ def answer_of(question: Question, reply: object) -> QuestionAnswer:
         case True:
             return question.accept()
         case QuestionAnswer(action="accept", content=content):
-            # Looked at again: it may have been made by hand, or for another question.
+            # Validate again: it may have been built by hand, or for another question.
             return question.accept(content)
         case Mapping():
             return question.accept(reply)
         case _:
             raise InputError(
-                f"{reply!r} is no answer to a question",
+                f"{reply!r} is not an answer to a question",
                 guidance="Return question.accept({…}), .decline() or .cancel(); or a mapping, True, False, None.",
             )
 
 
-def response_of(answer: QuestionAnswer) -> acp.CreateElicitationResponse:
-    """The answer in the protocol's words."""
+def encode_answer(answer: QuestionAnswer) -> acp.CreateElicitationResponse:
+    """Encode the answer for the protocol."""
     match answer.action:
         case "accept":
             return acp.ElicitationAcceptAction(content=answer.content)
@@ -125,8 +145,8 @@ def response_of(answer: QuestionAnswer) -> acp.CreateElicitationResponse:
 
 
 class _WireParams(msgspec.Struct, frozen=True, rename="camel"):
-    # More open than the vocabulary: one property of a kind we do not know must not cost the others.
-    mode: str = "form"  # what those who forward the questions of MCP servers may leave out
+    # More lenient than the vocabulary: one property of an unknown kind must not cost the others.
+    mode: str = "form"  # agents that forward questions of MCP servers may leave it out
     message: str = ""
     requested_schema: msgspec.Raw = msgspec.Raw(b"{}")
     url: str | None = None
@@ -139,27 +159,80 @@ class _WireParams(msgspec.Struct, frozen=True, rename="camel"):
 def read_question(
     request: Request, *, agent: str = "", session_id: str | None = None, modes: Collection[Mode] = MODES
 ) -> Question:
-    """`elicitation/create` as a question. Raises the refusal for what is no question, or of a mode not offered."""
+    """Read `elicitation/create`. `RpcRefusal` where it is invalid, or of a mode that we do not offer."""
     try:
-        said = msgspec.json.decode(request.params, type=_WireParams)
-        if said.mode not in modes:
-            raise invalid("mode", f"{said.mode!r} is not offered by this client")
-        form = read_form(said.requested_schema) if said.mode == "form" else Form()
-    except msgspec.MsgspecError as problem:
-        raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
+        params = msgspec.json.decode(request.params, type=_WireParams)
+        if params.mode not in modes:
+            raise invalid("mode", f"{params.mode!r} is not offered by this client")
+        form = read_form(params.requested_schema) if params.mode == "form" else Form()
+    except msgspec.MsgspecError as error:
+        raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {error}") from None
     page = None
-    if said.mode == "url":
-        if not said.url or not said.elicitation_id:
-            raise invalid("url" if not said.url else "elicitationId", "is missing")
-        page = read_page(said.elicitation_id, said.url)
+    if params.mode == "url":
+        if not params.url or not params.elicitation_id:
+            raise invalid("url" if not params.url else "elicitationId", "is missing")
+        page = read_page(params.elicitation_id, params.url)
     return Question(
-        message=said.message,
+        message=params.message,
         agent=agent,
         session_id=session_id,
-        tool_call_id=said.tool_call_id if isinstance(said.tool_call_id, str) else None,
+        tool_call_id=params.tool_call_id if isinstance(params.tool_call_id, str) else None,
         form=form,
         page=page,
         request_id=request.id,
-        during=said.request_id if said.session_id is None else None,
+        during=params.request_id if params.session_id is None else None,
         raw=request.params,
     )
+
+
+# Pages
+
+
+def read_page(id: str, url: str) -> Page:
+    """Check the URL; `RpcRefusal` for one that nobody should be sent to.
+
+    Promised: a browser opens exactly this URL, and `host` is where it leads. A URL that can be read in two ways (a user
+    name before the host, backslashes, invisible characters) is refused.
+    """
+    if len(url) > MAX_URL_CHARS:
+        raise invalid("url", f"has {len(url)} characters; the limit is {MAX_URL_CHARS}")
+    ascii_url = _with_ascii_host(url)
+    if not _URL_CHARS.match(ascii_url):
+        raise invalid("url", f"{url!r} has characters that must be percent-encoded")
+    try:
+        parts = urlsplit(ascii_url)
+        host, _ = parts.hostname or "", parts.port  # raises for a port that is not a number
+    except ValueError as error:
+        raise invalid("url", f"{url!r} cannot be read: {error}") from None
+    if not _HOST.match(host) or not parts.netloc:
+        raise invalid("url", f"{url!r} has no host")
+    if "@" in parts.netloc:
+        raise invalid("url", f"{url!r} has a user name before its host {host}, which is misleading")
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(host)):
+        raise invalid("url", f"{url!r} is neither https nor on this machine")
+    return Page(id, ascii_url, host)
+
+
+def _with_ascii_host(url: str) -> str:
+    """Encode the host of the URL in ASCII. Other errors are found later."""
+    if url.isascii():
+        return url
+    head, separator, rest = url.partition("://")
+    host = re.split(r"[/?#:\\@]", rest, maxsplit=1)[0]
+    try:
+        # Characters that the encoding would change into others (ß, ZWJ) are refused.
+        encoded = host.encode("idna").decode("ascii")
+        if encoded.encode("ascii").decode("idna") != host.lower():
+            return url
+    except UnicodeError:
+        return url
+    return f"{head}{separator}{encoded}{rest[len(host) :]}"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -26,9 +26,9 @@ from dragoman.host.question.question import (
     OnQuestion,
     Question,
     QuestionAnswer,
-    answer_of,
+    encode_answer,
+    parse_answer,
     read_question,
-    response_of,
 )
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
@@ -95,7 +95,7 @@ class Questions:
         self._report(answered)
         if question.page is not None and answered.answer.action == "accept":
             self._page_opened(question.page.id, question)
-        return response_of(answered.answer)
+        return encode_answer(answered.answer)
 
     def complete(self, params: msgspec.Raw) -> Question | None:
         """Take `elicitation/complete`: the page is done. Returns the question that opened it, where there is one.
@@ -134,8 +134,8 @@ class Questions:
         self._cancelling = False
 
     async def ask(self, question: Question) -> AnsweredQuestion:
-        if question.form.problem is not None:
-            return _cancelled(question, "default", question.form.problem)
+        if question.form.error is not None:
+            return _cancelled(question, "default", question.form.error)
         if self._on_question is None:
             return _cancelled(question, "default", NOBODY_TO_ASK)
         if self._cancelling:
@@ -169,7 +169,7 @@ async def _consult(on_question: OnQuestion, pending: _Pending) -> None:
     try:
         reply = await call(on_question, question)
         # On a thread: a pattern of the agent's may take its time.
-        answer = await call(lambda reply: answer_of(question, reply), reply)
+        answer = await call(lambda reply: parse_answer(question, reply), reply)
         assert isinstance(answer, QuestionAnswer)
         if isinstance(reply, QuestionAnswer) and reply.by is not None:
             by = reply.by

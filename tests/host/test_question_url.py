@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.host.question.page import LONGEST, read_page
+from dragoman.host.question.question import MAX_URL_CHARS, read_page
 from dragoman.wire.connection import RpcRefusal
 
 
@@ -58,7 +58,7 @@ def test_letters_that_look_like_others_are_shown_as_what_they_are() -> None:
         "https://straße.example/\u00df",
         " https://example.org/",
         "https://[::1/",
-        f"https://example.org/{'a' * LONGEST}",
+        f"https://example.org/{'a' * MAX_URL_CHARS}",
         "",
     ],
 )
