@@ -91,10 +91,13 @@ def suggestion(field: Field, value: Value) -> str:
     match field, value:
         case ChoiceField(choices=choices), str():
             return next(
-                (mark for mark, choice in zip(choice_labels(choices), choices, strict=True) if choice.value == value), value
+                (mark for mark, choice in zip(choice_labels(choices), choices, strict=True) if choice.value == value),
+                value,
             )
         case ChoicesField(choices=choices), tuple():
-            taken = (mark for mark, choice in zip(choice_labels(choices), choices, strict=True) if choice.value in value)
+            taken = (
+                mark for mark, choice in zip(choice_labels(choices), choices, strict=True) if choice.value in value
+            )
             return ",".join(taken) or "none"
         case BooleanField(), bool():
             return "y" if value else "n"
