@@ -15,7 +15,7 @@ from dragoman.cli.ask import Asker, answer_with, choices, details, folded, for_g
 from dragoman.cli.follow import Follower
 from dragoman.cli.output import Outbox
 from dragoman.cli.pieces import Span
-from dragoman.cli.screen import Screen, without_colours
+from dragoman.cli.screen import CLEAR_LINE, Screen, without_colours
 from dragoman.cli.stdin import chosen
 from dragoman.cli.text import columns
 from dragoman.host.permission import Option, PermissionRequest
@@ -90,7 +90,7 @@ def test_without_a_prompt_an_example_is_shown(on_terminal: On) -> None:
 
 def test_an_agent_cannot_act_on_the_terminal(on_terminal: On) -> None:
     terminal = on_terminal("run", "say \x1b[2Jthis\x1b]0;owned\x07 \x9b31mback\r\b\u202e", env={"NO_COLOR": "1"})
-    shown = terminal.rest()
+    shown = terminal.rest().replace(CLEAR_LINE, "")  # ours, for the line that is still written
     assert "You said “say this" in shown
     assert "back" in shown
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown)

@@ -41,6 +41,9 @@ resume_option = click.option(
     "--resume", metavar="ID|FILE", help="Resume a session: its id, or a file that --save wrote."
 )
 no_journal_option = click.option("--no-journal", is_flag=True, help="Do not record the session in the journal.")
+plain_option = click.option(
+    "--plain", is_flag=True, help="Print the agent's text as it is, without rendering Markdown."
+)
 verbose_option = click.option(
     "-v", "--verbose", is_flag=True, help="Also show the agent's stderr and other diagnostics."
 )

@@ -56,6 +56,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     no_journal: bool = False
     json: bool = False
     quiet: bool = False
+    plain: bool = False
     verbose: bool = False
     thoughts: bool | None = None
 

@@ -27,6 +27,7 @@ from dragoman.cli.options import (
     agent_options,
     env_option,
     no_journal_option,
+    plain_option,
     resume_option,
     save_option,
     verbose_option,
@@ -35,7 +36,7 @@ from dragoman.cli.output import LOG_WIDTH, STDERR, STDIN, STDOUT, Outbox, Output
 from dragoman.cli.pieces import Span
 from dragoman.cli.plan import AgentProcess, RunOptions, RunPlan, prepare, save_handle
 from dragoman.cli.render import Renderer
-from dragoman.cli.screen import Screen
+from dragoman.cli.screen import Screen, markdown_stream
 from dragoman.cli.signals import Interrupts
 from dragoman.cli.status import Waiting
 from dragoman.cli.text import inert_json, plain, wrapped
@@ -85,6 +86,7 @@ The agent's words go to stdout, everything else to stderr."""
 @no_journal_option
 @click.option("--json", is_flag=True, help="One JSON event a line on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="The text alone: nothing on stderr but questions and errors.")
+@plain_option
 @verbose_option
 @click.option("--thoughts/--no-thoughts", default=None, help="Show its thoughts. [default: on a terminal]")
 def run(**given: Any) -> int:
@@ -138,6 +140,7 @@ class RunCommand:
             shared=shared,
             width=None if dumb else width,
             quiet=given.quiet,
+            markdown=markdown_stream(width) if os.isatty(STDOUT) and not dumb and not given.plain else None,
         )
         self._renderer = Renderer(
             cwd=job.workspace.cwd,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias
 
+from dragoman.cli.markdown import MarkdownStream
 from dragoman.cli.output import STDERR, STDOUT, Outbox
 from dragoman.cli.pieces import Block, Ending, Line, MessageEnd, Piece, Span, Style, Text, Thought
 from dragoman.cli.text import Wrapper
@@ -33,6 +34,16 @@ _LOOKS: dict[Style, str] = {
     "question": "bold yellow",
     "thought": "dim italic",
 }
+
+
+def markdown_stream(width: int) -> MarkdownStream | None:
+    """A renderer for the terminal that stdout is; None where it cannot show styles."""
+    from rich.console import Console
+
+    console = Console()
+    if console.is_dumb_terminal or not console.is_terminal:
+        return None
+    return MarkdownStream(width, colours=not console.no_color and console.color_system is not None)
 
 
 def colours() -> Paint:
@@ -119,6 +130,8 @@ class _Lane:
 
 
 class Screen:
+    """Writes pieces to stdout and stderr; `markdown` renders the agent's text, which then comes in blocks."""
+
     def __init__(
         self,
         outbox: Outbox,
@@ -129,6 +142,7 @@ class Screen:
         width: int | None,
         quiet: bool = False,
         paint: Paint | None = None,
+        markdown: MarkdownStream | None = None,
     ) -> None:
         self._outbox = outbox
         self._quiet = quiet
@@ -137,43 +151,107 @@ class Screen:
         self._notes = self._text if shared else _Lane(width if notes_tty else None)
         self._redraws = notes_tty  # logs get whole lines, and each of them
         self._paint = paint or (colours() if notes_tty else without_colours)
+        self._markdown = markdown
+        self._message_id: str | None = None  # of the message that is being rendered
+        self._between_messages = False  # a message has ended since the last text
+        self._open_line = ""  # of a block that is not complete, as it is shown
 
     def resize(self, width: int) -> None:
         """The terminal has another width now."""
         for lane in (self._text, self._notes):
             lane.resize(width)
+        if self._markdown is not None:
+            self._markdown.width = width
 
     async def show(self, pieces: Iterable[Piece]) -> None:
         """Returns when it is written."""
+        piece: Piece | None = None
         for piece in pieces:
             self.put(piece)
+        if self._markdown is not None and isinstance(piece, Text):
+            self._draw_markdown(self._markdown)
         await self._outbox.flush()
 
     def put(self, piece: Piece) -> None:
         match piece:
+            case Text(text, message_id) if self._markdown is not None:
+                self._put_markdown(self._markdown, strip_controls(text), message_id)
             case Text(text, message_id):
                 gap, body = self._text.stream("text", strip_controls(text) if self._clean_text else text, message_id)
                 self._outbox.put(STDOUT, gap + body)
             case MessageEnd(message_id):
+                if self._markdown is not None and self._message_id == message_id:
+                    self._end_markdown(self._markdown)
                 self._outbox.put(STDOUT, self._text.end(message_id))
                 if self._notes is not self._text:
                     self._outbox.put(STDERR, self._notes.end(message_id))
             case _ if self._quiet:
                 return
             case Thought(text, message_id):
+                self._flush_markdown()
                 gap, body = self._notes.stream("thought", strip_controls(text), message_id)
                 self._outbox.put(STDERR, gap + (self._paint([Span(body, "thought")]) if body else ""))
             case Line(spans, key, block):
                 self.line(spans, key, block)
             case Ending(key, spans):
+                self._flush_markdown()
                 if self._notes.open_key == key and self._notes.mid_line:
                     self._outbox.put(STDERR, f"{CLEAR_LINE}{self._paint(spans)}\n")
                     self._notes.mid_line, self._notes.open_key = False, None
                 else:
                     self.line(spans)
 
+    # -- rendered text
+
+    def _put_markdown(self, markdown: MarkdownStream, text: str, message_id: str) -> None:
+        if message_id != self._message_id:
+            self._end_markdown(markdown)
+            self._message_id = message_id
+        self._begin_rendered(markdown)
+        if lines := markdown.feed(text):
+            self._put_rendered(lines)
+
+    def _draw_markdown(self, markdown: MarkdownStream) -> None:
+        """Show the text of the block that is not complete; its last line stays open."""
+        self._begin_rendered(markdown)
+        lines, open_line = markdown.draw()
+        if lines or open_line != self._open_line:
+            self._put_rendered(lines, open_line)
+
+    def _end_markdown(self, markdown: MarkdownStream) -> None:
+        self._finish_rendered(markdown, markdown.end)
+        self._message_id = None
+        self._between_messages = True
+
+    def _flush_markdown(self) -> None:
+        """Write the text that came before something else does."""
+        if self._markdown is not None:
+            self._finish_rendered(self._markdown, self._markdown.flush)
+
+    def _finish_rendered(self, markdown: MarkdownStream, finish: Callable[[], str]) -> None:
+        self._begin_rendered(markdown)
+        lines = finish()
+        if lines or self._open_line:
+            self._put_rendered(lines)
+
+    def _begin_rendered(self, markdown: MarkdownStream) -> None:
+        """Blank lines part the blocks of a message; where something else came before, we write them, not the stream."""
+        if self._text.last != "text" or self._between_messages:
+            markdown.restart()
+
+    def _put_rendered(self, lines: str, open_line: str = "") -> None:
+        lane = self._text
+        if self._open_line:
+            before = CLEAR_LINE
+        else:
+            parts_messages = lane.last == "text" and self._between_messages
+            before = lane.begin("text") + ("\n" if parts_messages else "")
+        self._outbox.put(STDOUT, f"{before}{lines}{open_line}")
+        self._open_line, lane.mid_line, self._between_messages = open_line, bool(open_line), False
+
     def line(self, spans: Iterable[Span], key: str | None = None, block: Block = "line") -> None:
-        """A line of its own on stderr, also when quiet."""
+        """Write a line of its own to stderr, also when quiet."""
+        self._flush_markdown()
         gap = self._notes.begin(block)
         stays_open = key is not None and self._redraws
         self._outbox.put(STDERR, gap + self._paint(spans) + ("" if stays_open else "\n"))
@@ -190,7 +268,8 @@ class Screen:
             self._outbox.put(STDERR, f"{self._notes.end_line()}\n")
 
     async def ask(self, spans: Iterable[Span]) -> None:
-        """A line that is left open for the user to type on."""
+        """Write a line that is left open for the user to type on."""
+        self._flush_markdown()
         self._outbox.put(STDERR, self._notes.begin("question") + self._paint(spans))
         self._notes.mid_line = True
         await self._outbox.flush()
@@ -200,6 +279,8 @@ class Screen:
         self._notes.mid_line = False
 
     def end(self) -> None:
-        """Ends the lines that are still open."""
+        """End the lines that are still open."""
+        if self._markdown is not None:
+            self._end_markdown(self._markdown)
         for fd, lane in ((STDOUT, self._text), (STDERR, self._notes)):
             self._outbox.put(fd, lane.end_line())

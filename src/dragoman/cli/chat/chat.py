@@ -32,6 +32,7 @@ from dragoman.cli.options import (
     agent_options,
     env_option,
     no_journal_option,
+    plain_option,
     resume_option,
     save_option,
     verbose_option,
@@ -76,6 +77,7 @@ What you type while the agent works is queued, and sent when it has finished."""
 @save_option
 @resume_option
 @no_journal_option
+@plain_option
 @verbose_option
 @click.option("--thoughts/--no-thoughts", default=True, help="Show its thoughts. [default: yes]")
 def chat(**given: Any) -> int:
@@ -134,7 +136,13 @@ class ChatCommand:
             )
         thoughts = given.thoughts is not False
         self._screen = ChatScreen(
-            self._line.outbox, self._line.mark, cwd=cwd, dumb=dumb, thoughts=thoughts, verbose=given.verbose
+            self._line.outbox,
+            self._line.mark,
+            cwd=cwd,
+            dumb=dumb,
+            thoughts=thoughts,
+            verbose=given.verbose,
+            plain=given.plain,
         )
         self._starting = Waiting(
             self._line.outbox, f"starting {job.spec.name}", width=self.width, shown=not dumb and not given.verbose

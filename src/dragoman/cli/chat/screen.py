@@ -12,7 +12,7 @@ from dragoman.cli.figures import context_part, cost_part
 from dragoman.cli.output import STDOUT, USUAL_WIDTH, Outbox, terminal_width
 from dragoman.cli.pieces import Block, Span, Style
 from dragoman.cli.render import Renderer
-from dragoman.cli.screen import Screen, without_colours
+from dragoman.cli.screen import Screen, markdown_stream, without_colours
 from dragoman.cli.status import FRAME_TIME, FRAMES
 from dragoman.cli.text import columns, one_line, plain, wrapped
 from dragoman.errors import AgentCrashed, DragomanError
@@ -27,7 +27,9 @@ SHOWN_LINES = 12
 class ChatScreen:
     """`mark` is what stands before the person's own words; where it is empty they stand there already."""
 
-    def __init__(self, outbox: Outbox, mark: str, *, cwd: Path, dumb: bool, thoughts: bool, verbose: bool) -> None:
+    def __init__(
+        self, outbox: Outbox, mark: str, *, cwd: Path, dumb: bool, thoughts: bool, verbose: bool, plain: bool
+    ) -> None:
         self.width = terminal_width(STDOUT) or USUAL_WIDTH
         self._outbox = outbox
         self._mark = mark
@@ -39,6 +41,7 @@ class ChatScreen:
             shared=True,
             width=None if dumb else self.width,
             paint=without_colours if dumb else None,
+            markdown=None if dumb or plain else markdown_stream(self.width),
         )
         self._renderer = Renderer(cwd=cwd, width=self.width, thoughts=thoughts, verbose=verbose, diffs=not dumb)
 

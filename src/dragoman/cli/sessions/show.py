@@ -16,7 +16,7 @@ from dragoman.cli.figures import cost_part
 from dragoman.cli.output import LOG_WIDTH, STDOUT, Outbox, terminal_width
 from dragoman.cli.pieces import Line, Piece, Span
 from dragoman.cli.render import Renderer
-from dragoman.cli.screen import Screen, colours, without_colours
+from dragoman.cli.screen import Screen, colours, markdown_stream, without_colours
 from dragoman.cli.session_filter import State, state_of
 from dragoman.cli.text import inert_json, one_line, plain
 from dragoman.journal.protocols import Journal
@@ -89,6 +89,7 @@ async def _show(journal: Journal, session: Session, last: int | None, thoughts: 
         shared=True,
         width=width if tty else None,
         paint=colours() if has_colours() else without_colours,
+        markdown=markdown_stream(width) if tty else None,
     )
     renderer = Renderer(
         cwd=Path(session.cwd or "/"),
