@@ -161,13 +161,13 @@ def test_a_journal_of_a_newer_dragoman_is_left_alone(kept: Cli) -> None:
     connection.close()
     done = kept("sessions", "list")
     assert (done.code, done.out) == (1, "")
-    assert "newer Dragoman" in done.err
+    assert "newer version of Dragoman" in done.err
 
 
 def test_rows_of_an_older_dragoman_are_made_anew_unasked(kept: Cli) -> None:
     before = kept("sessions", "list").out
     with sqlite3.connect(kept.home / "journal.db") as connection:
-        connection.execute("UPDATE session_ids SET version = 'old', folded = 0")
+        connection.execute("UPDATE session_keys SET rows_version = 'old', folded_count = 0")
     connection.close()
     assert kept("sessions", "list").out == before
     assert kept("journal", "verify").code == 0

@@ -67,7 +67,7 @@ class Struck:
 
     async def run(self, strike: Act, mend: Act | None = None, *, in_time: bool = False) -> JournalError:
         """What the run ended with. Mended `in_time`: before the session is closed."""
-        async with await SqliteJournal.open(self.path, busy=0.05) as self.journal:
+        async with await SqliteJournal.open(self.path, busy_s=0.05) as self.journal:
             process = this_process()
             await self.journal.heartbeat(process)
             async with self._runtime(JournalClient(self.journal, process, alive)) as runtime:

@@ -49,7 +49,7 @@ async def test_a_rare_word_of_frequent_parts_is_found_behind_all_that_only_have_
     journal: SqliteJournal,
 ) -> None:
     # Each has all groups of three of the word, near each other; one, the oldest, has the word.
-    await put(journal, ["a tomato", *["mato tomat"] * (search._IN_VAIN * 2)])
+    await put(journal, ["a tomato", *["mato tomat"] * (search._MAX_MISMATCHES * 2)])
     assert await found(journal, "tomato") == ["m0"]
 
 
@@ -65,7 +65,7 @@ async def test_of_a_frequent_letter_the_newest_are_ranked(journal: SqliteJournal
 
 
 async def test_a_letter_that_only_the_oldest_text_has_is_found(journal: SqliteJournal) -> None:
-    await put(journal, ["quiz", *["other words"] * (search._LOOKED_THROUGH + 1)])
+    await put(journal, ["quiz", *["other words"] * (search._SCANNED_TEXTS + 1)])
     assert await found(journal, "z") == ["m0"]
 
 

@@ -61,7 +61,7 @@ async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
     """Frames and rows of a bulk are made ready aside; those of a moment are not."""
     stored: list[list[tuple[Any, ...]]] = []
     for much in (0, 2**62):
-        monkeypatch.setattr("dragoman.journal.sqlite.journal._MUCH", much)
+        monkeypatch.setattr("dragoman.journal.sqlite.journal._BULK_BYTES", much)
         async with await SqliteJournal.open(path.with_name(f"{much}.db")) as journal:
             for name in ("s1", "s2"):
                 talk = await Talk.begin(journal, name)
@@ -71,7 +71,7 @@ async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
                 await talk.commit()
             assert await maintenance.verify(journal) == []
         with closing(sqlite3.connect(path.with_name(f"{much}.db"))) as connection:
-            frames = connection.execute("SELECT seq, n, kind, frame, packed FROM acp_events").fetchall()
+            frames = connection.execute("SELECT seq, n, kind_key, frame, dictionary_key FROM stored_frames").fetchall()
             stored.append([*frames, *connection.execute("SELECT * FROM tool_calls")])
         assert any(packed is not None for *_, packed in frames), "none was stored smaller"
     assert stored[0] == stored[1]
@@ -81,7 +81,7 @@ async def test_what_comes_in_bulk_is_stored_as_what_comes_bit_by_bit(
 async def test_appends_that_are_asked_for_at_once_keep_their_order(
     path: Path, monkeypatch: pytest.MonkeyPatch, much: int
 ) -> None:
-    monkeypatch.setattr("dragoman.journal.sqlite.journal._MUCH", much)
+    monkeypatch.setattr("dragoman.journal.sqlite.journal._BULK_BYTES", much)
     async with await SqliteJournal.open(path) as journal:
         await known(journal)
         texts = {n: "word " * (20_000 if n % 2 else 1) for n in range(1, 21)}
@@ -157,7 +157,7 @@ async def test_damaged_rows_are_noticed_and_rebuilt(path: Path) -> None:
         file = sqlite3.connect(path)
         file.execute("UPDATE messages SET text = 'hi' WHERE kind = 'assistant'")
         file.commit()
-        file.execute("DELETE FROM acp_events WHERE seq = 3")
+        file.execute("DELETE FROM stored_frames WHERE seq = 3")
         file.commit()
         file.close()
         assert "session s1 has 4 frames, 5 were appended" in await maintenance.verify(journal)
@@ -299,7 +299,7 @@ async def test_a_full_disk_is_said_so_and_the_same_append_can_be_made_again(path
 
 
 async def test_a_file_that_another_holds_is_waited_for_and_then_given_up(path: Path) -> None:
-    async with await SqliteJournal.open(path, busy=0.05) as journal:
+    async with await SqliteJournal.open(path, busy_s=0.05) as journal:
         await known(journal)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -378,31 +378,78 @@ async def test_a_damaged_page_is_said_so(path: Path) -> None:
         await read()
 
 
-def something_else(path: Path, what: str) -> None:
-    if what == "text":
-        path.write_bytes(b"Dear diary, " * 1000)
-    elif what == "folder":
-        path.mkdir()
-    else:
-        file = sqlite3.connect(path)
-        file.execute("CREATE TABLE mine(x)" if what == "database" else "PRAGMA user_version = 99")
+def write_other_file(path: Path, content: str) -> None:
+    match content:
+        case "text":
+            path.write_bytes(b"Dear diary, " * 1000)
+        case "folder":
+            path.mkdir()
+        case _:
+            execute(path, "CREATE TABLE mine(x)")
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        for statement in statements:
+            file.execute(statement)
         file.commit()
-        file.close()
 
 
 def contents(path: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""
 
 
-@pytest.mark.parametrize("what", ["text", "database", "newer", "folder"])
-async def test_what_is_no_journal_of_ours_is_left_alone(path: Path, what: str) -> None:
-    if what == "newer":
-        async with await SqliteJournal.open(path):
-            pass
-    something_else(path, what)
+@pytest.mark.parametrize("content", ["text", "database", "folder"])
+async def test_a_file_that_is_not_a_journal_is_refused_and_left_as_it_is(path: Path, content: str) -> None:
+    write_other_file(path, content)
     before = contents(path)
-    with pytest.raises(JournalError) as told:
+    with pytest.raises(JournalError) as raised:
         await SqliteJournal.open(path)
-    assert str(path) in str(told.value)
-    if what != "database":
-        assert contents(path) == before
+    assert str(path) in str(raised.value)
+    assert contents(path) == before
+
+
+@pytest.mark.parametrize(
+    ("pragmas", "message", "advice"),
+    [
+        (["PRAGMA user_version = 99"], r"newer version of Dragoman \(format 99;", "Update Dragoman"),
+        (
+            [f"PRAGMA application_id = {schema.EARLY_APPLICATION_ID}", "PRAGMA user_version = 2"],
+            r"early version of Dragoman \(format 2\)",
+            "`dragoman journal export -o old.jsonl`",
+        ),
+    ],
+)
+async def test_a_journal_of_another_version_is_refused_and_left_as_it_is(
+    path: Path, pragmas: list[str], message: str, advice: str
+) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("hello", "hi")
+        await talk.commit()
+    execute(path, *pragmas)
+    before = contents(path)
+    with pytest.raises(JournalError, match=message) as raised:
+        await SqliteJournal.open(path)
+    assert str(path) in str(raised.value)
+    assert "Nothing in the file was changed." in str(raised.value)
+    assert advice in raised.value.guidance
+    assert contents(path) == before
+
+
+async def test_a_file_of_an_older_format_is_migrated_with_all_that_is_in_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with await SqliteJournal.open(path) as journal:
+        talk = await Talk.begin(journal)
+        talk.turn("hello", "hi")
+        cursor = await talk.commit()
+        before, rows = await all_entries(journal), await journal.rows("s1")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "CREATE TABLE added_later(x)"))
+    async with await SqliteJournal.open(path) as journal:
+        assert await all_entries(journal) == before
+        assert await journal.rows("s1") == rows
+        assert await journal.cursor() == cursor
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (2,)
+        assert file.execute("SELECT COUNT(*) FROM added_later").fetchone() == (0,)

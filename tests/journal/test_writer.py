@@ -13,41 +13,47 @@ import pytest
 from dragoman.journal.sqlite.writer import Writer
 
 
-class Written:
-    """A table of numbers, and jobs that write to it while the writer is held."""
+class NumberTable:
+    """A table of numbers, and jobs that wait until they can share a commit."""
 
     def __init__(self, path: Path) -> None:
         self.connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self.connection.execute("CREATE TABLE numbers(number INTEGER PRIMARY KEY)")
-        self.commits = -1  # what holds the writer up counts as one
+        self.commits = -1  # the job that blocks the writer counts as one
         self.rollbacks = 0
-        self.writer = Writer(self.connection, str(path), self._committed, self._rolled_back, lambda: None)
-        self._held = threading.Event()
+        self.writer = Writer(
+            self.connection,
+            str(path),
+            after_commit=self._count_commit,
+            after_rollback=self._count_rollback,
+            when_quiet=lambda: None,
+        )
+        self._unblocked = threading.Event()
 
-    def _committed(self) -> None:
+    def _count_commit(self) -> None:
         self.commits += 1
 
-    def _rolled_back(self) -> None:
+    def _count_rollback(self) -> None:
         self.rollbacks += 1
 
-    def put(self, number: int, *, problem: Exception | None = None) -> Callable[[], int]:
+    def insert(self, number: int, *, error: Exception | None = None) -> Callable[[], int]:
         def run() -> int:
             self.connection.execute("INSERT INTO numbers VALUES(?)", (number,))
-            if problem is not None:
-                raise problem
+            if error is not None:
+                raise error
             return number
 
         return run
 
-    async def together(self, *jobs: Callable[[], int]) -> list[int | BaseException]:
-        """All of them in one commit."""
-        held = asyncio.ensure_future(self.writer.do(lambda: self._held.wait(10), alone=True))
-        given = [asyncio.ensure_future(self.writer.do(job)) for job in jobs]
-        await asyncio.sleep(0)  # they are given once their tasks have begun
-        self._held.set()
+    async def write_together(self, *jobs: Callable[[], int]) -> list[int | BaseException]:
+        """Write all of them in one commit."""
+        blocker = asyncio.ensure_future(self.writer.run_alone(lambda: self._unblocked.wait(10)))
+        writes = [asyncio.ensure_future(self.writer.write(job)) for job in jobs]
+        await asyncio.sleep(0)  # the tasks begin, and give their jobs to the writer
+        self._unblocked.set()
         async with asyncio.timeout(10):
-            await held
-            return await asyncio.gather(*given, return_exceptions=True)
+            await blocker
+            return await asyncio.gather(*writes, return_exceptions=True)
 
     def numbers(self) -> list[int]:
         return [number for (number,) in self.connection.execute("SELECT number FROM numbers ORDER BY number")]
@@ -58,27 +64,27 @@ class Written:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Iterator[Written]:
-    numbers = Written(tmp_path / "numbers.db")
+def table(tmp_path: Path) -> Iterator[NumberTable]:
+    numbers = NumberTable(tmp_path / "numbers.db")
     yield numbers
     numbers.close()
 
 
-async def test_what_was_gathered_shares_a_commit(written: Written) -> None:
-    assert await written.together(*map(written.put, range(5))) == [0, 1, 2, 3, 4]
-    assert (written.numbers(), written.commits) == ([0, 1, 2, 3, 4], 1)
+async def test_jobs_that_gathered_share_a_commit(table: NumberTable) -> None:
+    assert await table.write_together(*map(table.insert, range(5))) == [0, 1, 2, 3, 4]
+    assert (table.numbers(), table.commits) == ([0, 1, 2, 3, 4], 1)
 
 
-async def test_a_job_that_raises_leaves_nothing_behind_and_harms_no_other(written: Written) -> None:
-    problem = LookupError("no such thing")
-    told = await written.together(written.put(1), written.put(2, problem=problem), written.put(3))
-    assert told == [1, problem, 3]
-    assert (written.numbers(), written.commits) == ([1, 3], 1)
-    assert written.rollbacks  # who remembers what was written has to forget it
+async def test_a_job_that_raises_writes_nothing_and_harms_no_other(table: NumberTable) -> None:
+    error = LookupError("no such thing")
+    results = await table.write_together(table.insert(1), table.insert(2, error=error), table.insert(3))
+    assert results == [1, error, 3]
+    assert (table.numbers(), table.commits) == ([1, 3], 1)
+    assert table.rollbacks  # a cache of what was written has to be cleared
 
 
-async def test_what_cannot_be_stored_is_the_problem_of_who_gave_it_alone(written: Written) -> None:
-    one, twice, other = await written.together(written.put(1), written.put(1), written.put(2))
-    assert (one, other) == (1, 2)
-    assert isinstance(twice, Exception)
-    assert written.numbers() == [1, 2]
+async def test_data_that_cannot_be_stored_fails_its_own_job_alone(table: NumberTable) -> None:
+    first, duplicate, other = await table.write_together(table.insert(1), table.insert(1), table.insert(2))
+    assert (first, other) == (1, 2)
+    assert isinstance(duplicate, Exception)
+    assert table.numbers() == [1, 2]

@@ -6,13 +6,12 @@ import asyncio
 import os
 import random
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -892,19 +891,6 @@ async def test_of_a_folder_with_transcripts_of_several_agents_one_agents_can_be_
         given([ours], "codex")
     strange = _written(tmp_path / "strange.jsonl", [b'{"type":"weather"}'])
     assert [(one.provider, one.path) for one in given([strange], "codex")] == [("codex", strange)]
-
-
-async def test_a_journal_of_the_first_format_can_be_imported_into(tmp_path: Path) -> None:
-    path = tmp_path / "journal.db"
-    async with await SqliteJournal.open(path):
-        pass
-    with closing(sqlite3.connect(path)) as file:
-        file.execute("DROP TABLE watch_positions")
-        file.execute("PRAGMA user_version = 1")
-    async with await SqliteJournal.open(path) as journal:
-        assert (await _import(journal, _claude(tmp_path, _talk("Go").lines))).new == [OURS]
-        (position,) = await journal.positions()
-        assert (position.session_id, position.finished) == (OURS, True)
 
 
 # -- real ones

@@ -1,4 +1,4 @@
-"""The journal in an SQLite file: one writer thread, reads in a few others, the event loop in neither.
+"""The journal in an SQLite file: one thread writes, a few others read, and the event loop does neither.
 
 Any number of processes may use the same file: one writes at a time, all read at any time, and each follows what the
 others append.
@@ -36,74 +36,79 @@ from dragoman.journal.protocols import (
 from dragoman.journal.rows import RowChanges, Session, SessionRows, SessionSummary, Tombstone
 from dragoman.journal.search_documents import SearchHit, SearchQuery, rank
 from dragoman.journal.session_record import SessionRecord
-from dragoman.journal.sqlite import owners, row_tables, schema, search
-from dragoman.journal.sqlite.frames import FrameReader, FrameWriter, pack, smaller
+from dragoman.journal.sqlite import owners, rows, schema, search
+from dragoman.journal.sqlite.frames import FrameReader, FrameWriter, compress_frames, compress_large
 from dragoman.journal.sqlite.writer import Writer
 
 T = TypeVar("T")
 
-# Threads that read. More readers wait for one another for a page's time; a disk is no faster by more of them.
-_READERS: Final = 3
+# Threads that read. Further readers wait for a page's time; more threads do not make the disk faster.
+_READER_THREADS: Final = 3
 
 # Frames that are compressed in one commit: some milliseconds, so that a running session hardly notices.
-_PACKED_AT_ONCE: Final = 500
+_COMPRESSED_PER_COMMIT: Final = 500
 
 
-# Bytes of frames after which the log is copied back into the file when there is time: 4 MB is what SQLite itself does
-# it at. A small commit writes some pages, whatever it brings.
-_SETTLED_AT: Final = 4 * 1024 * 1024
-_COMMIT_BYTES: Final = 32 * 1024
+# Bytes of frames after which the log is copied back into the file at a quiet moment, as SQLite does it by itself. A
+# small commit writes some pages, however little it stores.
+_CHECKPOINT_BYTES: Final = 4 * 1024 * 1024
+_MIN_COMMIT_BYTES: Final = 32 * 1024
 
-# Bytes of frames that are made ready to be stored in a thread of their own, while the writer stores what came before:
-# as imports bring them. With less, to hand it over would cost more than it saves.
-_MUCH: Final = 64 * 1024
+# An append of at least so many bytes of frames, as imports make them, is encoded in a thread of its own while the
+# writer stores the one before. With less, the hand-over would cost more than it saves.
+_BULK_BYTES: Final = 64 * 1024
 
-_POSITION: Final = Position.__struct_fields__
-_PUT_POSITION: Final = (
-    f"INSERT INTO watch_positions({', '.join(_POSITION)}) VALUES({', '.join('?' * len(_POSITION))})"
-    " ON CONFLICT(connection_id) DO UPDATE SET "
-    + ", ".join(
-        f"{name} = {'MAX(frames, excluded.frames)' if name == 'frames' else f'excluded.{name}'}" for name in _POSITION
-    )
+_POSITION_COLUMNS: Final = Position.__struct_fields__
+_UPSERT_POSITION: Final = (
+    f"INSERT INTO transcript_positions({', '.join(_POSITION_COLUMNS)})"
+    f" VALUES({', '.join('?' * len(_POSITION_COLUMNS))}) ON CONFLICT(connection_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _POSITION_COLUMNS if name != "frames")
+    + ", frames = MAX(frames, excluded.frames)"
 )
 
 
 class SqliteJournal:
-    """Made by `open`. See `store.Journal` for what each method promises."""
+    """Created by `open`. `protocols` says what each method promises."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, name: str) -> None:
         self.path = path
         self.name = name
         self._connection = connection
-        self._frames = FrameWriter(connection)
-        self._reader = FrameReader(name)
-        self._watched: sqlite3.Connection | None = None
+        self._frame_writer = FrameWriter(connection)
+        self._frame_reader = FrameReader(name)
+        self._version_connection: sqlite3.Connection | None = None
         self._notifier = ChangeNotifier(self._data_version)
-        self._unsettled = 0  # bytes of frames since the log was last copied into the file
-        self._writer = Writer(connection, str(path), self._notifier.notify, self._frames.forget, self._settle)
-        self._aside = ThreadPoolExecutor(1, "dragoman journal bulk")
-        self._pool = ThreadPoolExecutor(_READERS, "dragoman journal reader")
-        self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
+        self._log_bytes = 0  # bytes of frames since the log was last copied into the file
+        self._writer = Writer(
+            connection,
+            str(path),
+            after_commit=self._notifier.notify,
+            after_rollback=self._frame_writer.forget,
+            when_quiet=self._checkpoint,
+        )
+        self._bulk_thread = ThreadPoolExecutor(1, "dragoman journal bulk")
+        self._reader_threads = ThreadPoolExecutor(_READER_THREADS, "dragoman journal reader")
+        self._idle_readers: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         self._listeners: list[CommitListener] = []
-        self._closed = False
+        self._is_closed = False
 
     @classmethod
     async def open(
-        cls, path: Path, *, durability: schema.Durability = "process", busy: float = schema.BUSY_SECONDS
+        cls, path: Path, *, durability: schema.Durability = "process", busy_s: float = schema.BUSY_TIMEOUT_S
     ) -> SqliteJournal:
-        """Opens the file, or makes it. `busy`: seconds to wait for other processes when writing."""
-        return await asyncio.to_thread(cls._open, path, durability, busy)
+        """Open the file, or create it. A write waits up to `busy_s` seconds for other processes."""
+        return await asyncio.to_thread(cls._open, path, durability, busy_s)
 
     @classmethod
-    def _open(cls, path: Path, durability: schema.Durability, busy: float) -> SqliteJournal:
+    def _open(cls, path: Path, durability: schema.Durability, busy_s: float) -> SqliteJournal:
         try:
             if not path.exists():
-                path.touch(mode=0o600)  # what is said to agents concerns nobody else
-            connection = schema.connect(path, durability, busy=busy)
-        except OSError as problem:
-            raise JournalReadOnly(f"the journal cannot be made: {problem}") from problem
-        except sqlite3.Error as problem:
-            raise from_sqlite(problem, str(path)) from problem
+                path.touch(mode=0o600)  # conversations with agents are private
+            connection = schema.connect(path, durability, busy_s=busy_s)
+        except OSError as error:
+            raise JournalReadOnly(f"the journal cannot be created: {error}") from error
+        except sqlite3.Error as error:
+            raise from_sqlite(error, str(path)) from error
         try:
             return cls(path, connection, schema.prepare(connection, path))
         except BaseException:
@@ -114,53 +119,52 @@ class SqliteJournal:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """What was given is committed; those who read find the end. Closing twice is fine."""
-        if not self._closed:
-            self._closed = True
+        """Commit every pending write and end all subscriptions. Closing twice is fine."""
+        if not self._is_closed:
+            self._is_closed = True
             await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         self._writer.close()
-        self._aside.shutdown()
+        self._bulk_thread.shutdown()
         self._notifier.close()
-        if self._watched is not None:
-            self._watched.close()
-        self._pool.shutdown()
+        if self._version_connection is not None:
+            self._version_connection.close()
+        self._reader_threads.shutdown()
         while True:
             try:
-                self._idle.get_nowait().close()
+                self._idle_readers.get_nowait().close()
             except Empty:
                 break
         self._connection.close()
 
     @property
     def pending_writes(self) -> int:
-        return self._writer.waiting
+        return self._writer.pending_jobs
 
     def commit_times(self) -> list[float]:
-        times = self._writer.times
-        return [times.popleft() for _ in range(len(times))]
+        return self._writer.commit_times()
 
     def _data_version(self) -> int:
-        """Changes with every commit, of whichever process."""
+        """Return a number that changes with every commit of any process."""
         try:
-            if self._watched is None:
-                self._watched = schema.connect_reader(self.path)
-            return int(self._watched.execute("PRAGMA data_version").fetchone()[0])
+            if self._version_connection is None:
+                self._version_connection = schema.connect_reader(self.path)
+            return int(self._version_connection.execute("PRAGMA data_version").fetchone()[0])
         except sqlite3.Error:
-            return -1  # who reads next will be told what is wrong
+            return -1  # the next reader reports the error
 
     # -- writing
 
     async def register_connection(self, connection: Connection) -> None:
-        await self._writer.do(lambda: self._connect(connection))
+        await self._writer.write(lambda: self._register_connection(connection))
 
-    def _connect(self, connection: Connection) -> None:
+    def _register_connection(self, connection: Connection) -> None:
         self._connection.execute(
             "INSERT INTO connections(id, agent, at, protocol_version, capabilities, agent_info)"
             " VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET agent = excluded.agent,"
@@ -185,25 +189,27 @@ class SqliteJournal:
         position: Position | None = None,
     ) -> Cursor:
         size = sum([len(entry.frame) for entry in entries])
-        ready = self._aside.submit(_made_ready, entries, changes) if size >= _MUCH and not self._closed else None
+        encoding = (
+            self._bulk_thread.submit(_encode, entries, changes) if size >= _BULK_BYTES and not self._is_closed else None
+        )
 
         def write() -> int:
             if position is not None:
-                self._connection.execute(_PUT_POSITION, msgspec.structs.astuple(position))
-            self._unsettled += size + _COMMIT_BYTES
-            return self._append(entries, changes, epochs, ready.result() if ready is not None else None)
+                self._connection.execute(_UPSERT_POSITION, msgspec.structs.astuple(position))
+            self._log_bytes += size + _MIN_COMMIT_BYTES
+            return self._append(entries, changes, epochs, encoding.result() if encoding is not None else None)
 
-        def then(place: int) -> None:
+        def on_committed(seq: int) -> None:
             if self._listeners:
-                self._tell_listeners(format_cursor(self.name, place), entries, changes)
+                self._call_listeners(format_cursor(self.name, seq), entries, changes)
 
-        return format_cursor(self.name, await self._writer.do(write, then=then))
+        return format_cursor(self.name, await self._writer.write(write, on_committed=on_committed))
 
     def on_commit(self, listener: CommitListener) -> Callable[[], None]:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def _tell_listeners(self, cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
+    def _call_listeners(self, cursor: Cursor, entries: Sequence[Entry], changes: Sequence[RowChanges]) -> None:
         for listener in list(self._listeners):
             listener(cursor, entries, changes)
 
@@ -212,104 +218,105 @@ class SqliteJournal:
         entries: Sequence[Entry],
         changes: Sequence[RowChanges],
         epochs: Mapping[str, int],
-        ready: _Ready | None = None,
+        encoded: _Encoded | None = None,
     ) -> int:
-        frames, rows = ready or _made_ready(entries, changes)
-        place = self._frames.append(entries, epochs, [change.session_id for change in changes], frames)
-        for change, values in zip(changes, rows, strict=True):
-            row_tables.apply(self._connection, self._frames.session_key(change.session_id), change, values)
-        return place or _end(self._connection)
+        compressed, encoded_rows = encoded or _encode(entries, changes)
+        seq = self._frame_writer.append(entries, epochs, [change.session_id for change in changes], compressed)
+        for change, values in zip(changes, encoded_rows, strict=True):
+            rows.apply_changes(self._connection, self._frame_writer.session_key(change.session_id), change, values)
+        return seq or _last_seq(self._connection)
 
-    def _settle(self) -> None:
-        """Copies the log back into the file, at a quiet moment, and only when there is much of it."""
-        if self._unsettled >= _SETTLED_AT:
-            self._unsettled = 0
+    def _checkpoint(self) -> None:
+        """Copy the log back into the file when it is long. Called at a quiet moment."""
+        if self._log_bytes >= _CHECKPOINT_BYTES:
+            self._log_bytes = 0
             try:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             except sqlite3.Error:
-                pass  # the log stays as it is; who writes next is told what is wrong
+                pass  # the log stays as it is; the next write reports the error
 
     async def delete(self, session_id: str, *, at: float, by: str = "") -> bool:
         await refresh_rows(self, session_id)
 
-        def then(done: tuple[int, Entry, RowChanges] | None) -> None:
-            if done is not None:
-                self._tell_listeners(format_cursor(self.name, done[0]), [done[1]], [done[2]])
+        def on_committed(deletion: tuple[int, Entry, RowChanges] | None) -> None:
+            if deletion is not None:
+                seq, entry, changes = deletion
+                self._call_listeners(format_cursor(self.name, seq), [entry], [changes])
 
-        if await self._writer.do(lambda: self._delete(session_id, at, by), then=then) is None:
+        if await self._writer.write(lambda: self._delete(session_id, at, by), on_committed=on_committed) is None:
             return False
-        await self._writer.do(self._truncate, alone=True)
+        await self._writer.run_alone(self._truncate_log)
         return True
 
     def _delete(self, session_id: str, at: float, by: str) -> tuple[int, Entry, RowChanges] | None:
         connection = self._connection
-        found = connection.execute("SELECT key, deleted FROM session_ids WHERE id = ?", (session_id,)).fetchone()
-        if found is None or found[1]:
+        record = connection.execute("SELECT key, is_deleted FROM session_keys WHERE id = ?", (session_id,)).fetchone()
+        if record is None or record[1]:
             return None
-        (key, _) = found
-        known = row_tables.read_session(connection, session_id)
-        row_tables.remove(connection, key)
-        for table in ("acp_events", "dictionaries"):
-            connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (key,))  # noqa: S608 (names of our own)
-        for table in ("owners", "inbox", "watch_positions"):
+        (key, _) = record
+        session = rows.read_session(connection, session_id)
+        rows.delete_rows(connection, key)
+        for table in ("stored_frames", "compression_dictionaries"):
+            connection.execute(f"DELETE FROM {table} WHERE session_key = ?", (key,))  # noqa: S608 (names of our own)
+        for table in ("owners", "inbox", "transcript_positions"):
             connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))  # noqa: S608
-        # Merging all of the index into one leaves no trace of what was taken out.
-        self._tell_index("optimize")
-        connection.execute("UPDATE session_ids SET frames = 0 WHERE key = ?", (key,))
+        # Merging the index into one segment leaves no trace of deleted texts.
+        self._run_index_command("optimize")
+        connection.execute("UPDATE session_keys SET frame_count = 0 WHERE key = ?", (key,))
         connection.execute("INSERT OR IGNORE INTO connections(id, agent, at) VALUES(?, '', ?)", (OWN_CONNECTION, at))
-        (n,) = connection.execute("SELECT frames FROM connections WHERE id = ?", (OWN_CONNECTION,)).fetchone()
-        note = notes.tombstone(session_id, known, by)
+        (n,) = connection.execute("SELECT frame_count FROM connections WHERE id = ?", (OWN_CONNECTION,)).fetchone()
+        note = notes.tombstone(session_id, session, by)
         entry = Entry(OWN_CONNECTION, session_id, n + 1, at, "host", note.method, note.line)
         record = SessionRecord(session_id)
         record.add(entry, note)
         changes = record.take()
-        place = self._append([entry], [changes], {})
-        connection.execute("UPDATE session_ids SET deleted = 1 WHERE key = ?", (key,))
-        return place, entry, changes
+        seq = self._append([entry], [changes], {})
+        connection.execute("UPDATE session_keys SET is_deleted = 1 WHERE key = ?", (key,))
+        return seq, entry, changes
 
-    def _truncate(self) -> None:
-        """What the log still holds of earlier states goes too."""
+    def _truncate_log(self) -> None:
+        """Empty the log, which still has earlier states of the file."""
         busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         if busy:
             raise JournalError(
-                f"deleted, but {self.path}-wal may hold traces of it: another process reads the journal",
+                f"deleted, but {self.path}-wal may still have traces of it: another process is reading the journal",
                 guidance="Run `dragoman journal vacuum` when nothing else uses it.",
             )
 
     # -- reading
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        if self._closed:
+        if self._is_closed:
             raise JournalClosed(f"the journal {self.path} is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._with_reader, read)
+        return await asyncio.get_running_loop().run_in_executor(self._reader_threads, self._with_reader, read)
 
     def _with_reader(self, read: Callable[[sqlite3.Connection], T]) -> T:
         try:
             try:
-                connection = self._idle.get_nowait()
+                connection = self._idle_readers.get_nowait()
             except Empty:
                 connection = schema.connect_reader(self.path)
             try:
                 return read(connection)
             finally:
-                self._idle.put(connection)
-        except sqlite3.Error as problem:
-            raise from_sqlite(problem, str(self.path)) from problem
+                self._idle_readers.put(connection)
+        except sqlite3.Error as error:
+            raise from_sqlite(error, str(self.path)) from error
 
     async def cursor(self) -> Cursor:
-        return format_cursor(self.name, await self._read(_end))
+        return format_cursor(self.name, await self._read(_last_seq))
 
     async def read(
         self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
     ) -> Page:
-        place = parse_cursor(self.name, after)
-        return await self._read(lambda connection: self._reader.page(connection, session_id, place, limit))
+        seq = parse_cursor(self.name, after)
+        return await self._read(lambda connection: self._frame_reader.read_page(connection, session_id, seq, limit))
 
     async def subscribe(
         self, session_id: str | None = None, *, after: Cursor | None = None, limit: int = PAGE_ENTRIES
     ) -> AsyncIterator[Page]:
         with self._notifier.subscribe() as changed:
-            while not self._closed:
+            while not self._is_closed:
                 changed.clear()
                 try:
                     page = await self.read(session_id, after=after, limit=limit)
@@ -325,28 +332,28 @@ class SqliteJournal:
 
     async def changes(self) -> AsyncIterator[None]:
         with self._notifier.subscribe() as changed:
-            while not self._closed:
+            while not self._is_closed:
                 changed.clear()
                 yield
                 await changed.wait()
 
     async def changed_sessions(self, after: Cursor) -> tuple[Cursor, frozenset[str]]:
-        place = parse_cursor(self.name, after)
+        seq = parse_cursor(self.name, after)
 
         def read(connection: sqlite3.Connection) -> tuple[Cursor, frozenset[str]]:
-            end = _end(connection)
-            found = connection.execute(
-                "SELECT id FROM session_ids WHERE key IN"
-                " (SELECT DISTINCT session_id FROM acp_events WHERE seq > ? AND seq <= ?)",
-                (place, end),
+            last_seq = _last_seq(connection)
+            records = connection.execute(
+                "SELECT id FROM session_keys WHERE key IN"
+                " (SELECT DISTINCT session_key FROM stored_frames WHERE seq > ? AND seq <= ?)",
+                (seq, last_seq),
             )
-            return format_cursor(self.name, max(place, end)), frozenset(one for (one,) in found)
+            return format_cursor(self.name, max(seq, last_seq)), frozenset(id_ for (id_,) in records)
 
         return await self._read(read)
 
     async def connections(self) -> Sequence[Connection]:
         def read(connection: sqlite3.Connection) -> list[Connection]:
-            found = connection.execute(
+            records = connection.execute(
                 "SELECT id, agent, at, protocol_version, capabilities, agent_info FROM connections ORDER BY key"
             )
             return [
@@ -358,48 +365,50 @@ class SqliteJournal:
                     capabilities=None if capabilities is None else msgspec.Raw(capabilities.encode()),
                     agent_info=None if info is None else msgspec.Raw(info.encode()),
                 )
-                for id_, agent, at, version, capabilities, info in found
+                for id_, agent, at, version, capabilities, info in records
             ]
 
         return await self._read(read)
 
     async def positions(self) -> Sequence[Position]:
         def read(connection: sqlite3.Connection) -> list[Position]:
-            names = _POSITION
-            found = connection.execute(f"SELECT {', '.join(names)} FROM watch_positions")  # noqa: S608 (names of ours)
-            return [msgspec.convert(dict(zip(names, values, strict=True)), Position, strict=False) for values in found]
+            names = _POSITION_COLUMNS
+            records = connection.execute(f"SELECT {', '.join(names)} FROM transcript_positions")  # noqa: S608
+            return [
+                msgspec.convert(dict(zip(names, values, strict=True)), Position, strict=False) for values in records
+            ]
 
         return await self._read(read)
 
     async def _read_rows(self, read: Callable[[sqlite3.Connection], T], session_id: str | None = None) -> T:
-        """Reads rows, of one session or of all, after those that are stale have been made anew."""
+        """Read rows of one session or of all, after rebuilding those that are stale."""
 
         def read_if_fresh(connection: sqlite3.Connection) -> tuple[T] | None:
-            return None if _stale(connection, session_id) else (read(connection),)
+            return None if _stale_sessions(connection, session_id) else (read(connection),)
 
-        while (found := await self._read(read_if_fresh)) is None:
+        while (result := await self._read(read_if_fresh)) is None:
             await refresh_rows(self, session_id)
-        return found[0]
+        return result[0]
 
     async def sessions(self) -> Sequence[Session]:
-        return await self._read_rows(row_tables.read_sessions)
+        return await self._read_rows(rows.read_sessions)
 
     async def session(self, session_id: str) -> Session | None:
-        return await self._read_rows(lambda connection: row_tables.read_session(connection, session_id), session_id)
+        return await self._read_rows(lambda connection: rows.read_session(connection, session_id), session_id)
 
     async def rows(self, session_id: str) -> SessionRows:
-        return await self._read_rows(lambda connection: row_tables.read(connection, session_id), session_id)
+        return await self._read_rows(lambda connection: rows.read_rows(connection, session_id), session_id)
 
     async def summaries(self, session_ids: Iterable[str]) -> Mapping[str, SessionSummary]:
         chosen = list(session_ids)
         return await self._read_rows(
-            lambda connection: {session_id: row_tables.read_summary(connection, session_id) for session_id in chosen}
+            lambda connection: {session_id: rows.read_summary(connection, session_id) for session_id in chosen}
         )
 
     async def tombstones(self) -> Sequence[Tombstone]:
         table = schema.ROW_TABLES["tombstones"]
         return await self._read_rows(
-            lambda connection: [table.row(found) for found in connection.execute(table.select)]
+            lambda connection: [table.decode(values) for values in connection.execute(table.select)]
         )
 
     async def search(self, query: SearchQuery) -> Sequence[SearchHit]:
@@ -408,121 +417,122 @@ class SqliteJournal:
     # -- owners and the inbox
 
     async def heartbeat(self, process: Process) -> None:
-        await self._writer.do(lambda: owners.heartbeat(self._connection, process))
+        await self._writer.write(lambda: owners.heartbeat(self._connection, process))
 
     async def claim(self, session_id: str, process_id: str, *, is_alive: Callable[[Process], bool]) -> int:
-        return await self._writer.do(lambda: owners.claim(self._connection, session_id, process_id, is_alive))
+        return await self._writer.write(lambda: owners.claim(self._connection, session_id, process_id, is_alive))
 
     async def release(self, session_id: str, process_id: str) -> None:
-        await self._writer.do(lambda: owners.release(self._connection, session_id, process_id))
+        await self._writer.write(lambda: owners.release(self._connection, session_id, process_id))
 
     async def owner(self, session_id: str) -> Owner | None:
         return await self._read(lambda connection: owners.owner(connection, session_id))
 
     async def send_command(self, command: Command) -> bool:
-        return await self._writer.do(lambda: owners.send(self._connection, command))
+        return await self._writer.write(lambda: owners.send_command(self._connection, command))
 
     async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
-        return await self._writer.do(lambda: owners.take(self._connection, session_id, epoch))
+        return await self._writer.write(lambda: owners.take_commands(self._connection, session_id, epoch))
 
     async def command_state(self, command_id: str) -> CommandState | None:
-        return await self._read(lambda connection: owners.command(connection, command_id))
+        return await self._read(lambda connection: owners.command_state(connection, command_id))
 
     async def sessions_with_commands(self) -> frozenset[str]:
-        return await self._read(owners.waiting)
+        return await self._read(owners.sessions_with_commands)
 
     async def pending_commands(self, session_id: str) -> Sequence[Command]:
-        return await self._read(lambda connection: owners.unanswered(connection, session_id))
+        return await self._read(lambda connection: owners.pending_commands(connection, session_id))
 
-    # -- upkeep
+    # -- maintenance
 
     async def stale_sessions(self) -> Sequence[str]:
-        return await self._read(_stale)
+        return await self._read(_stale_sessions)
 
     async def session_ids(self) -> Sequence[str]:
         return await self._read(
-            lambda connection: [one for (one,) in connection.execute("SELECT id FROM session_ids ORDER BY key")]
+            lambda connection: [id_ for (id_,) in connection.execute("SELECT id FROM session_keys ORDER BY key")]
         )
 
     async def stored_rows(self, session_id: str) -> SessionRows:
-        return await self._read(lambda connection: row_tables.read(connection, session_id))
+        return await self._read(lambda connection: rows.read_rows(connection, session_id))
 
     async def replace_rows(self, changes: RowChanges) -> bool:
-        return await self._writer.do(lambda: self._replace_rows(changes))
+        return await self._writer.write(lambda: self._replace_rows(changes))
 
     def _replace_rows(self, changes: RowChanges) -> bool:
-        found = self._connection.execute(
-            "SELECT key, frames FROM session_ids WHERE id = ?", (changes.session_id,)
+        record = self._connection.execute(
+            "SELECT key, frame_count FROM session_keys WHERE id = ?", (changes.session_id,)
         ).fetchone()
-        if found is None or found[1] != changes.position:
+        if record is None or record[1] != changes.position:
             return False
-        row_tables.remove(self._connection, found[0])
-        row_tables.apply(self._connection, found[0], changes, row_tables.values_of(changes))
+        rows.delete_rows(self._connection, record[0])
+        rows.apply_changes(self._connection, record[0], changes, rows.encode_rows(changes))
         return True
 
     async def check(self) -> Sequence[str]:
         def read(connection: sqlite3.Connection) -> list[str]:
-            problems = [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
-            problems += [
-                f"session {session_id} has {found} frames, {expected} were appended"
-                for session_id, expected, found in connection.execute(
-                    "SELECT s.id, s.frames, COUNT(e.seq) FROM session_ids s LEFT JOIN acp_events e"
-                    " ON e.session_id = s.key GROUP BY s.key HAVING COUNT(e.seq) <> s.frames"
+            defects = [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
+            defects += [
+                f"session {session_id} has {count} frames, {expected} were appended"
+                for session_id, expected, count in connection.execute(
+                    "SELECT s.id, s.frame_count, COUNT(f.seq) FROM session_keys s LEFT JOIN stored_frames f"
+                    " ON f.session_key = s.key GROUP BY s.key HAVING COUNT(f.seq) <> s.frame_count"
                 )
             ]
-            problems += [
-                f"connection {connection_id} holds a frame number twice, or one past its last"
+            defects += [
+                f"connection {connection_id} has a frame number twice, or one past its last"
                 for (connection_id,) in connection.execute(
-                    "SELECT c.id FROM connections c JOIN acp_events e ON e.connection_id = c.key"
-                    " GROUP BY c.key HAVING COUNT(*) <> COUNT(DISTINCT e.n) OR MAX(e.n) > c.frames"
+                    "SELECT c.id FROM connections c JOIN stored_frames f ON f.connection_key = c.key"
+                    " GROUP BY c.key HAVING COUNT(*) <> COUNT(DISTINCT f.n) OR MAX(f.n) > c.frame_count"
                 )
             ]
-            return problems
+            return defects
 
-        problems = await self._read(read)
+        defects = await self._read(read)
         try:
-            await self._writer.do(lambda: self._tell_index("integrity-check"), alone=True)
-        except JournalCorrupt as problem:
-            problems.append(f"the index for search: {problem}")
-        return problems
+            await self._writer.run_alone(lambda: self._run_index_command("integrity-check"))
+        except JournalCorrupt as error:
+            defects.append(f"the search index: {error}")
+        return defects
 
-    def _tell_index(self, command: str) -> None:
+    def _run_index_command(self, command: str) -> None:
         self._connection.execute("INSERT INTO search_index(search_index) VALUES(?)", (command,))
 
     async def vacuum(self) -> None:
         def run() -> None:
-            self._tell_index("optimize")
+            self._run_index_command("optimize")
             self._connection.execute("VACUUM")
-            self._truncate()
+            self._truncate_log()
 
-        await self._writer.do(run, alone=True)
+        await self._writer.run_alone(run)
 
     async def compress(self, session_id: str) -> None:
-        while await self._writer.do(lambda: pack(self._connection, session_id, _PACKED_AT_ONCE)):
+        while await self._writer.write(lambda: compress_frames(self._connection, session_id, _COMPRESSED_PER_COMMIT)):
             pass
 
 
-class _Ready(NamedTuple):
-    """What takes long to make, and needs no connection."""
+class _Encoded(NamedTuple):
+    """The slow part of an append, which needs no connection."""
 
-    frames: Mapping[int, bytes]  # by the places of the entries
-    rows: Sequence[Sequence[list[Any]]]  # of each of the changes
-
-
-def _made_ready(entries: Sequence[Entry], changes: Sequence[RowChanges]) -> _Ready:
-    return _Ready(smaller(entries), [row_tables.values_of(change) for change in changes])
+    frames: Mapping[int, bytes]  # compressed ones, by the index of the entry
+    rows: Sequence[Sequence[list[Any]]]  # for each of the changes
 
 
-def _stale(connection: sqlite3.Connection, session_id: str | None = None) -> list[str]:
-    stale = "SELECT id FROM session_ids WHERE (folded <> frames OR version <> ?)"
+def _encode(entries: Sequence[Entry], changes: Sequence[RowChanges]) -> _Encoded:
+    return _Encoded(compress_large(entries), [rows.encode_rows(change) for change in changes])
+
+
+def _stale_sessions(connection: sqlite3.Connection, session_id: str | None = None) -> list[str]:
+    """Return the stale ones among all sessions, or the given session if it is stale."""
+    statement = "SELECT id FROM session_keys WHERE (folded_count <> frame_count OR rows_version <> ?)"
     if session_id is None:
-        found = connection.execute(f"{stale} ORDER BY key", (schema.ROWS_VERSION,))
+        records = connection.execute(f"{statement} ORDER BY key", (schema.ROWS_VERSION,))
     else:
-        found = connection.execute(f"{stale} AND id = ?", (schema.ROWS_VERSION, session_id))
-    return [one for (one,) in found]
+        records = connection.execute(f"{statement} AND id = ?", (schema.ROWS_VERSION, session_id))
+    return [id_ for (id_,) in records]
 
 
-def _end(connection: sqlite3.Connection) -> int:
-    """The last place that was given out, whether or not its frame is still there."""
-    found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'acp_events'").fetchone()
-    return int(found[0]) if found else 0
+def _last_seq(connection: sqlite3.Connection) -> int:
+    """Return the last sequence number that was given out, even if its frame is deleted."""
+    record = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'stored_frames'").fetchone()
+    return int(record[0]) if record else 0

@@ -1,16 +1,18 @@
-"""Owners and the inbox in SQLite. Each function works in the transaction that is at hand."""
+"""Owners and the inbox in SQLite. Each function works within the caller's transaction."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.protocols import Command, CommandState, Owner, Process
 
-# Seconds after which a process that gave no sign and owns nothing need not be remembered.
-FORGOTTEN_AFTER: Final = 24 * 3600.0
+# How long a process without a heartbeat and without sessions is remembered.
+FORGET_PROCESS_AFTER_S: Final = 24 * 3600.0
+
+_COMMAND_COLUMNS: Final = "command_id, session_id, at, body"
 
 
 def heartbeat(connection: sqlite3.Connection, process: Process) -> None:
@@ -21,19 +23,19 @@ def heartbeat(connection: sqlite3.Connection, process: Process) -> None:
     connection.execute(
         "DELETE FROM processes WHERE heartbeat < ?"
         " AND id NOT IN (SELECT process_id FROM owners WHERE process_id IS NOT NULL)",
-        (process.heartbeat - FORGOTTEN_AFTER,),
+        (process.heartbeat - FORGET_PROCESS_AFTER_S,),
     )
 
 
 def owner(connection: sqlite3.Connection, session_id: str) -> Owner | None:
-    found = connection.execute(
+    record = connection.execute(
         "SELECT o.epoch, p.id, p.host, p.pid, p.started, p.heartbeat FROM owners o"
         " LEFT JOIN processes p ON p.id = o.process_id WHERE o.session_id = ?",
         (session_id,),
     ).fetchone()
-    if found is None:
+    if record is None:
         return None
-    epoch, process_id, host, pid, started, beat = found
+    epoch, process_id, host, pid, started, beat = record
     process = (
         None if process_id is None else Process(id=process_id, host=host, pid=pid, started=started, heartbeat=beat)
     )
@@ -41,16 +43,16 @@ def owner(connection: sqlite3.Connection, session_id: str) -> Owner | None:
 
 
 def claim(connection: sqlite3.Connection, session_id: str, process_id: str, is_alive: Callable[[Process], bool]) -> int:
-    known = owner(connection, session_id)
-    if known is not None and known.process is not None:
-        if known.process.id == process_id:
-            return known.epoch
-        if is_alive(known.process):
+    current = owner(connection, session_id)
+    if current is not None and current.process is not None:
+        if current.process.id == process_id:
+            return current.epoch
+        if is_alive(current.process):
             raise NotTheOwner(
-                f"session {session_id} is owned by process {known.process.pid} on {known.process.host}",
-                owner=known.process.id,
+                f"session {session_id} is owned by process {current.process.pid} on {current.process.host}",
+                owner=current.process.id,
             )
-    epoch = known.epoch + 1 if known is not None else 1
+    epoch = current.epoch + 1 if current is not None else 1
     connection.execute("INSERT OR REPLACE INTO owners VALUES(?, ?, ?)", (session_id, process_id, epoch))
     return epoch
 
@@ -61,55 +63,60 @@ def release(connection: sqlite3.Connection, session_id: str, process_id: str) ->
     )
 
 
-def send(connection: sqlite3.Connection, command: Command) -> bool:
-    made = connection.execute(
-        "INSERT OR IGNORE INTO inbox(command_id, session_id, at, body) VALUES(?, ?, ?, ?)",
+def send_command(connection: sqlite3.Connection, command: Command) -> bool:
+    inserted = connection.execute(
+        f"INSERT OR IGNORE INTO inbox({_COMMAND_COLUMNS}) VALUES(?, ?, ?, ?)",
         (command.id, command.session_id, command.at, command.body),
     )
-    return made.rowcount > 0
+    return inserted.rowcount > 0
 
 
-def take(connection: sqlite3.Connection, session_id: str, epoch: int) -> Sequence[Command]:
-    known = owner(connection, session_id)
-    if known is None or known.process is None or known.epoch != epoch:
+def take_commands(connection: sqlite3.Connection, session_id: str, epoch: int) -> Sequence[Command]:
+    current = owner(connection, session_id)
+    if current is None or current.process is None or current.epoch != epoch:
         raise NotTheOwner(f"session {session_id} is not owned under epoch {epoch} any more")
-    found = connection.execute(
-        "SELECT command_id, session_id, at, body FROM inbox"
-        " WHERE session_id = ? AND outcome IS NULL AND (taken IS NULL OR taken < ?) ORDER BY place",
+    condition = "session_id = ? AND outcome IS NULL AND (taken_epoch IS NULL OR taken_epoch < ?)"
+    records = connection.execute(
+        f"SELECT {_COMMAND_COLUMNS} FROM inbox WHERE {condition} ORDER BY seq",  # noqa: S608 (names of our own)
         (session_id, epoch),
     ).fetchall()
     connection.execute(
-        "UPDATE inbox SET taken = ? WHERE session_id = ? AND outcome IS NULL AND (taken IS NULL OR taken < ?)",
+        f"UPDATE inbox SET taken_epoch = ? WHERE {condition}",  # noqa: S608 (names of our own)
         (epoch, session_id, epoch),
     )
-    return [Command(id=id_, session_id=session, at=at, body=body) for id_, session, at, body in found]
+    return _commands(records)
 
 
-def waiting(connection: sqlite3.Connection) -> frozenset[str]:
-    found = connection.execute("SELECT DISTINCT session_id FROM inbox WHERE outcome IS NULL AND taken IS NULL")
-    return frozenset(session_id for (session_id,) in found)
+def sessions_with_commands(connection: sqlite3.Connection) -> frozenset[str]:
+    records = connection.execute("SELECT DISTINCT session_id FROM inbox WHERE outcome IS NULL AND taken_epoch IS NULL")
+    return frozenset(session_id for (session_id,) in records)
 
 
-def unanswered(connection: sqlite3.Connection, session_id: str) -> Sequence[Command]:
-    found = connection.execute(
-        "SELECT command_id, session_id, at, body FROM inbox WHERE session_id = ? AND outcome IS NULL ORDER BY place",
-        (session_id,),
+def pending_commands(connection: sqlite3.Connection, session_id: str) -> Sequence[Command]:
+    return _commands(
+        connection.execute(
+            f"SELECT {_COMMAND_COLUMNS} FROM inbox"  # noqa: S608 (names of our own)
+            " WHERE session_id = ? AND outcome IS NULL ORDER BY seq",
+            (session_id,),
+        )
     )
-    return [Command(id=id_, session_id=session, at=at, body=body) for id_, session, at, body in found]
 
 
-def command(connection: sqlite3.Connection, command_id: str) -> CommandState | None:
-    found = connection.execute(
-        "SELECT command_id, session_id, at, body, taken, outcome, detail, done_at FROM inbox WHERE command_id = ?",
+def command_state(connection: sqlite3.Connection, command_id: str) -> CommandState | None:
+    record = connection.execute(
+        f"SELECT {_COMMAND_COLUMNS}, taken_epoch, outcome, detail, done_at FROM inbox"  # noqa: S608 (names of our own)
+        " WHERE command_id = ?",
         (command_id,),
     ).fetchone()
-    if found is None:
+    if record is None:
         return None
-    id_, session_id, at, body, taken, outcome, detail, done_at = found
-    return CommandState(
-        command=Command(id=id_, session_id=session_id, at=at, body=body),
-        taken=taken is not None,
-        outcome=outcome,
-        detail=detail,
-        done_at=done_at,
-    )
+    *columns, taken_epoch, outcome, detail, done_at = record
+    [command] = _commands([columns])
+    return CommandState(command=command, taken=taken_epoch is not None, outcome=outcome, detail=detail, done_at=done_at)
+
+
+def _commands(records: Iterable[Sequence[object]]) -> list[Command]:
+    return [
+        Command(id=id_, session_id=session_id, at=at, body=body)  # type: ignore[arg-type]
+        for id_, session_id, at, body in records
+    ]

@@ -1,9 +1,8 @@
-"""The one writer of a process: a thread that commits what was gathered while it committed what came before.
+"""The one writer of a process: a thread that commits one batch of jobs while the next batch gathers.
 
-No timer: with little to do each job is a commit of its own, in a burst hundreds share one. Jobs are done in the order
-in which they were given. One that raises leaves nothing behind and harms no other: all of that commit are then taken
-back and run once more, each by itself. When the file itself fails, all of that commit fail, and nothing of them is
-written.
+There is no timer: with little to do each job is a commit of its own, in a burst hundreds share one. Jobs run in the
+order in which they were given. A job that raises writes nothing and harms no other: its whole batch is rolled back and
+run again, each job by itself. When the file itself fails, every job of the batch fails and nothing of it is written.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-# Errors of SQLite that are the job's own: what it gave cannot be stored. All others are the file's.
-_THE_JOBS_OWN: Final = (
+# Errors of SQLite about the data of one job, which cannot be stored. All others are about the file.
+_JOB_ERRORS: Final = (
     sqlite3.ProgrammingError,
     sqlite3.InterfaceError,
     sqlite3.DataError,
@@ -32,50 +31,52 @@ _THE_JOBS_OWN: Final = (
     sqlite3.NotSupportedError,
 )
 
+# How long the thread waits for a job before it does maintenance. Between the batches of a burst there are a few
+# milliseconds.
+_QUIET_S: Final = 0.1
+
+# Commits whose durations are stored until someone reads them: some seconds of a burst.
+_MAX_COMMIT_TIMES: Final = 10_000
+
 
 class _Job(Generic[T]):
-    def __init__(self, run: Callable[[], T], alone: bool, then: Callable[[T], None] | None) -> None:
+    def __init__(self, run: Callable[[], T], is_alone: bool, on_committed: Callable[[T], None] | None) -> None:
         self.run = run
-        self.alone = alone  # without a transaction around it
-        self.then = then
+        self.is_alone = is_alone  # without a transaction around it
+        self.on_committed = on_committed
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[T] = self.loop.create_future()
         self.result: T | None = None
-        self.problem: Exception | None = None
+        self.error: Exception | None = None
 
-    def tell(self) -> None:
-        """In the job's own loop."""
-        if self.problem is None and self.then is not None:
+    def finish(self) -> None:
+        """Report the outcome, in the job's own loop."""
+        if self.error is None and self.on_committed is not None:
             try:
-                self.then(self.result)  # type: ignore[arg-type]  # T may be None itself
+                self.on_committed(self.result)  # type: ignore[arg-type]  # T may be None itself
             except Exception:
-                # It is committed, and whoever waits for that must learn of it.
-                logger.exception("what was committed could not be told")
+                # The commit stands, and the caller must still learn of it.
+                logger.exception("a commit could not be reported")
         if self.future.done():
-            return  # whoever waited has gone; what was written stays
-        if self.problem is not None:
-            self.future.set_exception(self.problem)
+            return  # the caller was cancelled; the commit stands
+        if self.error is not None:
+            self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)  # type: ignore[arg-type]  # T may be None itself
 
 
-# Seconds without a job after which there is time for upkeep. Between the batches of a burst there are a few
-# milliseconds.
-_QUIET: Final = 0.1
-
-
-# Commits whose times are kept until someone takes them: some seconds of a burst.
-_TIMES: Final = 10_000
-
-
 class Writer:
-    """`after_commit` and `after_rollback` are called in the thread, before anyone is told; `when_quiet` there too, once
-    after jobs, when for a moment there was nothing to do."""
+    """Owns the connection of the thread.
+
+    The thread calls `after_commit` and `after_rollback` before any caller learns of the outcome, and `when_quiet` once
+    after jobs, when there was nothing to do for a moment.
+    """
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         path: str,
+        *,
         after_commit: Callable[[], None],
         after_rollback: Callable[[], None],
         when_quiet: Callable[[], None],
@@ -85,70 +86,79 @@ class Writer:
         self._after_commit = after_commit
         self._after_rollback = after_rollback
         self._when_quiet = when_quiet
-        self._worked = False  # since the last quiet moment
+        self._has_worked = False  # since the last quiet moment
         self._jobs: deque[_Job[Any]] = deque()
-        self.times: deque[float] = deque(maxlen=_TIMES)  # seconds of the last commits, for who measures them
-        self._wanted = threading.Condition()
-        self._closing = False
-        # A daemon: a program that forgets to close must still be able to end. What was awaited is committed.
+        self._commit_times: deque[float] = deque(maxlen=_MAX_COMMIT_TIMES)  # seconds
+        self._job_added = threading.Condition()
+        self._is_closing = False
+        # A daemon: a program that forgets to close must still be able to end. What it awaited is committed.
         self._thread = threading.Thread(target=self._work, name="dragoman journal", daemon=True)
         self._thread.start()
 
-    async def do(self, run: Callable[[], T], *, alone: bool = False, then: Callable[[T], None] | None = None) -> T:
-        """Runs it in the thread, within a transaction unless `alone`; returns when that is committed.
+    async def write(self, run: Callable[[], T], *, on_committed: Callable[[T], None] | None = None) -> T:
+        """Call `run` in the thread, within a transaction, and return its result when that is committed.
 
-        It may be run twice, the first time in vain: it has to leave nothing behind but in the file.
-
-        Who is cancelled while waiting does not stop it: it may or may not be committed then. `then` is called where it
-        is, in the loop, in the order of the commits.
+        `run` may be called twice, the first time in vain: it must have no effect except on the file. If the caller is
+        cancelled while it waits, the job may or may not be committed; `on_committed` is called in the caller's loop if
+        it is, in the order of the commits.
         """
-        job = _Job(run, alone, then)
-        with self._wanted:
-            if self._closing:
+        return await self._add(_Job(run, False, on_committed))
+
+    async def run_alone(self, run: Callable[[], T]) -> T:
+        """Call `run` in the thread, outside of any transaction."""
+        return await self._add(_Job(run, True, None))
+
+    async def _add(self, job: _Job[T]) -> T:
+        with self._job_added:
+            if self._is_closing:
                 raise JournalClosed(f"the journal {self._path} is closed")
             self._jobs.append(job)
-            self._wanted.notify()
+            self._job_added.notify()
         return await job.future
 
     @property
-    def waiting(self) -> int:
-        """Jobs that wait for the thread."""
+    def pending_jobs(self) -> int:
         return len(self._jobs)
 
+    def commit_times(self) -> list[float]:
+        """Return the seconds that each commit took since the last call."""
+        times = self._commit_times
+        return [times.popleft() for _ in range(len(times))]
+
     def close(self) -> None:
-        """Blocks until what was given is done."""
-        with self._wanted:
-            self._closing = True
-            self._wanted.notify()
+        """Block until all jobs are done."""
+        with self._job_added:
+            self._is_closing = True
+            self._job_added.notify()
         self._thread.join()
 
     # -- in the thread
 
     def _work(self) -> None:
-        while (jobs := self._next()) is not None:
+        while (jobs := self._next_batch()) is not None:
             if not jobs:
-                self._worked = False
+                self._has_worked = False
                 self._when_quiet()
                 continue
-            self._worked = True
-            if jobs[0].alone:
+            self._has_worked = True
+            if jobs[0].is_alone:
                 self._run_alone(jobs[0])
             else:
                 began = time.perf_counter()
                 self._commit(jobs)
-                self.times.append(time.perf_counter() - began)
-            self._tell(jobs)
+                self._commit_times.append(time.perf_counter() - began)
+            self._report(jobs)
 
-    def _next(self) -> list[_Job[Any]] | None:
-        """None at the end; an empty list where it has just become quiet."""
-        with self._wanted:
+    def _next_batch(self) -> list[_Job[Any]] | None:
+        """Wait for jobs; None at the end, an empty list when it has just become quiet."""
+        with self._job_added:
             while not self._jobs:
-                if self._closing:
+                if self._is_closing:
                     return None
-                if not self._wanted.wait(_QUIET if self._worked else None):
+                if not self._job_added.wait(_QUIET_S if self._has_worked else None):
                     return []
             jobs: list[_Job[Any]] = []
-            while self._jobs and not (jobs and (jobs[0].alone or self._jobs[0].alone)):
+            while self._jobs and not (jobs and (jobs[0].is_alone or self._jobs[0].is_alone)):
                 jobs.append(self._jobs.popleft())
             return jobs
 
@@ -160,46 +170,46 @@ class Writer:
                 self._after_rollback()
                 self._connection.execute("BEGIN IMMEDIATE")
                 for job in jobs:
-                    self._run_apart(job)
+                    self._run_in_savepoint(job)
             self._connection.execute("COMMIT")
-        except sqlite3.Error as problem:
+        except sqlite3.Error as error:
             for job in jobs:
-                job.problem = job.problem or from_sqlite(problem, self._path)
+                job.error = job.error or from_sqlite(error, self._path)
             try:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
             except sqlite3.Error:
-                pass  # it could not even be taken back; the next BEGIN will say so
+                pass  # the next BEGIN will fail, and report it
             self._after_rollback()
         else:
             self._after_commit()
 
     def _run_together(self, jobs: list[_Job[Any]]) -> bool:
-        """False when one raised: nobody knows then what it left behind.
+        """Run all jobs; False when one raised, because nobody knows then what it has written.
 
-        Nearly always none does. A savepoint for each would keep a copy of every page that it changes, and at each one
-        the index for search is written out.
+        Nearly always none does. A savepoint for each job would copy every page that it changes, and would write out
+        the search index each time.
         """
         for job in jobs:
             try:
                 job.result = job.run()
-            except Exception as problem:
-                if isinstance(problem, sqlite3.Error) and not isinstance(problem, _THE_JOBS_OWN):
+            except Exception as error:
+                if isinstance(error, sqlite3.Error) and not isinstance(error, _JOB_ERRORS):
                     raise
                 return False
         return True
 
-    def _run_apart(self, job: _Job[Any]) -> None:
+    def _run_in_savepoint(self, job: _Job[Any]) -> None:
         self._connection.execute("SAVEPOINT job")
         try:
             job.result = job.run()
-        except Exception as problem:
-            if isinstance(problem, _THE_JOBS_OWN):
-                job.problem = from_sqlite(problem, self._path)
-            elif isinstance(problem, sqlite3.Error):
+        except Exception as error:
+            if isinstance(error, _JOB_ERRORS):
+                job.error = from_sqlite(error, self._path)
+            elif isinstance(error, sqlite3.Error):
                 raise
             else:
-                job.problem = problem
+                job.error = error
             self._connection.execute("ROLLBACK TO job")
             self._after_rollback()
         self._connection.execute("RELEASE job")
@@ -207,23 +217,23 @@ class Writer:
     def _run_alone(self, job: _Job[Any]) -> None:
         try:
             job.result = job.run()
-        except sqlite3.Error as problem:
-            job.problem = from_sqlite(problem, self._path)
-        except Exception as problem:
-            job.problem = problem
+        except sqlite3.Error as error:
+            job.error = from_sqlite(error, self._path)
+        except Exception as error:
+            job.error = error
         self._after_commit()
 
-    def _tell(self, jobs: list[_Job[Any]]) -> None:
+    def _report(self, jobs: list[_Job[Any]]) -> None:
         loops: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
         for job in jobs:
             loops.setdefault(job.loop, []).append(job)
-        for loop, told in loops.items():
+        for loop, finished in loops.items():
             try:
-                loop.call_soon_threadsafe(_tell_all, told)
+                loop.call_soon_threadsafe(_finish_all, finished)
             except RuntimeError:
-                pass  # the loop has ended, and with it whoever waited
+                pass  # the loop has ended, and its callers with it
 
 
-def _tell_all(jobs: list[_Job[Any]]) -> None:
+def _finish_all(jobs: list[_Job[Any]]) -> None:
     for job in jobs:
-        job.tell()
+        job.finish()
