@@ -13,7 +13,7 @@ from bench.table import Case, Figure, Row
 TIME_BAR = 1.2
 
 # Keeping the texts is the session's task, and a plain list of them is the plainest way to do it. Half as much again
-# leaves room for the message being joined at its end; anything kept beside the text (events, lines, frames: each is
+# leaves room for the message being joined at its end; anything stored beside the text (events, lines, frames: each is
 # larger than a chunk's text) would be several times the list.
 MEMORY_BAR = 1.5
 
@@ -33,7 +33,7 @@ def run(settings: Settings, peers: Peers) -> Case:
     ]
     # Fewer repetitions than elsewhere: each run is long, and holds its own comparison.
     outcomes = interleaved("million", contenders, max(1, settings.repetitions * 3 // 5), settings.say)
-    kept, plain, mixed = outcomes["a list"], outcomes["dragoman"], outcomes["dragoman (tool calls)"]
+    plain_list, plain, mixed = outcomes["a list"], outcomes["dragoman"], outcomes["dragoman (tool calls)"]
     return Case(
         "million",
         f"One session of {settings.million:,} updates",
@@ -46,8 +46,8 @@ def run(settings: Settings, peers: Peers) -> Case:
             _ends("the same in CPU time", "part_cpu_seconds", plain),
             _ends("with tool calls: the last tenth against the first", "part_seconds", mixed, bar=TIME_BAR),
             _ends("the same in CPU time", "part_cpu_seconds", mixed),
-            _memory("chunks: memory against a list of the texts", plain, kept),
-            _memory("with tool calls: memory against a list of the texts", mixed, kept),
+            _memory("chunks: memory against a list of the texts", plain, plain_list),
+            _memory("with tool calls: memory against a list of the texts", mixed, plain_list),
         ],
         [note for outcome in (plain, mixed) for note in _note(outcome, settings.million)],
     )
@@ -66,12 +66,12 @@ def _ends(what: str, values: str, outcome: Outcome, bar: float | None = None) ->
     )
 
 
-def _memory(what: str, ours: Outcome, kept: Outcome) -> Row:
+def _memory(what: str, ours: Outcome, plain_list: Outcome) -> Row:
     return Row(
         what,
         "cost",
         Figure(ours.name, ours.each("growth"), "B", ours.reason),
-        Figure(kept.name, kept.each("growth"), "B", kept.reason),
+        Figure(plain_list.name, plain_list.each("growth"), "B", plain_list.reason),
         bar=MEMORY_BAR,
     )
 

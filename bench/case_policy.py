@@ -12,12 +12,12 @@ from bench.table import Case, Figure, Row
 RULES = 200
 
 YARDSTICK = "decoding the request"
-ASKED = ("read", "edit", "command")
+REQUEST_KINDS = ("read", "edit", "command")
 
 
 def run(settings: Settings, peers: Peers) -> Case:
     contenders = [Contender(YARDSTICK, lambda: python_client(sys.executable, "policy", "decode", "0"))]
-    for what in ASKED:
+    for what in REQUEST_KINDS:
         for count in (0, RULES):
             contenders.append(_contender(what, count))
     outcomes = interleaved("policy", contenders, settings.repetitions, settings.say)

@@ -21,7 +21,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run of one contender measured, by name."""
+    """The figures of one run of one contender, by name."""
 
     values: Mapping[str, float | Sequence[float]]
 
@@ -56,7 +56,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is measured; `say` is told what goes on."""
+    """Sizes and repetitions; `say` prints progress."""
 
     workspace: Path
     repetitions: int = 5

@@ -81,7 +81,7 @@ class Peers:
         return home
 
     def versions(self) -> dict[str, str]:
-        """What is installed of the peers and of what they stand on; only what is there."""
+        """Return the installed versions of the peers and their dependencies."""
         found = self._python_versions(self.folder / "py" / "bin" / "python", PYTHON_SDK[0], "pydantic")
         found |= self._python_versions(self.folder / "claude-code-log" / "bin" / "python", CLAUDE_CODE_LOG[0])
         found.pop("python", None)

@@ -119,7 +119,7 @@ def agent(scene: str, progress: Path) -> None:
 
 
 class Program:
-    """What a program does with each update: something that waits, as writing to a socket or a database does."""
+    """A program that awaits something for each update, as one that writes to a socket or a database does."""
 
     def __init__(self, scene: str, progress: Path) -> None:
         self.scene = scene
@@ -151,7 +151,7 @@ class Program:
         }
 
     async def held_back(self) -> dict[str, object]:
-        """How many updates the agent got off its hands while the reader stood still, and what that cost us."""
+        """Count the updates that the agent could write while the reader stood still, and measure our memory."""
         before, written, looks_in_vain = _peak(), 0, 0
         while written < FLOOD and looks_in_vain < STILL_LOOKS:
             await asyncio.sleep(STILL_SECONDS / STILL_LOOKS)
@@ -288,8 +288,8 @@ def accumulate_ours() -> Seen:
 # The table ------------------------------------------------------------------------------------------------------------
 
 
-def told(scene: str, seen: Mapping[str, Any]) -> str:
-    """What was seen of a scene, in a few words."""
+def describe(scene: str, seen: Mapping[str, Any]) -> str:
+    """Describe the result of a scene in a few words."""
     kinds = [kind for kind in seen.get("kinds", ()) if kind != "agent_message_chunk"]
     match scene:
         case "order":
@@ -345,7 +345,7 @@ def main() -> int:
     print(f"| what the agent does | {PYTHON_SDK[0]} {PYTHON_SDK[1]} | dragoman |\n|---|---|---|")
     program = str(Path(__file__).relative_to(ROOT))
     for scene, question in QUESTIONS.items():
-        cells = [told(scene, client([python, program, side, scene]).values) for side, python in sides.items()]
+        cells = [describe(scene, client([python, program, side, scene]).values) for side, python in sides.items()]
         print(f"| {question} | {' | '.join(cells)} |", flush=True)
     return 0
 

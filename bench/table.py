@@ -18,7 +18,7 @@ WIDTH = 120  # of prose, as in the rest of the project; tables are as wide as th
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured of one contender; `reason` says why nothing was."""
+    """The measurement of one contender; `reason` says why there is none."""
 
     name: str
     samples: Sequence[float]

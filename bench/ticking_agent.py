@@ -34,7 +34,7 @@ def tick(count: int, milliseconds: int) -> None:
 
 
 def main() -> None:
-    asked: object = None  # the prompt that waits for its command
+    prompt_id: object = None  # the prompt that waits for its command
     for line in sys.stdin:
         message = json.loads(line)
         result: dict[str, object] | None = {}
@@ -49,13 +49,13 @@ def main() -> None:
                     tick(*map(int, rest.split()))
                     result = {"stopReason": "end_turn"}
                 else:
-                    asked, result = message["id"], None
+                    prompt_id, result = message["id"], None
                     meta = {"dragoman": {"pty": word == "run"}}
                     params = {"sessionId": SESSION_ID, "command": rest, "_meta": meta}
                     write({"id": "create", "method": "terminal/create", "params": params})
             case None if message.get("id") == "create":
                 say("It runs." if "result" in message else json.dumps(message))
-                message["id"], result = asked, {"stopReason": "end_turn" if "result" in message else "refusal"}
+                message["id"], result = prompt_id, {"stopReason": "end_turn" if "result" in message else "refusal"}
             case _:
                 pass
         if result is not None and message.get("id") is not None:

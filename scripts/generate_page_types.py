@@ -169,7 +169,7 @@ def _type(node: ast.expr) -> str:
 
 
 def _comments(source: str) -> dict[int, str]:
-    """What stands behind code on its line, by line."""
+    """Return the trailing comments, by line number."""
     return {
         token.start[0]: token.string.lstrip("# ")
         for token in tokenize.generate_tokens(io.StringIO(source).readline)

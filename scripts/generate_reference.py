@@ -162,20 +162,20 @@ class Written:
 
 
 def comments(class_: type) -> dict[str, str]:
-    """What is said of each field in the comments above it and beside it."""
+    """Return the comment of each field, above or beside it."""
     lines = textwrap.dedent(inspect.getsource(class_)).splitlines()
     found: dict[str, str] = {}
     (tree,) = ast.parse("\n".join(lines)).body
     assert isinstance(tree, ast.ClassDef)
     for node in tree.body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            said: list[str] = []
+            text: list[str] = []
             above = node.lineno - 2
             while lines[above].lstrip().startswith("# "):
-                said.insert(0, lines[above].strip().removeprefix("# "))
+                text.insert(0, lines[above].strip().removeprefix("# "))
                 above -= 1
             _, _, beside = lines[(node.end_lineno or node.lineno) - 1].partition("  # ")
-            found[node.target.id] = " ".join([*said, *([beside.strip()] if beside else [])])
+            found[node.target.id] = " ".join([*text, *([beside.strip()] if beside else [])])
     return found
 
 
@@ -189,13 +189,13 @@ def types_of(class_: type) -> dict[str, str]:
 
 def fields(class_: type[msgspec.Struct], leave_out: Iterable[str] = ()) -> str:
     """A table of a struct's fields."""
-    types, said = types_of(class_), comments(class_)
+    types, text = types_of(class_), comments(class_)
     body = []
     for field in msgspec.structs.fields(class_):
         if field.name in leave_out:
             continue
         default = "" if field.required else _shown(_default(field))
-        body.append((f"`{field.name}`", f"`{types.get(field.name, '')}`", default, said.get(field.name, "")))
+        body.append((f"`{field.name}`", f"`{types.get(field.name, '')}`", default, text.get(field.name, "")))
     head = ("field", "type", "default", "")
     if not any(row[3] for row in body):
         return table(head[:3], [row[:3] for row in body])
@@ -280,17 +280,17 @@ def _documented(name: str, thing: Any) -> Iterator[str]:
     if issubclass(thing, msgspec.Struct):
         yield fields(thing)
     if name in ATTRIBUTES:
-        yield table(("attribute", ""), [(f"`{each}`", said) for each, said in ATTRIBUTES[name].items()])
+        yield table(("attribute", ""), [(f"`{each}`", text) for each, text in ATTRIBUTES[name].items()])
     for method, member in methods(thing):
         called = getattr(port, method, None) if port else None
-        said = docstring(member) or (docstring(called) if called is not None else "")
+        text = docstring(member) or (docstring(called) if called is not None else "")
         if isinstance(member, property):
             assert member.fget is not None
             returned = inspect.signature(member.fget).return_annotation
-            yield f"**`.{method}`**: `{returned}`" + (f"\n\n{said}" if said else "")
+            yield f"**`.{method}`**: `{returned}`" + (f"\n\n{text}" if text else "")
         else:
             yield code(f".{signature(method, member)}".replace(".async ", "async ."), "python") + (
-                f"\n\n{said}" if said else ""
+                f"\n\n{text}" if text else ""
             )
 
 
@@ -304,7 +304,7 @@ def events_page() -> str:
     listing = _tabular(events.__doc__ or "")
     classes = [each for each in vars(events).values() if _is(each, events.EventBase) and each.type]
     by_name = {each.__name__: each for each in classes}
-    body = [(f"`{kind}`", f"`{name}`", said) for kind, name, said in listing]
+    body = [(f"`{kind}`", f"`{name}`", text) for kind, name, text in listing]
     if {kind for kind, _, _ in listing} != {each.type for each in classes}:
         raise SystemExit("record/events.py lists other events than it has")
     base = events.EventBase
@@ -315,10 +315,10 @@ def events_page() -> str:
         f"**`.raw`**: {docstring(base.raw)}",
         "On the command line, `dragoman run --json` prints one event a line: `type`, the fields below, and `raw`.",
     ]
-    for _, name, said in listing:
+    for _, name, text in listing:
         class_ = by_name[name]
         own = [field.name for field in msgspec.structs.fields(base)]
-        parts += [f"## {name}", f"`{class_.type}`: {said}.", docstring(class_)]
+        parts += [f"## {name}", f"`{class_.type}`: {text}.", docstring(class_)]
         if len(msgspec.structs.fields(class_)) > len(own):
             parts.append(fields(class_, leave_out=own))
     return page("Events", *parts)
@@ -331,7 +331,7 @@ def _is(thing: object, base: type[T]) -> TypeGuard[type[T]]:
 def _tabular(text: str) -> list[tuple[str, str, str]]:
     """The lines `type  Class  when` of the module's docstring."""
     found = re.findall(r"^([a-z_.]+) +([A-Z]\w+) {2,}(\S.*)$", text, re.MULTILINE)
-    return [(kind, name, said.strip()) for kind, name, said in found]
+    return [(kind, name, text.strip()) for kind, name, text in found]
 
 
 def errors_page() -> str:
@@ -374,12 +374,12 @@ def _attributes(class_: type[errors.DragomanError]) -> str:
 
 
 def config_page() -> str:
-    said = comments(config.Config)
+    text = comments(config.Config)
     _, judged, *remarks = inspect.cleandoc(access.__doc__ or "").split("\n\n")
     defaults = {field.name: field for field in msgspec.structs.fields(config.Config) if not field.required}
     schema_text, block, after = _split_block(inspect.cleandoc(preset.__doc__ or "").partition("\n\n")[2])
     body = [
-        (f"`{key}`", _setting(_default(defaults[key])), setting.expected, said.get(key, ""))
+        (f"`{key}`", _setting(_default(defaults[key])), setting.expected, text.get(key, ""))
         for key, setting in config.SETTINGS.items()
     ]
     variables = [(f"`{config.PREFIX}{key.upper()}`", f"the setting `{key}`", "") for key in config.SETTINGS]

@@ -72,11 +72,11 @@ async def serving(home: Path, agent: tuple[str, ...]) -> AsyncIterator[Server]:
 async def ask(connection: ClientConnection, type_: str, **fields: Any) -> Any:
     await connection.send(json.dumps({"type": type_, "id": type_, **fields}))
     while True:
-        said = json.loads(await connection.recv())
-        if said.get("id") == type_ and said["type"] in ("result", "error"):
-            if said["type"] == "error":
-                raise SystemExit(f"{type_}: {said['error']['message']}")
-            return said["result"]
+        message = json.loads(await connection.recv())
+        if message.get("id") == type_ and message["type"] in ("result", "error"):
+            if message["type"] == "error":
+                raise SystemExit(f"{type_}: {message['error']['message']}")
+            return message["result"]
 
 
 async def follow(connection: ClientConnection, session_id: str) -> None:
@@ -86,14 +86,14 @@ async def follow(connection: ClientConnection, session_id: str) -> None:
 
 
 async def hear(connection: ClientConnection) -> tuple[float, str, list[float]]:
-    """When the run was over, what was said, and how old each stamp in it was when it came."""
+    """Return when the run ended, the received texts, and the age of each time stamp when it arrived."""
     texts: dict[str, list[str]] = {}
     ages: list[float] = []
     over = False
     while not over:
-        said = json.loads(await connection.recv())
+        message = json.loads(await connection.recv())
         now = time.monotonic_ns()
-        for change in said.get("changes", ()):
+        for change in message.get("changes", ()):
             row = change.get("row", {"table": ""})
             if change["op"] == "append":
                 texts[change["message_id"]].append(change["text"])
@@ -133,7 +133,7 @@ async def main() -> None:
 
 
 async def ticks() -> None:
-    """What is added to each update, at a thousand a second; and what a session costs that only waits."""
+    """Measure the delay added to each update at a thousand per second, and the cost of an idle session."""
     given = arguments()
     with tempfile.TemporaryDirectory(dir=given.cwd) as folder:
         async with serving(Path(folder) / "home", given.agent) as server:

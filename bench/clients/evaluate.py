@@ -15,7 +15,7 @@ PROMPT = "10"  # so many chunks
 
 
 def lookup(sku: str) -> int:
-    """How many there are."""
+    """Return the number in stock."""
     return len(sku)
 
 

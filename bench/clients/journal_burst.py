@@ -39,15 +39,17 @@ class Recorded:
 
     def __init__(self, journal: SqliteJournal, name: str) -> None:
         self.name = name
-        self.recorder = Recorder(journal, name, told=self._told)
+        self.recorder = Recorder(journal, name, told=self._on_committed)
         self.recorder.session(SessionRecord(name))
         self.conversation = ConnectionReader()
         self.texts: list[str] = []
         self.frames = 0
 
-    def _told(self, committed: Sequence[tuple[Entry, Message, Sequence[facts.Fact]]]) -> None:
+    def _on_committed(self, committed: Sequence[tuple[Entry, Message, Sequence[facts.Fact]]]) -> None:
         self.frames += sum(len(entry.frame) for entry, _, _ in committed)
-        self.texts += [fact.text for _, _, told in committed for fact in told if type(fact) is facts.TextAdded]
+        self.texts += [
+            fact.text for _, _, entry_facts in committed for fact in entry_facts if type(fact) is facts.TextAdded
+        ]
 
     def on_received(self, messages: Sequence[Message], at: float) -> None:
         add, name = self.recorder.add, self.name

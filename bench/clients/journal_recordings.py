@@ -17,7 +17,7 @@ from dragoman.journal.sqlite import SqliteJournal
 from dragoman.journal.transfer import import_lines
 
 
-async def kept(path: Path, recordings: Sequence[Path]) -> int:
+async def store_recordings(path: Path, recordings: Sequence[Path]) -> int:
     """The bytes of their frames, which are then in a journal at the path."""
     frames = 0
     async with await SqliteJournal.open(path) as journal:
@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
         raise SystemExit(f"there are no recordings in {folder}")
     with tempfile.TemporaryDirectory() as place:
         path = Path(place, "journal.db")
-        frames = asyncio.run(kept(path, recordings))
+        frames = asyncio.run(store_recordings(path, recordings))
         report(file_bytes=path.stat().st_size, frame_bytes=frames)
 
 

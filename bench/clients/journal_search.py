@@ -58,9 +58,9 @@ async def library(journal: SqliteJournal, count: int) -> None:
 
 async def compared(journal: SqliteJournal, path: Path, words: str) -> tuple[float, float]:
     """Seconds by the index, and by looking through all. A fault when they do not find the same."""
-    asked = SearchQuery(text=f'"{words}"')
-    found = len(await journal.search(SearchQuery(text=asked.text, limit=MAX_RANKED)))
-    by_index = await middle(lambda: journal.search(asked))
+    query = SearchQuery(text=f'"{words}"')
+    found = len(await journal.search(SearchQuery(text=query.text, limit=MAX_RANKED)))
+    by_index = await middle(lambda: journal.search(query))
     scan = sqlite3.connect(path)
 
     async def look_through() -> None:

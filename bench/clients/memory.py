@@ -1,4 +1,4 @@
-"""How much memory this process has, and has had at most, in bytes; read from the system, nothing is traced."""
+"""Current and peak memory of this process in bytes, read from the system without tracing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `million`'s memory is held against: the same chunk texts in a plain list, and nothing else."""
+"""The baseline for the memory of `million`: the same chunk texts in a plain list, and nothing else."""
 
 from __future__ import annotations
 

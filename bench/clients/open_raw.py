@@ -1,4 +1,4 @@
-"""What `open` is held against: the same handshake by hand, on asyncio's own subprocess and streams."""
+"""The baseline for `open`: the same handshake by hand, on asyncio's own subprocess and streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every measured program shares: its arguments, the check of what it saw, the one line it prints."""
+"""Shared by all measured programs: its arguments, the check of what it saw, the one line it prints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def arguments() -> Arguments:
 
 
 def check_order(texts: Sequence[str], count: int) -> int:
-    """How many chunks came after one that the agent wrote later. Raises where one is missing or double."""
+    """Count the chunks that came after one that the agent wrote later; raise if one is missing or duplicated."""
     numbers = [int(text[NUMBER]) for text in texts]
     if sorted(numbers) != list(range(count)):
         raise SystemExit(f"saw {len(numbers)} chunks, {len(set(numbers))} of them different; the agent sent {count}")

@@ -62,9 +62,13 @@ async def _served(transport: str, what: str) -> AsyncIterator[ClientSession]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: ASYNC220
         assert process.stdin is not None
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
+        connection = json.loads(process.stdout.readline())
         try:
-            joining = _over_http(told["url"], told["headers"]) if transport == "http" else _over_stdio(**told)
+            joining = (
+                _over_http(connection["url"], connection["headers"])
+                if transport == "http"
+                else _over_stdio(**connection)
+            )
             async with joining as session:
                 yield session
         finally:
@@ -113,12 +117,12 @@ async def ours(transport: str, what: str) -> None:
     async with ToolServer([function], state=STATE if what == "state" else None) as server:
         match server.for_agent(http=transport == "http"):
             case McpServerHttp(url=url, headers=headers):
-                told: dict[str, Any] = {"url": url, "headers": {each.name: each.value for each in headers}}
+                connection: dict[str, Any] = {"url": url, "headers": {each.name: each.value for each in headers}}
             case McpServerStdio(command=command, args=args, env=env):
-                told = {"command": command, "args": args, "env": {each.name: each.value for each in env}}
+                connection = {"command": command, "args": args, "env": {each.name: each.value for each in env}}
             case other:
                 raise AssertionError(other)
-        print(json.dumps(told), flush=True)
+        print(json.dumps(connection), flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 

@@ -47,19 +47,19 @@ class Talk:
             yield self._record("user", {"role": "user", "content": self._text(30)})
             for _ in range(CALLS):
                 yield from self._call()
-            yield self._said({"type": "text", "text": self._text(100)}, "end_turn")
+            yield self._assistant_record({"type": "text", "text": self._text(100)}, "end_turn")
 
     def _call(self) -> Iterator[dict[str, Any]]:
         call_id = f"toolu_{next(self._number)}"
         given = {"command": f"grep {self._text(6)}", "description": self._text(5)}
-        yield self._said({"type": "text", "text": self._text(40)}, None)
-        yield self._said({"type": "tool_use", "id": call_id, "name": "Bash", "input": given}, "tool_use")
+        yield self._assistant_record({"type": "text", "text": self._text(40)}, None)
+        yield self._assistant_record({"type": "tool_use", "id": call_id, "name": "Bash", "input": given}, "tool_use")
         output = self._text(600)
         result = {"type": "tool_result", "tool_use_id": call_id, "content": output, "is_error": False}
-        told = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False}
-        yield self._record("user", {"role": "user", "content": [result]}, toolUseResult=told)
+        tool_result = {"stdout": output, "stderr": "", "interrupted": False, "isImage": False}
+        yield self._record("user", {"role": "user", "content": [result]}, toolUseResult=tool_result)
 
-    def _said(self, block: dict[str, Any], stopped: str | None) -> dict[str, Any]:
+    def _assistant_record(self, block: dict[str, Any], stopped: str | None) -> dict[str, Any]:
         message = {"id": f"msg_{next(self._number)}", "role": "assistant", "model": "claude-opus-4", "content": [block]}
         return self._record("assistant", {**message, "stop_reason": stopped, "usage": USAGE})
 

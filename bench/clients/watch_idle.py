@@ -37,7 +37,7 @@ def write(folder: Path, count: int) -> None:
 
 def _records(session: str) -> list[dict[str, object]]:
     common = {"sessionId": session, "cwd": "/home/ada", "version": "2.1.200", "timestamp": "2026-03-01T10:00:00.000Z"}
-    said = {
+    result = {
         "id": "msg_1",
         "role": "assistant",
         "model": "claude-opus-5",
@@ -46,7 +46,7 @@ def _records(session: str) -> list[dict[str, object]]:
     }
     return [
         {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "Go"}, **common},
-        {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": said, **common},
+        {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": result, **common},
     ]
 
 

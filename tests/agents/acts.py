@@ -1,4 +1,4 @@
-"""What tests of real agents do and look at."""
+"""Actions and checks that tests of real agents share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dragoman import PermissionRequest, Run, events
 from .conftest import LIMIT
 
 
-async def told(run: Run) -> list[events.Event]:
+async def all_events(run: Run) -> list[events.Event]:
     """All events of a run."""
     async with asyncio.timeout(LIMIT):
         return [event async for event in run]
@@ -33,8 +33,8 @@ class Pipe:
         self.path = path
         self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
-    async def said(self) -> bytes:
-        """What was written next; empty when all who had it open are gone."""
+    async def next_line(self) -> bytes:
+        """Return what was written next; empty when all writers are gone."""
         loop = asyncio.get_running_loop()
         heard: asyncio.Future[None] = loop.create_future()
         loop.add_reader(self._fd, lambda: None if heard.done() else heard.set_result(None))
@@ -56,5 +56,5 @@ class Tool:
         self.command = f"echo begun > {path.name}; tail -f /dev/null"
 
     async def begun(self) -> None:
-        await self._pipe.said()
+        await self._pipe.next_line()
         self._pipe.close()

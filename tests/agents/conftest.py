@@ -65,7 +65,7 @@ def processes() -> list[int]:
 
 
 class Requests:
-    """What the model was asked, as it comes."""
+    """The requests that the model received."""
 
     def __init__(self) -> None:
         self.seen: list[SeenRequest] = []
@@ -82,7 +82,7 @@ class Requests:
             await self._more.wait()
 
     def had(self, text: str) -> bool:
-        """Whether any request had this text in it."""
+        """Return whether any request contained this text."""
         return any(text.encode() in seen.body for seen in self.seen)
 
 
@@ -108,8 +108,8 @@ class Frame(msgspec.Struct, frozen=True):
 
 def frames_of(lines: list[bytes]) -> list[Frame]:
     read = (msgspec.json.decode(line) for line in lines)
-    told = ((line["dir"], line["frame"]) for line in read if line["dir"] != "noise")
-    return [msgspec.convert({**frame, "dir": direction}, Frame) for direction, frame in told]
+    frames = ((line["dir"], line["frame"]) for line in read if line["dir"] != "noise")
+    return [msgspec.convert({**frame, "dir": direction}, Frame) for direction, frame in frames]
 
 
 class Stage:

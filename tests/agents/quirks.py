@@ -50,7 +50,7 @@ def _updates_after(kind: str) -> Check:
 
 
 def _updates_before_session(seen: Recording) -> bool:
-    [(_, at, _)] = seen.asked("session/new")
+    [(_, at, _)] = seen.requests("session/new")
     return any(frame.update for frame in seen.frames[:at])
 
 
@@ -58,7 +58,7 @@ def _stopped(reason: str) -> Check:
     """The prompt was answered so, and went on no further."""
 
     def check(seen: Recording) -> bool:
-        [(_, _, reply)] = seen.asked("session/prompt")
+        [(_, _, reply)] = seen.requests("session/prompt")
         return reply.result["stopReason"] == reason and "It went on." not in seen.text
 
     return check
@@ -100,7 +100,7 @@ def _no_such_tool(seen: Recording) -> bool:
 
 def _two_prompts(first: str, second: str) -> Check:
     def check(seen: Recording) -> bool:
-        answers = [reply for _, _, reply in seen.asked("session/prompt")]
+        answers = [reply for _, _, reply in seen.requests("session/prompt")]
         how = ["error" if reply.error else reply.result["stopReason"] for reply in answers]
         return how == [first, second]
 
@@ -108,7 +108,7 @@ def _two_prompts(first: str, second: str) -> Check:
 
 
 def _next_prompt_fails(seen: Recording) -> bool:
-    [(_, _, first), (_, _, second)] = seen.asked("session/prompt")
+    [(_, _, first), (_, _, second)] = seen.requests("session/prompt")
     return bool(first.result) and bool(second.error)
 
 
@@ -124,17 +124,17 @@ def _read_error_breaks(seen: Recording) -> bool:
 
 
 def _replays_late(seen: Recording) -> bool:
-    [(_, at, _)] = seen.asked("session/load")
+    [(_, at, _)] = seen.requests("session/load")
     return any(frame.update == "agent_message_chunk" for frame in seen.frames[at:])
 
 
 def _loses_it(seen: Recording) -> bool:
-    [(sent, _, reply)] = seen.asked("session/load")
+    [(sent, _, reply)] = seen.requests("session/load")
     return bool(reply.error) or not any(frame.update == "agent_message_chunk" for frame in seen.frames[sent:])
 
 
 def _terminal_is_left(seen: Recording) -> bool:
-    [(_, at, _)] = seen.asked("session/prompt")
+    [(_, at, _)] = seen.requests("session/prompt")
     cancelled = next(at for at, frame in enumerate(seen.frames) if frame.method == "session/cancel")
     assert seen.called("terminal/create")
     return not any(frame.method == "terminal/kill" for frame in seen.frames[cancelled : at + 1])
@@ -168,8 +168,8 @@ def _modes_are_urls(seen: Recording) -> bool:
 
 
 def _rejected(seen: Recording) -> bool:
-    [(_, _, reply)] = seen.asked("session/set_model")
-    [(_, _, made)] = seen.asked("session/new")
+    [(_, _, reply)] = seen.requests("session/set_model")
+    [(_, _, made)] = seen.requests("session/new")
     return bool(made.result["models"]) and reply.error is not None
 
 
@@ -185,7 +185,7 @@ def _one_piece(seen: Recording) -> bool:
 
 
 class Pin(Struct, frozen=True):
-    """How a quirk is brought out and recognised."""
+    """The scene that provokes a quirk, and the check that recognises it."""
 
     scene: Scene
     check: Check

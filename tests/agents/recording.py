@@ -30,7 +30,7 @@ class Recording:
         """Of the session that ran last."""
         return [fold for fold in self.folds.values() if fold.runs][-1]
 
-    def asked(self, method: str) -> list[tuple[int, int, Frame]]:
+    def requests(self, method: str) -> list[tuple[int, int, Frame]]:
         """Our requests of this method that were answered: where each was sent, where answered, and the answer."""
         found = []
         for sent, frame in enumerate(self.frames):
@@ -43,12 +43,12 @@ class Recording:
         return found
 
     def called(self, method: str) -> list[Frame]:
-        """What the agent asked of us or told us by this method."""
+        """Return the agent's requests and notifications of this method."""
         return [frame for frame in self.frames if frame.dir == "in" and frame.method == method]
 
     def updates_after_prompt(self, kind: str) -> bool:
         """The one prompt was answered, and this came later."""
-        answered = [at for _, at, _ in self.asked("session/prompt")]
+        answered = [at for _, at, _ in self.requests("session/prompt")]
         return bool(answered) and any(frame.update == kind for frame in self.frames[answered[-1] :])
 
     @property
@@ -56,7 +56,7 @@ class Recording:
         return "\n".join(message.text for message in self.fold.messages if message.kind == "assistant")
 
 
-def kept(lines: list[bytes], stage: Stage) -> bytes:
+def scrubbed(lines: list[bytes], stage: Stage) -> bytes:
     """The recording as it is kept: other paths and addresses for those of this machine, long texts and lists of
     commands cut."""
     places = {

@@ -1,4 +1,4 @@
-"""What is done with a real agent to bring out a quirk of it."""
+"""Scenes that provoke the quirks of real agents."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ async def _always(request: PermissionRequest) -> Answer:
 
 
 async def is_cancelled_while_it_asks(stage: Stage) -> None:
-    asked = asyncio.Event()
+    permission_requested = asyncio.Event()
 
     async def think_for_ever(request: PermissionRequest) -> bool:
-        asked.set()
+        permission_requested.set()
         await asyncio.Event().wait()
         return True
 
@@ -74,23 +74,23 @@ async def is_cancelled_while_it_asks(stage: Stage) -> None:
         session = await runtime.open_session(stage.config(think_for_ever))
         run = session.run(stage.agent.run("echo made > made.txt"))
         task = asyncio.create_task(run.result())
-        await asked.wait()
+        await permission_requested.wait()
         # Not by `run.cancel`, which would answer the question before the agent can take it back.
         runtime.notify("session/cancel", acp.CancelNotification(session_id=session.agent_session_id))
         await task
 
 
 async def goes_on_after_a_cancelled_question(stage: Stage) -> None:
-    asked = asyncio.Event()
+    permission_requested = asyncio.Event()
 
     async def think_for_ever(request: PermissionRequest) -> bool:
-        asked.set()
+        permission_requested.set()
         await asyncio.Event().wait()
         return True
 
     async with stage.session(think_for_ever) as session:
         run = session.run(stage.agent.run("echo made > made.txt"))
-        await asked.wait()
+        await permission_requested.wait()
         await run.cancel()
         try:
             await session.run("[[begin]][[say:After the cancel.]]")

@@ -1,4 +1,4 @@
-"""What each real agent did in these tests, kept as data: `docs/agents.md` shows it as a table.
+"""The results of each real agent in these tests, as data: `docs/agents.md` shows it as a table.
 
     {AGENT: {CASE: ""}}         it does
     {AGENT: {CASE: "reason"}}   it does not, and why
@@ -42,6 +42,6 @@ class Table:
     def pytest_sessionfinish(self) -> None:
         known: dict[str, dict[str, str]] = msgspec.json.decode(FILE.read_bytes()) if FILE.exists() else {}
         for agent, outcomes in self._outcomes.items():
-            told = {case: outcome for case, outcome in outcomes.items() if outcome != "failed"}
-            known[agent] = known.get(agent, {}) | told
+            passed_or_skipped = {case: outcome for case, outcome in outcomes.items() if outcome != "failed"}
+            known[agent] = known.get(agent, {}) | passed_or_skipped
         FILE.write_bytes(msgspec.json.format(msgspec.json.encode(known, order="sorted"), indent=1) + b"\n")

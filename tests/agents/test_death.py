@@ -59,17 +59,17 @@ async def test_an_agent_that_is_killed_in_a_run_is_reported_with_what_it_had_sai
 async def test_an_agent_that_is_killed_while_a_permission_waits_is_reported(stage: Stage) -> None:
     if not stage.agent.asks:
         pytest.skip(f"{stage.agent.id} never asks for permission (quirk never-asks)")
-    asked = asyncio.Event()
+    permission_requested = asyncio.Event()
 
     async def think_for_ever(request: PermissionRequest) -> bool:
-        asked.set()
+        permission_requested.set()
         await asyncio.Event().wait()
         return True
 
     async with asyncio.timeout(LIMIT), stage.session(think_for_ever) as session:
         run = session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]")
         task = asyncio.create_task(run.result())
-        await asked.wait()
+        await permission_requested.wait()
         kill(stage)
         with pytest.raises(AgentCrashed):
             await task

@@ -1,4 +1,4 @@
-"""Sessions of real agents that are kept, continued by another process, and told again: nothing twice, nothing amiss."""
+"""Journaled sessions of real agents, continued by another process or loaded again: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .conftest import LIMIT, Stage
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-class Kept:
+class JournaledStage:
     """An agent whose every process keeps what it says in one journal."""
 
     def __init__(self, stage: Stage, client: JournalClient) -> None:
@@ -37,7 +37,7 @@ class Kept:
         self._journal_client = client
 
     @classmethod
-    async def of(cls, stage: Stage) -> Kept:
+    async def of(cls, stage: Stage) -> JournaledStage:
         journal, process = MemoryJournal(), this_process()
         await journal.heartbeat(process)
         return cls(stage, JournalClient(journal, process, alive))
@@ -71,15 +71,17 @@ class Kept:
 
 
 async def test_every_line_is_kept_in_the_order_of_the_wire(stage: Stage) -> None:
-    """Copilot, goose and nanocoder speak of a session before they have told its name."""
+    """Copilot, goose and nanocoder send updates of a session before the answer that names it."""
     async with asyncio.timeout(LIMIT):
-        kept = await Kept.of(stage)
-        async with kept.session() as session:
+        journaled = await JournaledStage.of(stage)
+        async with journaled.session() as session:
             await session.run("[[say:One. Two. Three.]]")
-        entries = (await kept.journal.read(limit=10_000)).entries
-        said = [msgspec.json.decode(one.frame) for one in entries if one.origin == "agent" and one.kind != "noise"]
-        wire = [msgspec.json.decode(line) for line in kept.lines]
-        assert said == [line["frame"] for line in wire if line["dir"] == "in"]
+        entries = (await journaled.journal.read(limit=10_000)).entries
+        agent_frames = [
+            msgspec.json.decode(one.frame) for one in entries if one.origin == "agent" and one.kind != "noise"
+        ]
+        wire = [msgspec.json.decode(line) for line in journaled.lines]
+        assert agent_frames == [line["frame"] for line in wire if line["dir"] == "in"]
         prompted = [one.kind for one in entries].index("session/prompt")
         assert [one for one in entries[:prompted] if one.session_id is None and b'"session/update"' in one.frame] == []
 
@@ -89,14 +91,14 @@ async def until_it_can_be_loaded(stage: Stage) -> None:
         await asyncio.sleep(stage.agent.load_after - time.time() % stage.agent.load_after)
 
 
-async def a_long_talk(kept: Kept) -> SessionHandle:
+async def a_long_talk(journaled: JournaledStage) -> SessionHandle:
     """All that agents tell again in ways of their own: thoughts, tools, refusals, cancels, errors, repeats."""
-    agent = kept.stage.agent
-    async with kept.session() as session:
+    agent = journaled.stage.agent
+    async with journaled.session() as session:
         await session.run("hello [[say:The word is azure.]]")
         await session.run("[[think:Considering.]][[say:Considered.]]")
         await session.run(f"[[say:Doing.]]{agent.run('echo made > made.txt')}[[say:It is done.]]")
-        kept.allows = False
+        journaled.allows = False
         await session.run(f"[[say:Doing.]]{agent.run('echo made > made.txt')}[[say:It went on.]]")
         run = session.run("[[slow:1000:0.05]]")
         async for event in run:
@@ -116,56 +118,58 @@ async def a_long_talk(kept: Kept) -> SessionHandle:
 async def test_a_session_that_is_told_again_has_nothing_twice_and_goes_on(stage: Stage) -> None:
     """Gemini tells most of it after it has answered `session/load`."""
     async with asyncio.timeout(2 * LIMIT + stage.agent.load_after):
-        kept = await Kept.of(stage)
-        handle = await a_long_talk(kept)
-        before = await kept.rows(handle)
+        journaled = await JournaledStage.of(stage)
+        handle = await a_long_talk(journaled)
+        before = await journaled.rows(handle)
         await until_it_can_be_loaded(stage)
-        async with kept.runtime() as runtime:
+        async with journaled.runtime() as runtime:
             session = await runtime.load_session(handle)
             assert [message.text for message in session.fold.messages] == [one.text for one in before.messages]
             assert (await session.run("[[begin]][[say:Fresh.]]")).text == "Fresh."
-        after = await kept.rows(handle)
-        told = [one.kind for one in (await kept.journal.read(handle.session_id)).entries if one.origin == "replay"]
-        assert {"user_message_chunk", "agent_message_chunk"} <= set(told)
+        after = await journaled.rows(handle)
+        replayed = [
+            one.kind for one in (await journaled.journal.read(handle.session_id)).entries if one.origin == "replay"
+        ]
+        assert {"user_message_chunk", "agent_message_chunk"} <= set(replayed)
         assert after.messages[: len(before.messages)] == before.messages
         new = [(one.kind, one.text) for one in after.messages[len(before.messages) :] if one.kind != "thought"]
         assert new == [("user", "[[begin]][[say:Fresh.]]"), ("assistant", "Fresh.")]
         assert (after.tool_calls, after.plans) == (before.tool_calls, before.plans)
         assert len(after.runs) == len(before.runs) + 1
-        assert await kept.differences(handle) == []
+        assert await journaled.differences(handle) == []
 
 
 async def test_a_resumed_session_has_nothing_twice(stage: Stage) -> None:
     """Nanocoder tells the history again though it was only to resume."""
     async with asyncio.timeout(2 * LIMIT):
-        kept = await Kept.of(stage)
-        async with kept.session() as session:
+        journaled = await JournaledStage.of(stage)
+        async with journaled.session() as session:
             if not session.capabilities().resume:
                 pytest.skip(f"{stage.agent.id} does not offer sessionCapabilities.resume")
             await session.run("[[say:The word is azure.]]")
         handle = session.snapshot()
-        async with kept.runtime() as runtime:
+        async with journaled.runtime() as runtime:
             again = await runtime.resume_session(handle)
             await again.run("[[begin]][[say:Fresh.]]")
-        said = [one.text for one in (await kept.rows(handle)).messages if one.kind == "assistant"]
-        assert said == ["The word is azure.", "Fresh."]
-        assert await kept.differences(handle) == []
+        agent_frames = [one.text for one in (await journaled.rows(handle)).messages if one.kind == "assistant"]
+        assert agent_frames == ["The word is azure.", "Fresh."]
+        assert await journaled.differences(handle) == []
 
 
 async def test_what_was_said_elsewhere_is_noticed_when_the_session_is_loaded(stage: Stage) -> None:
     if stage.agent.load_after:
         pytest.skip(f"{stage.agent.id} cannot load a session that it has just made")
     async with asyncio.timeout(3 * LIMIT):
-        kept = await Kept.of(stage)
-        async with kept.session() as session:
+        journaled = await JournaledStage.of(stage)
+        async with journaled.session() as session:
             await session.run("[[say:The word is azure.]]")
         handle = session.snapshot()
         async with stage.runtime() as runtime:
             elsewhere = await runtime.load_session(handle)
             await elsewhere.run("[[begin]][[say:Behind your back.]]")
-        async with kept.runtime() as runtime:
+        async with journaled.runtime() as runtime:
             again = await runtime.load_session(handle)
-            told = [event async for event in again.run("[[begin]][[say:Fresh.]]")]
-        [event] = [event for event in told if isinstance(event, events.HistoryDiffers)]
+            replayed = [event async for event in again.run("[[begin]][[say:Fresh.]]")]
+        [event] = [event for event in replayed if isinstance(event, events.HistoryDiffers)]
         assert [(one.subject, one.replayed) for one in event.differences] == [("answer", "Behind your back.")]
-        assert await kept.differences(handle) == [("answer", "The word is azure.", "Behind your back.")]
+        assert await journaled.differences(handle) == [("answer", "The word is azure.", "Behind your back.")]

@@ -44,7 +44,7 @@ async def test_the_tool_of_an_mcp_server_over_stdio_is_used(stage: Stage) -> Non
     async with asyncio.timeout(LIMIT):
         async with stage.session(allow, mcp_servers=(server,)) as session:
             await tool_is_used(stage, session)
-        assert await pipe.said() == b""  # the server has ended too
+        assert await pipe.next_line() == b""  # the server has ended too
     pipe.close()
 
 

@@ -14,7 +14,7 @@ from dragoman.testing.model.reply import AUXILIARY_REPLY
 from .catalog import AGENTS
 from .conftest import LIMIT, staged
 from .quirks import NOT_ON_THE_WIRE, PINS
-from .recording import Recording, kept
+from .recording import Recording, scrubbed
 
 FOLDER = Path(__file__).parent / "recordings"
 LARGEST = 50_000
@@ -58,7 +58,7 @@ async def test_the_quirk_is_there_and_is_recorded(
         asyncio.timeout(limit),
     ):
         await PINS[live].scene(stage)
-        recording = kept(stage.lines, stage)
+        recording = scrubbed(stage.lines, stage)
     assert PINS[live].check(Recording(recording.splitlines()))
     assert len(recording) <= LARGEST
     path = FOLDER / name / f"{quirk}.jsonl"

@@ -12,7 +12,7 @@ from dragoman import PermissionRequest, events
 from dragoman.errors import AgentCrashed, DragomanError, RequestFailed
 from dragoman.host.permission import Answer
 
-from .acts import Tool, allow, refuse, told
+from .acts import Tool, all_events, allow, refuse
 from .conftest import LIMIT, Stage, processes
 
 # The first test of an agent may have to install it.
@@ -26,11 +26,13 @@ def needs_asking(stage: Stage) -> None:
 
 async def test_an_allowed_tool_call_is_carried_out(stage: Stage) -> None:
     async with stage.session(allow) as session:
-        seen = await told(session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It is done.]]"))
+        seen = await all_events(
+            session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It is done.]]")
+        )
         kinds = [event.type for event in seen]
         if stage.agent.asks:
-            asked, answered = kinds.index("permission.requested"), kinds.index("permission.resolved")
-            assert kinds.index("tool.call") < asked < answered < kinds.index("tool.result")
+            requested, answered = kinds.index("permission.requested"), kinds.index("permission.resolved")
+            assert kinds.index("tool.call") < requested < answered < kinds.index("tool.result")
         else:
             assert "permission.requested" not in kinds
         results = [event for event in seen if isinstance(event, events.ToolResult)]
@@ -44,7 +46,9 @@ async def test_an_allowed_tool_call_is_carried_out(stage: Stage) -> None:
 async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
     needs_asking(stage)
     async with stage.session(refuse) as session:
-        seen = await told(session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It went on.]]"))
+        seen = await all_events(
+            session.run(f"[[say:Doing.]]{stage.agent.run('echo made > made.txt')}[[say:It went on.]]")
+        )
         resolved = [event for event in seen if isinstance(event, events.PermissionResolved)]
         assert [event.option_kind for event in resolved] == ["reject_once"]
         results = [event.status for event in seen if isinstance(event, events.ToolResult)]
@@ -68,7 +72,7 @@ async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
         prompt = f"{stage.agent.run('install -m 644 /dev/null made.txt')}[[say:It is done.]]"
         resolved: list[str | None] = []
         for _ in range(2):
-            seen = await told(session.run(prompt))
+            seen = await all_events(session.run(prompt))
             # The agent's own questions: kimi names no command in its own, and runs it through us with variables set,
             # so that ours about it cannot be remembered.
             answered = [event for event in seen if isinstance(event, events.PermissionResolved)]
@@ -96,16 +100,16 @@ async def test_a_run_is_cancelled_while_it_streams_and_the_next_one_works(stage:
 
 async def test_a_run_is_cancelled_while_a_permission_waits(stage: Stage) -> None:
     needs_asking(stage)
-    asked = asyncio.Event()
+    permission_requested = asyncio.Event()
 
     async def think_for_ever(request: PermissionRequest) -> bool:
-        asked.set()
+        permission_requested.set()
         await asyncio.Event().wait()
         return True
 
     async with asyncio.timeout(LIMIT), stage.session(think_for_ever) as session:
         run = session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]")
-        await asked.wait()
+        await permission_requested.wait()
         assert session.status() == "waiting"
         await run.cancel()
         assert (await run).status == "cancelled"
@@ -129,7 +133,7 @@ async def test_a_run_is_cancelled_while_a_tool_runs(stage: Stage) -> None:
 
 
 async def test_closing_while_a_tool_runs_leaves_no_process(stage: Stage) -> None:
-    """What is left is looked for after every test."""
+    """The fixture checks after every test that no process is left."""
     async with asyncio.timeout(LIMIT), stage.session(allow) as session:
         tool = Tool(stage.folder / "begun")
         task = asyncio.create_task(session.run(stage.agent.run(tool.command)).result())
@@ -155,9 +159,9 @@ async def test_a_loaded_session_has_its_history_and_its_memory(stage: Stage) -> 
         async with stage.runtime() as runtime:
             session = await runtime.load_session(handle)
             assert session.id == handle.session_id
-            said = [(message.kind, message.text) for message in session.fold.messages]
-            assert ("assistant", "The word is azure.") in said
-            assert any(kind == "user" and "azure" in text for kind, text in said)
+            messages = [(message.kind, message.text) for message in session.fold.messages]
+            assert ("assistant", "The word is azure.") in messages
+            assert any(kind == "user" and "azure" in text for kind, text in messages)
             assert (await session.run("[[say:Fresh.]]")).text == "Fresh."
             assert "The word is azure." in (await session.run("[[recall]]")).text
 

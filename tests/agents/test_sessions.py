@@ -1,4 +1,4 @@
-"""Several sessions on one process of a real agent: what is said, what is shown to the model, what is switched."""
+"""Several sessions on one process of a real agent: texts, what the model is shown, settings that are switched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dragoman import events
 from dragoman.record.rows import Setting
 from dragoman.session.prompt import File, Image
 
-from .acts import told
+from .acts import all_events
 from .conftest import Shared
 
 # The first test of an agent may have to install it.
@@ -36,7 +36,7 @@ async def test_the_handshake_tells_version_and_capabilities(shared: Shared) -> N
 
 async def test_text_comes_in_deltas_and_in_order(shared: Shared) -> None:
     async with shared.session() as session:
-        seen = await told(session.run("[[say:One. Two. Three. Four.]]"))
+        seen = await all_events(session.run("[[say:One. Two. Three. Four.]]"))
         deltas = [event.text for event in seen if isinstance(event, events.AssistantDelta)]
         assert (len(deltas) > 1) == shared.agent.streams
         assert "".join(deltas) == "One. Two. Three. Four."
@@ -50,7 +50,7 @@ async def test_text_comes_in_deltas_and_in_order(shared: Shared) -> None:
 
 async def test_thoughts_are_told_apart_from_text(shared: Shared) -> None:
     async with shared.session() as session:
-        seen = await told(session.run("[[think:Considering.]][[say:Considered.]]"))
+        seen = await all_events(session.run("[[think:Considering.]][[say:Considered.]]"))
         thoughts = "".join(event.text for event in seen if isinstance(event, events.ReasoningDelta))
         text = "".join(event.text for event in seen if isinstance(event, events.AssistantDelta))
         assert text == "Considered."
@@ -73,15 +73,15 @@ async def test_prompts_at_once_are_sent_one_after_the_other(shared: Shared) -> N
         runs = [session.run(f"[[say:Number {number}.]][[slow:3:0.02]]") for number in range(3)]
         results = [await run for run in runs]
         assert [result.text.split("word")[0].strip() for result in results] == ["Number 0.", "Number 1.", "Number 2."]
-        said: list[str] = []
+        texts: list[str] = []
         waiting: set[object] = set()
         for frame in shared.stage.frames:
             if frame.method == "session/prompt" and frame.session_id == session.agent_session_id:
-                said.append("prompt")
+                texts.append("prompt")
                 waiting.add(frame.id)
             elif frame.dir == "in" and frame.method is None and frame.id in waiting:
-                said.append("answer")
-        assert said == ["prompt", "answer"] * 3
+                texts.append("answer")
+        assert texts == ["prompt", "answer"] * 3
 
 
 async def test_an_image_in_the_prompt_reaches_the_model(shared: Shared) -> None:

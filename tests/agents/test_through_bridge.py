@@ -12,7 +12,7 @@ import pytest
 from dragoman import Client, PermissionRequest, events
 from remote.served import served
 
-from .acts import allow, told
+from .acts import all_events, allow
 from .catalog import AGENTS, RealAgent
 from .conftest import LIMIT, Stage
 
@@ -46,7 +46,7 @@ async def test_a_prompt_is_answered_in_deltas_and_in_order(stage: Stage, client:
     async with asyncio.timeout(LIMIT), client.open_session(stage.agent.id, cwd=stage.folder) as session:
         capabilities = session.capabilities()
         assert (capabilities.protocol_version, capabilities.agent_version) == (1, stage.agent.reported)
-        seen = await told(session.run("[[say:One. Two. Three. Four.]]"))
+        seen = await all_events(session.run("[[say:One. Two. Three. Four.]]"))
         assert "".join(event.text for event in seen if isinstance(event, events.AssistantDelta)) == (
             "One. Two. Three. Four."
         )
@@ -58,18 +58,18 @@ async def test_a_prompt_is_answered_in_deltas_and_in_order(stage: Stage, client:
 
 @pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "refused"])
 async def test_a_permission_is_asked_of_the_program(stage: Stage, client: Client, allowed: bool) -> None:
-    asked: list[PermissionRequest] = []
+    permissions: list[PermissionRequest] = []
 
     async def ask(request: PermissionRequest) -> bool:
-        asked.append(request)
+        permissions.append(request)
         return allowed
 
     async with asyncio.timeout(LIMIT):
         async with client.open_session(stage.agent.id, cwd=stage.folder, on_permission=ask) as session:
-            seen = await told(session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]"))
+            seen = await all_events(session.run(f"{stage.agent.run('echo made > made.txt')}[[say:It went on.]]"))
     assert (stage.folder / "made.txt").exists() == allowed
     resolved = [event for event in seen if isinstance(event, events.PermissionResolved) and event.origin == "agent"]
-    assert asked
+    assert permissions
     assert {event.decided_by for event in resolved} == {"callback"}
     assert {event.decision for event in resolved} == {"allow" if allowed else "deny"}
 
@@ -94,6 +94,6 @@ async def test_an_agent_is_restarted_and_remembers(stage: Stage, client: Client)
             assert (await session.run("[[begin]][[say:Again.]]")).text.endswith("Again.")
             assert stage.requests.had("heliotrope")
             assert [run.status for run in session.fold.runs.values()] == ["success", "success"]
-            said = [message.text for message in session.fold.messages if message.kind == "assistant"]
-            assert said[0] == "Heard."
-            assert len(said) == 2
+            texts = [message.text for message in session.fold.messages if message.kind == "assistant"]
+            assert texts[0] == "Heard."
+            assert len(texts) == 2

@@ -99,7 +99,7 @@ def _watching(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _gate(stage: Stage, tmp_path: Path) -> tuple[Path, str]:
-    """What the agent's tool waits for until someone writes to it, and the call that does."""
+    """Make a pipe that the agent's tool waits on, and the call that waits."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     return gate, PROGRAMS[stage.agent.id][-1].replace("COMMAND", f"cat {gate}")
@@ -164,8 +164,8 @@ async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_sessio
         await watch.settled()
         assert [one.id for one in await journal.sessions()] == [session.id]
         rows = await journal.rows(session.id)
-        said = [message.text for message in rows.messages if message.kind == "assistant"]
-        assert said == ["Of our own.", "From a terminal."]
+        message = [message.text for message in rows.messages if message.kind == "assistant"]
+        assert message == ["Of our own.", "From a terminal."]
         assert len(rows.runs) == 2
         assert await verify(journal) == []
 
@@ -178,7 +178,9 @@ async def test_a_client_on_the_socket_sees_it_live(
     async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
         await talk.say(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]") as process:
-            listed = await talk.until(lambda said: any(item["status"] == "running" for item in said.get("changed", ())))
+            listed = await talk.until(
+                lambda message: any(item["status"] == "running" for item in message.get("changed", ()))
+            )
             view = await talk.follow(listed["changed"][0]["id"])
             await talk.see(view, lambda view: bool(view.rows("tool_calls")))
             assert process.returncode is None
@@ -196,7 +198,9 @@ async def test_what_was_left_in_a_terminal_in_the_middle_of_a_run_goes_on_here(
     async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
         await talk.say(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]"):
-            listed = await talk.until(lambda said: any(item["status"] == "running" for item in said.get("changed", ())))
+            listed = await talk.until(
+                lambda message: any(item["status"] == "running" for item in message.get("changed", ()))
+            )
             session_id = listed["changed"][0]["id"]
             view = await talk.follow(session_id)
             await talk.see(view, lambda view: bool(view.rows("tool_calls")))

@@ -164,7 +164,7 @@ async def test_junk_is_no_version(programs: Programs, body: str) -> None:
     programs.add("junk", body)
     (finding,) = await look(programs, preset("junk"))
     assert (finding.state, finding.version) == ("installed", None)
-    assert finding.problem == "`junk --version` told no version"
+    assert finding.problem == "`junk --version` printed no version"
 
 
 async def test_a_flood_of_output_is_read_but_not_kept(programs: Programs) -> None:
@@ -232,7 +232,7 @@ async def test_many_are_asked_at_a_time_but_not_all(programs: Programs, tmp_path
     assert all(finding.version == "1.0" for finding in findings)
     seen = [int((tmp_path / name).read_text()) for name in os.listdir(tmp_path) if name.startswith("seen-")]
     assert len(seen) == len(names)
-    assert max(seen) <= find.AT_ONCE
+    assert max(seen) <= find.MAX_CONCURRENT_CHECKS
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dragoman.backend import (
 from dragoman.backend.session import MOST_WAITING
 from dragoman.errors import AgentCrashed, RequestFailed, SessionClosed
 from dragoman.session.spec import Limits
-from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 
 from .conftest import scripted, talking, text_of, until
 
@@ -70,7 +70,7 @@ async def test_every_frame_is_a_message_in_the_order_of_the_wire(folder: Path) -
 
 
 async def test_what_comes_between_runs_and_before_the_session_is_told_too(folder: Path) -> None:
-    async def new_session(asked: Asked) -> object:
+    async def new_session(asked: ReceivedRequest) -> object:
         asked.agent.update("s", "agent_message_chunk", content={"type": "text", "text": "early"})
         return {"sessionId": "s"}
 
@@ -176,7 +176,7 @@ async def test_where_there_are_none_they_are_changed_by_the_older_calls(folder: 
 async def test_a_prompt_waits_for_the_change_that_was_sent_before_it(folder: Path) -> None:
     done: list[str] = []
 
-    async def slowly(asked: Asked) -> object:
+    async def slowly(asked: ReceivedRequest) -> object:
         for _ in range(100):
             await asyncio.sleep(0)
         done.append("changed")
@@ -199,7 +199,7 @@ async def test_a_prompt_waits_for_the_change_that_was_sent_before_it(folder: Pat
 async def test_neither_an_interrupt_nor_an_answer_waits_for_a_change_that_hangs(folder: Path) -> None:
     hangs = asyncio.Event()
 
-    async def never(asked: Asked) -> object:
+    async def never(asked: ReceivedRequest) -> object:
         hangs.set()
         await asyncio.Event().wait()
         return {}
@@ -343,7 +343,7 @@ async def test_a_reader_that_waits_learns_that_the_session_was_closed(folder: Pa
 
 
 async def test_a_session_that_is_closed_while_messages_wait_leaves_nothing(folder: Path) -> None:
-    async def never(asked: Asked) -> object:
+    async def never(asked: ReceivedRequest) -> object:
         await asyncio.Event().wait()
         return {}
 

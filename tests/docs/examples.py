@@ -80,7 +80,7 @@ def _typed(name: str, line: int, body: str) -> Iterator[Example]:
 
 
 def run(example: Example, folder: Path, env: Mapping[str, str], ids: Mapping[str, str]) -> str:
-    """What it prints. AssertionError where a program fails; a shell's exit code is shown by the examples themselves."""
+    """Run an example; return what it prints. AssertionError if a program fails; shell examples show their exit code."""
     if example.language == "python":
         program = folder / "example.py"
         program.write_text(example.text, encoding="utf-8")
@@ -121,7 +121,7 @@ def _typing(answers: list[str]) -> Iterator[int]:
 
 
 def matches(expected: str, printed: str, ids: MutableMapping[str, str]) -> bool:
-    """Whether it is what the document shows, word by word: where lines are broken is for the reader's width.
+    """Compare the output with what the document shows, word by word; line breaks may differ.
 
     `ids` are those of sessions: what the document calls them, and what they are; new ones are added.
     """

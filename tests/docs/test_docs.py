@@ -25,7 +25,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
 def keep_a_transcript(home: Path) -> None:
-    """What a newcomer has who used Claude Code before."""
+    """Give the newcomer a transcript of Claude Code."""
     talk = Transcript()
     talk.user("Which files are here?")
     talk.call("Bash", {"command": "ls", "description": "List files"})

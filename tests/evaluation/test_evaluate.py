@@ -32,7 +32,7 @@ from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
 from dragoman.session.idle import LOOKS, IdleWatch
 from dragoman.session.spec import Limits
-from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from evaluation.acting import acting, hands, runtime_on
 
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
@@ -295,7 +295,7 @@ async def test_the_deadline_is_one_for_all_rounds() -> None:
 
 
 async def test_a_deadline_counts_from_before_the_agent_is_ready() -> None:
-    async def never(asked: Asked) -> object:
+    async def never(asked: ReceivedRequest) -> object:
         await asyncio.Event().wait()
         return None
 

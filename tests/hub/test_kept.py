@@ -26,7 +26,7 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, SessionConfig
 from dragoman.testing.conformance import CHECKS, Check
 from dragoman.testing.demo import demo_spec
-from dragoman.testing.scripted import Answer, Asked, ScriptedAgent, Turn
+from dragoman.testing.scripted import Answer, ReceivedRequest, ScriptedAgent, Turn
 from dragoman.testing.stage import LIMIT, config, runtime_of, session_of
 from dragoman.wire.vocabulary import EnvVariable, HttpHeader, McpServerHttp, McpServerStdio
 from dragoman.workspace import Workspace
@@ -201,7 +201,7 @@ async def test_no_secret_of_ours_is_kept_live_replayed_or_in_a_handle(home: Path
     """Neither of the frames that open a session, nor of those that continue it, nor in what it takes to do so."""
     offered = {"mcpCapabilities": {"http": True}, "loadSession": True, "sessionCapabilities": {"resume": {}}}
 
-    async def retell(asked: Asked) -> object:
+    async def retell(asked: ReceivedRequest) -> object:
         asked.agent.update(asked.session_id, "user_message_chunk", content={"type": "text", "text": "go elsewhere"})
         return {}
 
@@ -338,7 +338,7 @@ def early_speaker(*names: str) -> ScriptedAgent:
     """It makes sessions of these names, and speaks of each before it has told its name."""
     left = list(names)
 
-    async def opened(asked: Asked) -> object:
+    async def opened(asked: ReceivedRequest) -> object:
         name = left.pop(0)
         asked.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
         asked.agent.raw(b"noise\n")
@@ -371,7 +371,7 @@ async def test_an_update_that_could_be_anothers_waits_for_the_name_of_its_sessio
         busy.set()
         return await turn.wait_cancelled()
 
-    async def opened(asked: Asked) -> object:
+    async def opened(asked: ReceivedRequest) -> object:
         made = len(asked.agent.all_heard("session/new"))
         for name in ("a helper of the first", "two") if made == 2 else ():
             asked.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
@@ -395,7 +395,7 @@ async def test_an_update_that_could_be_anothers_waits_for_the_name_of_its_sessio
 async def test_a_late_word_of_a_session_that_was_closed_is_not_the_next_ones() -> None:
     journal = MemoryJournal()
 
-    async def opened(asked: Asked) -> object:
+    async def opened(asked: ReceivedRequest) -> object:
         made = len(asked.agent.all_heard("session/new"))
         if made == 2:
             asked.agent.update("session-1", "agent_message_chunk", content={"type": "text", "text": "late"})

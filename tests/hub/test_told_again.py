@@ -11,7 +11,7 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.record import events
 from dragoman.session.handle import SessionHandle
 from dragoman.session.journal_client import JournalClient
-from dragoman.testing.scripted import Answer, Asked, Params, ScriptedAgent
+from dragoman.testing.scripted import Answer, Params, ReceivedRequest, ScriptedAgent
 from dragoman.testing.stage import config, runtime_of
 from hub.journaled import journal_client_of
 
@@ -22,7 +22,7 @@ OTHER = [*SAME, ("user", "and elsewhere"), ("agent", "I was there.")]
 def retelling(method: str, history: Sequence[tuple[str, str]]) -> ScriptedAgent:
     """An agent that tells this when it is asked to continue a session."""
 
-    async def told(asked: Asked) -> object:
+    async def told(asked: ReceivedRequest) -> object:
         for who, text in history:
             content = {"type": "text", "text": text}
             asked.agent.update(asked.session_id, f"{who}_message_chunk", content=content)

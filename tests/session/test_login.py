@@ -18,7 +18,7 @@ from dragoman.session.login_method import LoginMethod
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.memory import in_memory
-from dragoman.testing.scripted import Asked, ScriptedAgent
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.wire.connection import RpcRefusal
 
 LIMIT = 30.0
@@ -51,17 +51,17 @@ class Vendor:
         self.agents.append(agent)
         return AgentRuntime(spec, launch=in_memory(agent.main), **options)
 
-    async def authenticate(self, asked: Asked) -> object:
+    async def authenticate(self, asked: ReceivedRequest) -> object:
         if asked.params["methodId"] != "browser":
             raise RpcRefusal(-32603, "the key is wrong")
         self.logged_in = self.keeps
         return {}
 
-    async def logout(self, asked: Asked) -> object:
+    async def logout(self, asked: ReceivedRequest) -> object:
         self.logged_in = False
         return {}
 
-    async def new(self, asked: Asked) -> object:
+    async def new(self, asked: ReceivedRequest) -> object:
         if not self.logged_in:
             raise RpcRefusal(-32000, "Authentication required")
         assert os.listdir(asked.params["cwd"]) == []
@@ -129,7 +129,7 @@ async def test_the_presets_own_method_is_not_used_before_one_is_chosen() -> None
 async def test_what_the_agent_asks_during_its_login_is_answered() -> None:
     vendor = Vendor()
 
-    async def authenticate(asked: Asked) -> object:
+    async def authenticate(asked: ReceivedRequest) -> object:
         schema = {"type": "object", "properties": {"account": {"type": "string"}}}
         about = {"requestId": asked.id, "mode": "form", "message": "Which account?", "requestedSchema": schema}
         answer = await asked.agent.request("elicitation/create", about)
@@ -251,7 +251,7 @@ async def test_a_login_that_is_given_up_is_taken_back_from_the_agent() -> None:
         lines.append(diagnostic.text)
         waiting.set()
 
-    async def never(asked: Asked) -> object:
+    async def never(asked: ReceivedRequest) -> object:
         asked.agent.complain("open https://example.org/ and type 1234")
         return await asyncio.Event().wait()
 

@@ -10,7 +10,7 @@ import pytest
 from dragoman.journal.memory import MemoryJournal
 from dragoman.record import events
 from dragoman.record.events import Event
-from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
 from hub.journaled import journal_client_of
 
@@ -70,7 +70,7 @@ async def test_what_comes_after_end_turn_belongs_to_the_session() -> None:
 async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(kept: bool) -> None:
     heard: list[Event] = []
 
-    async def prompt(asked: Asked) -> object:
+    async def prompt(asked: ReceivedRequest) -> object:
         agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": "in time"})
         if asked.params["prompt"][0]["text"] == "two":
             return {"stopReason": "end_turn"}
@@ -94,7 +94,7 @@ async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(ke
 async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
     heard: list[Event] = []
 
-    async def new(asked: Asked) -> object:
+    async def new(asked: ReceivedRequest) -> object:
         agent.update("early", "available_commands_update", availableCommands=[{"name": "x", "description": "y"}])
         agent.update("early", "agent_message_chunk", content={"type": "text", "text": "Welcome."})
         await agent.connection.drain()
@@ -108,7 +108,7 @@ async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
 
 
 async def test_early_updates_of_a_session_that_never_comes_are_told_as_strays() -> None:
-    async def new(asked: Asked) -> object:
+    async def new(asked: ReceivedRequest) -> object:
         agent.update("another", "session_info_update", title="x")
         return {"sessionId": "this"}
 
@@ -120,7 +120,7 @@ async def test_early_updates_of_a_session_that_never_comes_are_told_as_strays() 
 
 
 async def test_what_load_tells_again_is_complete_when_it_returns() -> None:
-    async def load(asked: Asked) -> object:
+    async def load(asked: ReceivedRequest) -> object:
         for number in range(500):
             agent.update(asked.session_id, "user_message_chunk", content={"type": "text", "text": f"question {number}"})
             agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": f"answer {number}"})
@@ -142,7 +142,7 @@ async def test_what_load_tells_again_is_complete_when_it_returns() -> None:
 async def test_a_session_may_go_on_under_another_id_of_the_agents(method: str) -> None:
     """Claude's adapter answers `session/resume` with a session id, which may be a new one."""
 
-    async def reopen(asked: Asked) -> object:
+    async def reopen(asked: ReceivedRequest) -> object:
         agent.update("rotated", "session_info_update", title="already under the new id")
         return {"sessionId": "rotated"}
 

@@ -22,7 +22,7 @@ from dragoman.errors import (
 from dragoman.record import events
 from dragoman.record.events import Event
 from dragoman.session.spec import AgentSpec, Limits
-from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
 from dragoman.wire.connection import RpcRefusal
 from dragoman.wire.vocabulary import TextContent
@@ -32,13 +32,13 @@ METHODS = [{"id": "login", "name": "Log in", "description": "in the browser"}, {
 
 
 def refusing(code: int, message: str = "no", data: object = None) -> object:
-    async def answer(asked: Asked) -> object:
+    async def answer(asked: ReceivedRequest) -> object:
         raise RpcRefusal(code, message, data)
 
     return answer
 
 
-async def never(asked: Asked) -> object:
+async def never(asked: ReceivedRequest) -> object:
     return await asyncio.Event().wait()
 
 
@@ -98,7 +98,7 @@ async def test_a_request_cancelled_by_the_agent_is_a_cancel() -> None:
 
 
 async def test_a_request_without_answer_ends_in_time_and_is_withdrawn() -> None:
-    async def new(asked: Asked) -> object:
+    async def new(asked: ReceivedRequest) -> object:
         agent.complain("waiting for the moon")
         return await never(asked)
 
@@ -127,7 +127,7 @@ async def test_a_session_without_an_id_is_no_session(answer: object) -> None:
     ],
 )
 async def test_an_answer_over_the_line_limit_is_an_error_and_not_a_wait(shape: bytes) -> None:
-    async def new(asked: Asked) -> object:
+    async def new(asked: ReceivedRequest) -> object:
         assert isinstance(asked.id, int)
         agent.raw(shape % (asked.id, b"x" * 100_000))
         return await never(asked)
@@ -140,7 +140,7 @@ async def test_an_answer_over_the_line_limit_is_an_error_and_not_a_wait(shape: b
 
 
 async def test_a_prompts_answer_over_the_line_limit_ends_the_run() -> None:
-    async def prompt(asked: Asked) -> object:
+    async def prompt(asked: ReceivedRequest) -> object:
         assert isinstance(asked.id, int)
         agent.raw(b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"%s"}}\n' % (asked.id, b"x" * 100_000))
         return await never(asked)
@@ -166,7 +166,7 @@ async def test_an_update_over_the_line_limit_is_reported_and_costs_nothing_else(
 
 @pytest.mark.parametrize("answer", [{}, None, "done", {"stopReason": 7}])
 async def test_a_prompt_answered_without_a_stop_reason_fails(answer: object) -> None:
-    async def prompt(asked: Asked) -> object:
+    async def prompt(asked: ReceivedRequest) -> object:
         return answer
 
     async with session_of(ScriptedAgent(answers={"session/prompt": prompt})) as session:
@@ -335,7 +335,7 @@ async def test_each_run_that_is_cut_has_a_failure_of_its_own() -> None:
 
 
 async def test_a_request_under_way_fails_when_the_agent_dies() -> None:
-    async def new(asked: Asked) -> object:
+    async def new(asked: ReceivedRequest) -> object:
         asked.agent.exit(4)
         return await never(asked)
 

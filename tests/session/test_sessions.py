@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import InvalidFrame, SessionBusy
 from dragoman.record.events import Event
-from dragoman.testing.scripted import Asked, ScriptedAgent, Turn
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
 
 
@@ -18,7 +18,7 @@ def info(number: int) -> dict[str, str]:
 
 
 async def listed(pages: dict[str | None, Any], **options: Any) -> tuple[list[str], ScriptedAgent]:
-    async def answer(asked: Asked) -> object:
+    async def answer(asked: ReceivedRequest) -> object:
         return pages[asked.params.get("cursor")]
 
     agent = ScriptedAgent(capabilities={"sessionCapabilities": {"list": {}}}, answers={"session/list": answer})
@@ -50,7 +50,7 @@ async def test_a_list_that_cannot_be_read_is_named() -> None:
 
 
 async def test_a_fork_is_a_session_of_its_own() -> None:
-    async def fork(asked: Asked) -> object:
+    async def fork(asked: ReceivedRequest) -> object:
         agent.update("forked", "session_info_update", title="told before the answer")
         return {"sessionId": "forked"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.errors import CapabilityMissing, InputError, RequestFailed
 from dragoman.session.session import Session
-from dragoman.testing.scripted import Asked, ScriptedAgent
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.testing.stage import config, runtime_of, session_of
 from dragoman.wire.connection import RpcRefusal
 
@@ -40,7 +40,7 @@ def agent_with(**session: Any) -> ScriptedAgent:
     """It does as it is told, and answers with the complete options."""
     options = [dict(option) for option in session.get("configOptions", [])]
 
-    async def set_option(asked: Asked) -> object:
+    async def set_option(asked: ReceivedRequest) -> object:
         for option in options:
             if option["id"] == asked.params["configId"]:
                 option["currentValue"] = asked.params["value"]
@@ -125,7 +125,7 @@ async def test_what_is_not_offered_at_all_is_named() -> None:
 async def test_a_switch_that_fails_leaves_what_was(session: dict[str, Any]) -> None:
     """pi-acp 0.0.34 offers models and rejects `session/set_model`."""
 
-    async def refuse(asked: Asked) -> object:
+    async def refuse(asked: ReceivedRequest) -> object:
         raise RpcRefusal(-32601, "not today")
 
     methods = ("session/set_config_option", "session/set_mode", "session/set_model")

@@ -17,7 +17,7 @@ from dragoman.errors import InputError, RequestTimeout
 from dragoman.session.client import LocalClient, open_session, resume_session
 from dragoman.session.handle import SessionHandle, read_handle, with_servers
 from dragoman.session.spec import AgentSpec, Limits
-from dragoman.testing.scripted import Asked, ScriptedAgent
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.testing.stage import LIMIT, config, runtime_of
 from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
@@ -132,7 +132,7 @@ async def test_settings_that_the_agent_forgot_are_set_again_and_the_rest_is_left
     before = {"configOptions": [option("kept", "b"), option("lost", "b"), option("gone", "b"), option("refused", "b")]}
     after = {"configOptions": [option("kept", "b"), option("lost", "a"), option("refused", "a")]}
 
-    async def set_option(asked: Asked) -> object:
+    async def set_option(asked: ReceivedRequest) -> object:
         if asked.params["configId"] == "refused":
             raise ValueError("not any more")
         return {"configOptions": [option("kept", "b"), option("lost", "b"), option("refused", "a")]}
@@ -270,7 +270,7 @@ async def test_a_session_that_could_not_be_restored_can_be_resumed_again() -> No
     modes = {"configOptions": [choice]}
     tries: list[str] = []
 
-    async def switch(asked: Asked) -> object:
+    async def switch(asked: ReceivedRequest) -> object:
         tries.append(asked.params["value"])
         if len(tries) == 1:
             await asyncio.Event().wait()  # it never answers

@@ -22,7 +22,7 @@ from dragoman.errors import (
 )
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
-from dragoman.testing.scripted import Asked, ScriptedAgent
+from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.testing.stage import LIMIT, runtime_of
 
 PYTHON = [sys.executable, "-I", "-S", "-c"]
@@ -122,7 +122,7 @@ async def test_an_answer_to_initialize_that_cannot_be_read_is_named(answer: obje
 
 
 async def test_noise_before_the_answer_is_kept_and_does_no_harm() -> None:
-    async def initialize(asked: Asked) -> object:
+    async def initialize(asked: ReceivedRequest) -> object:
         asked.agent.raw(b"Welcome to the agent!\nnull\n[1]\n\xff\xfe\n")
         return {"protocolVersion": 1}
 

@@ -1,4 +1,4 @@
-"""What is left behind is found."""
+"""Leaked descriptors, tasks and processes are found."""
 
 from __future__ import annotations
 

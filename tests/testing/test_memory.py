@@ -19,7 +19,7 @@ async def echo(side: AgentSide) -> None:
 
 
 async def ended(main: AgentMain) -> tuple[int, str]:
-    """Its exit code and last words."""
+    """Run an agent to its end; return its exit code and stderr."""
     link = MemoryLink(main)
     async with asyncio.timeout(LIMIT):
         code = await link.wait()

@@ -56,7 +56,7 @@ def request(api: str, *, stream: bool = True, results: bool = False, tools: bool
             return {"contents": contents, "tools": declared}
 
 
-def asked(api: str, **options: bool) -> ModelAnswer:
+def request_answer(api: str, **options: bool) -> ModelAnswer:
     path, query = PATHS[api], "alt=sse"
     if api == "gemini" and not options.get("stream", True):
         path = path.replace("streamGenerateContent", "generateContent")
@@ -64,7 +64,7 @@ def asked(api: str, **options: bool) -> ModelAnswer:
 
 
 def data(found: ModelAnswer) -> Iterator[Any]:
-    """What the events of a stream carry."""
+    """Yield the data of the events of a stream."""
     assert found.events is not None
     for part in found.events:
         assert isinstance(part, bytes)
@@ -77,7 +77,7 @@ def streamed(api: str, **options: bool) -> tuple[str, str, list[tuple[str, Any]]
     """Thoughts, text and calls out of a stream, read as a client of that API reads them."""
     thoughts, text, calls = "", "", dict[str, tuple[str, str]]()
     blocks: dict[int, str] = {}
-    for event in data(asked(api, **options)):
+    for event in data(request_answer(api, **options)):
         match api:
             case "chat":
                 for choice in event["choices"]:
@@ -141,11 +141,11 @@ def test_a_request_without_tools_is_an_errand(api: str) -> None:
 
 
 def test_the_same_request_gets_the_same_bytes(api: str) -> None:
-    assert list(asked(api).events or ()) == list(asked(api).events or ())
+    assert list(request_answer(api).events or ()) == list(request_answer(api).events or ())
 
 
 def test_an_answer_can_be_sent_whole(api: str) -> None:
-    found = asked(api, stream=False)
+    found = request_answer(api, stream=False)
     assert (found.status, found.events) == (200, None)
     whole = msgspec.json.decode(found.body)
     match api:
@@ -188,7 +188,7 @@ def test_a_hang_at_the_beginning_comes_before_the_first_byte(api: str) -> None:
 
 
 def test_usage_ends_a_chat_stream_only_where_it_was_asked_for() -> None:
-    plain = list(data(asked("chat")))
+    plain = list(data(request_answer("chat")))
     body = request("chat") | {"stream_options": {"include_usage": True}}
     asking = list(data(answer_request("POST", PATHS["chat"], "", msgspec.json.encode(body), auxiliary_reply=None)))
     assert all("usage" not in chunk for chunk in plain)
@@ -196,7 +196,7 @@ def test_usage_ends_a_chat_stream_only_where_it_was_asked_for() -> None:
 
 
 def test_each_block_of_an_anthropic_stream_is_closed_and_thoughts_are_signed() -> None:
-    events = list(data(asked("anthropic")))
+    events = list(data(request_answer("anthropic")))
     starts = [event["index"] for event in events if event["type"] == "content_block_start"]
     stops = [event["index"] for event in events if event["type"] == "content_block_stop"]
     signed = [event["index"] for event in events if event.get("delta", {}).get("type") == "signature_delta"]

@@ -20,7 +20,7 @@ LIMIT = 20.0
 NOWHERE = AgentSpec(command=["no-such-agent-here"])
 
 
-async def said(launch: Launch, folder: Path, *prompts: str, spec: AgentSpec = NOWHERE, decision: bool = True) -> str:
+async def answers(launch: Launch, folder: Path, *prompts: str, spec: AgentSpec = NOWHERE, decision: bool = True) -> str:
     os.makedirs(folder, exist_ok=True)
 
     async def decide(_: object) -> bool:
@@ -52,44 +52,44 @@ async def test_the_first_time_the_agent_is_recorded_and_then_it_is_not_needed(re
     spec = demo_spec(tmp_path / "demo")
     first = recorded(recording)
     assert isinstance(first, Recorder)
-    text = await said(first, tmp_path / "then", "hello", "edit notes.txt", spec=spec)
+    text = await answers(first, tmp_path / "then", "hello", "edit notes.txt", spec=spec)
     assert (tmp_path / "then" / "notes.txt").exists()
     again = recorded(recording)
     assert isinstance(again, Replayer)
-    assert await said(again, tmp_path / "now", "hello", "edit notes.txt") == text
+    assert await answers(again, tmp_path / "now", "hello", "edit notes.txt") == text
     assert (tmp_path / "now" / "notes.txt").read_text() == (tmp_path / "then" / "notes.txt").read_text()
 
 
 async def test_a_different_prompt_fails_with_the_difference(recording: Path, tmp_path: Path) -> None:
-    await said(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "hello")
+    await answers(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "hello")
     with pytest.raises(RequestFailed, match=r"(?s)-hello\n\+help"):
-        await said(recorded(recording), tmp_path / "w", "help")
+        await answers(recorded(recording), tmp_path / "w", "help")
 
 
 async def test_a_different_decision_fails_where_it_is_strict_and_not_by_order(recording: Path, tmp_path: Path) -> None:
-    text = await said(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "edit notes.txt")
+    text = await answers(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "edit notes.txt")
     with pytest.raises(RequestFailed, match="session/request_permission is not the recorded one"):
-        await said(recorded(recording), tmp_path / "x", "edit notes.txt", decision=False)
-    assert await said(recorded(recording, strict=False), tmp_path / "x", "anything", decision=False) == text
+        await answers(recorded(recording), tmp_path / "x", "edit notes.txt", decision=False)
+    assert await answers(recorded(recording, strict=False), tmp_path / "x", "anything", decision=False) == text
 
 
 async def test_each_start_of_the_agent_is_a_connection_of_its_own(recording: Path, tmp_path: Path) -> None:
     launch = recorded(recording, launch=demo(tmp_path))
-    texts = [await said(launch, tmp_path / "w", prompt) for prompt in ("hello", "think")]
+    texts = [await answers(launch, tmp_path / "w", prompt) for prompt in ("hello", "think")]
     launch = recorded(recording)
-    assert [await said(launch, tmp_path / "w", prompt) for prompt in ("hello", "think")] == texts
+    assert [await answers(launch, tmp_path / "w", prompt) for prompt in ("hello", "think")] == texts
     with pytest.raises(InputError, match="2 connections, and the agent is started once more"):
-        await said(launch, tmp_path / "w", "hello")
+        await answers(launch, tmp_path / "w", "hello")
 
 
 async def test_it_is_recorded_anew_when_asked_for(
     recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await said(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "hello")
+    await answers(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "hello")
     monkeypatch.setenv(VARIABLE, "always")
-    await said(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "think")
+    await answers(recorded(recording, launch=demo(tmp_path)), tmp_path / "w", "think")
     monkeypatch.setenv(VARIABLE, "never")
-    assert await said(recorded(recording), tmp_path / "w", "think")
+    assert await answers(recorded(recording), tmp_path / "w", "think")
 
 
 def test_where_nothing_may_be_recorded_a_missing_recording_is_an_error(
@@ -106,7 +106,7 @@ def test_where_nothing_may_be_recorded_a_missing_recording_is_an_error(
 
 async def test_an_agent_that_could_not_be_started_leaves_no_recording(recording: Path, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="no-such-agent-here"):
-        await said(recorded(recording), tmp_path / "w", "hello")
+        await answers(recorded(recording), tmp_path / "w", "hello")
     assert files_in(tmp_path) == ["w"]
 
 
@@ -120,13 +120,13 @@ async def test_a_scrubbed_recording_has_no_trace_of_the_machine_and_still_plays(
     monkeypatch.setenv("EXAMPLE_API_KEY", "hush-hush-hush")
     folder = tmp_path / "w"
     prompts = (f"edit {folder}/notes.txt", "say hush-hush-hush")
-    text = await said(recorded(recording, launch=demo(tmp_path), scrub=True), folder, *prompts)
-    kept = text_of(recording)
-    assert str(tmp_path) not in kept
-    assert "hush-hush" not in kept
-    assert "/workspace/notes.txt" in kept
+    text = await answers(recorded(recording, launch=demo(tmp_path), scrub=True), folder, *prompts)
+    stored = text_of(recording)
+    assert str(tmp_path) not in stored
+    assert "hush-hush" not in stored
+    assert "/workspace/notes.txt" in stored
     elsewhere = tmp_path / "elsewhere"
-    again = await said(recorded(recording), elsewhere, f"edit {elsewhere}/notes.txt", "say another-word-now")
+    again = await answers(recorded(recording), elsewhere, f"edit {elsewhere}/notes.txt", "say another-word-now")
     assert again.splitlines()[0] == text.splitlines()[0]
 
 

@@ -106,8 +106,8 @@ class Driver:
 
     def spec(self) -> AgentSpec:
         """Offers what was offered then."""
-        [asked] = (line for line in self._lines if line.asks("initialize"))
-        offers = msgspec.json.decode(asked.frame)["params"]["clientCapabilities"]
+        [initialize] = (line for line in self._lines if line.asks("initialize"))
+        offers = msgspec.json.decode(initialize.frame)["params"]["clientCapabilities"]
         return AgentSpec(
             command=["recorded"],
             read_files=offers.get("fs", {}).get("readTextFile", False),
@@ -123,16 +123,16 @@ class Driver:
         return any(way == "out" and frame.get("id") in written and frame.get("result") == {} for way, frame in frames)
 
     def _prepare(self) -> None:
-        """Files that were there when they were first asked for."""
-        asked: dict[Any, str] = {}
+        """Files that were there when they were first requested."""
+        requests_by_id: dict[Any, str] = {}
         for line in self._lines:
             match line.dir, msgspec.json.decode(line.frame):
                 case "in", {"id": request_id, "method": "fs/read_text_file", "params": {"path": path}}:
-                    asked[request_id] = path.replace(self.cwd, str(self._folder))
+                    requests_by_id[request_id] = path.replace(self.cwd, str(self._folder))
                 case "in", {"method": "fs/write_text_file"}:
                     return
-                case "out", {"id": request_id, "result": {"content": text}} if request_id in asked:
-                    Path(asked[request_id]).write_text(text)
+                case "out", {"id": request_id, "result": {"content": text}} if request_id in requests_by_id:
+                    Path(requests_by_id[request_id]).write_text(text)
                 case _:
                     pass
 
@@ -149,7 +149,7 @@ class Driver:
 
 
 def _counts(line: Line) -> bool:
-    """Heard, and no answer to what nobody asked: goose 1.34.0 has one for a terminal that ends with its session."""
+    """Received, and not the answer to any request: goose 1.34.0 has one for a terminal that ends with its session."""
     frame = msgspec.json.decode(line.frame)
     return line.dir == "in" and ("method" in frame or isinstance(frame["id"], int))
 

@@ -24,8 +24,8 @@ async def test_a_script_is_called_for_each_prompt() -> None:
 
     async with session_of(script) as session:
         assert (await session.run("a")).text == "session-1: a"
-        told = [event async for event in session.run("b")]
-        assert told[-1].type == "run.completed"
+        seen_events = [event async for event in session.run("b")]
+        assert seen_events[-1].type == "run.completed"
     assert (await play(ScriptedAgent()))[0].type == "run.started"
 
 
@@ -38,7 +38,7 @@ async def test_what_it_heard_is_kept_and_can_be_waited_for() -> None:
         await session.run("two")
         assert (await waiting).params["prompt"] == [{"type": "text", "text": "two"}]
         assert (await agent.hears("session/prompt")).params["prompt"][0]["text"] == "one"
-        assert [asked.method for asked in agent.heard] == [
+        assert [received.method for received in agent.heard] == [
             "initialize",
             "session/new",
             "session/prompt",

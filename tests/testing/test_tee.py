@@ -1,4 +1,4 @@
-"""What passes a tee is passed on unchanged, and written down."""
+"""A tee passes all bytes on unchanged, and records them."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def test_frames_are_written_down_byte_by_byte() -> None:
 
 def test_a_frame_in_pieces_is_one_frame_and_two_in_a_piece_are_two() -> None:
     lines = taped(("in", b'{"a"'), ("out", b'{"b":1}\n'), ("in", b':1}\n{"c":1}\n{"d":'), ("in", b"1}"), ("in", b""))
-    told = [msgspec.json.decode(line) for line in lines]
-    assert [(each["dir"], *each["frame"]) for each in told] == [("out", "b"), ("in", "a"), ("in", "c"), ("in", "d")]
+    records = [msgspec.json.decode(line) for line in lines]
+    assert [(each["dir"], *each["frame"]) for each in records] == [("out", "b"), ("in", "a"), ("in", "c"), ("in", "d")]
 
 
 @pytest.mark.parametrize("line", [b"hello", b"{", b"[1]", b"null", b'{"a":1} x', b'{"a":"\xff"}', b'{"a":1,\r"b":2}'])
 def test_what_is_no_frame_is_noise(line: bytes) -> None:
-    [told] = taped(("in", line + b"\n"))
-    assert told.count(b"\n") == 1
-    assert msgspec.json.decode(told) == {"dir": "noise", "ts": 1.5, "line": line.decode(errors="backslashreplace")}
+    [records] = taped(("in", line + b"\n"))
+    assert records.count(b"\n") == 1
+    assert msgspec.json.decode(records) == {"dir": "noise", "ts": 1.5, "line": line.decode(errors="backslashreplace")}
 
 
 def test_empty_lines_are_nothing() -> None:

@@ -27,13 +27,13 @@ Find: TypeAlias = Callable[[str, Mapping[str, str]], Path | None]
 RUNNERS: Final = frozenset({"npx", "uvx"})
 """Programs that fetch a package and run it: the two that the registry of agents knows."""
 
-VERSION_LIMIT: Final = 10.0
+VERSION_TIMEOUT_S: Final = 10.0
 """Seconds for `--version`. The slowest seen needed about one; a cold disk and a busy machine need more."""
 
-AT_ONCE: Final = 4
+MAX_CONCURRENT_CHECKS: Final = 4
 """Versions asked at a time: most agents are Node programs that keep a processor busy while they start."""
 
-KEPT_OUTPUT: Final = 64 * 1024
+MAX_OUTPUT_BYTES: Final = 64 * 1024
 """Bytes of output that are looked at. A version stands in the first line or not far below it."""
 
 _VERSION: Final = re.compile(r"(?<![\w./-])v?(\d+\.\d+(?:\.\d+)*(?:[-+][0-9A-Za-z][0-9A-Za-z.+-]*)?)")
@@ -41,7 +41,7 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Choice(Struct, frozen=True):
-    """How to start a preset here: one of its command lines, as it is written there, and where its program was found.
+    """The command line by which a preset is started here, and the path of its program.
 
     `downloads` is set where the program would fetch the agent first.
     """
@@ -52,7 +52,7 @@ class Choice(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What a survey found out about one preset.
+    """The result of a survey for one preset.
 
     `installed`: it can be started. `downloads`: it can, and is fetched at its first start. `missing`: it cannot.
     `problem` says what is wrong with it, `hint` how to get it; each may be empty.
@@ -84,17 +84,17 @@ async def survey(
     *,
     environ: Mapping[str, str],
     find: Find | None = None,
-    timeout: float = VERSION_LIMIT,
+    timeout: float = VERSION_TIMEOUT_S,
 ) -> list[Finding]:
     """A finding for each preset, in their order. Versions are asked side by side, each within `timeout` seconds."""
     found = find or _find_command()
     looks = await asyncio.to_thread(lambda: [_look(preset, environ, found) for preset in presets.values()])
-    turns = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
 
     async def complete(finding: Finding, question: tuple[str, ...]) -> Finding:
         if not question:
             return finding
-        async with turns:
+        async with slots:
             version, problem = await ask_version(question, {**environ, **finding.preset.env}, timeout)
         return replace(finding, version=version, problem=finding.problem or problem)
 
@@ -104,7 +104,7 @@ async def survey(
 
 
 def _look(preset: Preset, environ: Mapping[str, str], find: Find) -> tuple[Finding, tuple[str, ...]]:
-    """What is known without running anything, and the command line that asks the version, where there is one."""
+    """Return what is known without running anything, and the command line that asks for the version, if any."""
     env = {**environ, **preset.env}
     install = f"Install it: {preset.install}" if preset.install else f"Check the command of [agents.{preset.id}]."
     choice = choose(preset, environ, find)
@@ -148,16 +148,16 @@ async def ask_version(command: tuple[str, ...], env: Mapping[str, str], timeout:
         async with asyncio.timeout(timeout):
             link.close()
             while data := await link.read():
-                output += data[: KEPT_OUTPUT - len(output)]
+                output += data[: MAX_OUTPUT_BYTES - len(output)]
             if code := await link.wait():
-                said = link.stderr.text(lines=1)
-                return None, f"`{question}` ended with exit code {code}" + (f": {said}" if said else "")
+                stderr_line = link.stderr.text(lines=1)
+                return None, f"`{question}` ended with exit code {code}" + (f": {stderr_line}" if stderr_line else "")
     except TimeoutError:
         problem = f"`{question}` did not end within {format_duration(timeout)}"
     finally:
         await link.end(grace=0)
     version = version_in(bytes(output))
-    return version, problem or ("" if version else f"`{question}` told no version")
+    return version, problem or ("" if version else f"`{question}` printed no version")
 
 
 def version_in(output: bytes) -> str | None:

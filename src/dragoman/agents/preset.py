@@ -62,7 +62,7 @@ class Quirk(Struct, frozen=True):
 
 
 class Auth(Struct, frozen=True):
-    """Where the variable `env` is set, `authenticate` with `method` comes before the first session."""
+    """Call `authenticate` with `method` before the first session if the variable `env` is set."""
 
     env: str
     method: str
@@ -109,7 +109,7 @@ class Preset(Struct, frozen=True, kw_only=True):
         return next((auth.method for auth in self.auth if known.get(auth.env)), None)
 
     def owns(self, variable: str) -> bool:
-        """Whether an environment variable is this agent's own."""
+        """Return whether an environment variable belongs to this agent."""
         return variable in self.env or variable == self.config_env_var or variable.startswith(self.env_prefix)
 
 

@@ -1,4 +1,4 @@
-"""What every runtime, session and run must do, whatever is behind it: the promises of `session.ports` as checks.
+"""The promises of `session.ports` as checks, which every runtime, session and run must pass, whatever is behind it.
 
 Each check is an async function that opens what it needs by `Subject.open` and raises AssertionError where a promise is
 broken. The agent behind it is the demo agent, or one that answers these prompts as it does: `hello`, `think`, `plan`,
@@ -41,7 +41,7 @@ LIMIT = 30.0
 
 
 class Subject(Protocol):
-    """What is put to the test."""
+    """The implementation under test."""
 
     @property
     def folder(self) -> Path:
@@ -106,52 +106,52 @@ async def _failure(run: Run) -> DragomanError:
 async def a_run_is_told_from_started_to_completed(subject: Subject) -> None:
     async with _session(subject) as session:
         run = session.run("hello")
-        told = await _all(run)
-        assert isinstance(told[0], events.RunStarted), told[0]
-        assert isinstance(told[-1], events.RunCompleted), told[-1]
-        assert [event.type for event in told].count("run.completed") == 1
-        assert {event.session_id for event in told} == {session.id}
-        assert {event.run_id for event in told} == {run.id}
-        assert all(before.time <= after.time for before, after in itertools.pairwise(told))
+        seen_events = await _all(run)
+        assert isinstance(seen_events[0], events.RunStarted), seen_events[0]
+        assert isinstance(seen_events[-1], events.RunCompleted), seen_events[-1]
+        assert [event.type for event in seen_events].count("run.completed") == 1
+        assert {event.session_id for event in seen_events} == {session.id}
+        assert {event.run_id for event in seen_events} == {run.id}
+        assert all(before.time <= after.time for before, after in itertools.pairwise(seen_events))
         assert run.done
 
 
 @_check
 async def every_word_comes_in_order_and_before_the_end(subject: Subject) -> None:
     async with _session(subject) as session:
-        told = await _all(session.run("stream 500"))
-        said = [event.text for event in told if isinstance(event, events.AssistantDelta)]
-        messages = [event.text for event in told if isinstance(event, events.AssistantMessage)]
-        completed = told[-1]
+        seen_events = await _all(session.run("stream 500"))
+        texts = [event.text for event in seen_events if isinstance(event, events.AssistantDelta)]
+        messages = [event.text for event in seen_events if isinstance(event, events.AssistantMessage)]
+        completed = seen_events[-1]
         assert isinstance(completed, events.RunCompleted)
-        assert "".join(said) == "".join(f"chunk {number}\n" for number in range(1, 501))
-        assert "".join(messages) == "".join(said)
-        assert completed.text.strip() == "".join(said).strip()
+        assert "".join(texts) == "".join(f"chunk {number}\n" for number in range(1, 501))
+        assert "".join(messages) == "".join(texts)
+        assert completed.text.strip() == "".join(texts).strip()
         assert completed.status == "success"
 
 
 @_check
 async def thoughts_are_told_apart_from_words(subject: Subject) -> None:
     async with _session(subject) as session:
-        told = await _all(session.run("think"))
-        thought = "".join(event.text for event in told if isinstance(event, events.ReasoningDelta))
-        whole = [event.text for event in told if isinstance(event, events.ReasoningMessage)]
+        seen_events = await _all(session.run("think"))
+        thought = "".join(event.text for event in seen_events if isinstance(event, events.ReasoningDelta))
+        whole = [event.text for event in seen_events if isinstance(event, events.ReasoningMessage)]
         assert thought
         assert "".join(whole) == thought
-        assert any(isinstance(event, events.AssistantMessage) for event in told)
+        assert any(isinstance(event, events.AssistantMessage) for event in seen_events)
 
 
 @_check
 async def each_tool_call_is_told_once_and_then_its_result(subject: Subject) -> None:
     async with _session(subject) as session:
-        told = await _all(session.run("tools"))
-        called = [event.tool_call_id for event in told if isinstance(event, events.ToolCall)]
-        ended = [event.tool_call_id for event in told if isinstance(event, events.ToolResult)]
+        seen_events = await _all(session.run("tools"))
+        called = [event.tool_call_id for event in seen_events if isinstance(event, events.ToolCall)]
+        ended = [event.tool_call_id for event in seen_events if isinstance(event, events.ToolResult)]
         assert called
         assert len(set(called)) == len(called)
         assert sorted(called) == sorted(ended)
         for tool_call_id in called:
-            of_it = [event.type for event in told if getattr(event, "tool_call_id", None) == tool_call_id]
+            of_it = [event.type for event in seen_events if getattr(event, "tool_call_id", None) == tool_call_id]
             assert of_it.index("tool.call") < of_it.index("tool.result")
 
 
@@ -167,8 +167,8 @@ async def a_plan_is_told_whole_each_time(subject: Subject) -> None:
 @_check
 async def events_carry_the_agents_own_words(subject: Subject) -> None:
     async with _session(subject) as session:
-        told = await _all(session.run("hello"))
-        delta = next(event for event in told if isinstance(event, events.AssistantDelta))
+        seen_events = await _all(session.run("hello"))
+        delta = next(event for event in seen_events if isinstance(event, events.AssistantDelta))
         assert delta.raw["sessionUpdate"] == "agent_message_chunk"
         assert delta.raw["content"]["text"] == delta.text
 
@@ -192,8 +192,8 @@ async def a_run_can_be_awaited_without_looking_at_its_events(subject: Subject) -
 async def events_are_iterated_once(subject: Subject) -> None:
     async with _session(subject) as session:
         run = session.run("hello")
-        told = await _all(run)
-        assert (await run).text == told[-1].text  # type: ignore[union-attr]  # the last is run.completed
+        seen_events = await _all(run)
+        assert (await run).text == seen_events[-1].text  # type: ignore[union-attr]  # the last is run.completed
         with _raising(InputError):
             await _all(run)
 
@@ -224,8 +224,8 @@ async def a_failed_run_leaves_the_session_usable(subject: Subject) -> None:
         failure = await _failure(session.run("error"))
         assert isinstance(failure, RequestFailed)
         assert failure.category == "transient"
-        told = await _all(session.run("error"))
-        assert [event.type for event in told[-2:]] == ["error", "run.completed"]
+        seen_events = await _all(session.run("error"))
+        assert [event.type for event in seen_events[-2:]] == ["error", "run.completed"]
         assert session.status() == "idle"
         assert (await session.run("hello")).status == "success"
 
@@ -315,8 +315,8 @@ async def a_deadline_ends_a_run_and_keeps_what_it_brought(subject: Subject) -> N
 async def runs_of_a_session_never_overlap(subject: Subject) -> None:
     async with _session(subject) as session:
         runs = [session.run("stream 50") for _ in range(3)]
-        told = [await _all(run) for run in runs]
-        for before, after in itertools.pairwise(told):
+        seen_events = [await _all(run) for run in runs]
+        for before, after in itertools.pairwise(seen_events):
             assert before[-1].time <= after[0].time
         assert len({run.id for run in runs}) == 3
 
@@ -350,11 +350,11 @@ async def a_permission_request_waits_for_its_answer(subject: Subject) -> None:
         return True
 
     async with _session(subject, ask) as session:
-        told = await _all(session.run("permission"))
-        asked = next(event for event in told if isinstance(event, events.PermissionRequested))
-        resolved = next(event for event in told if isinstance(event, events.PermissionResolved))
-        assert told.index(asked) < told.index(resolved)
-        assert resolved.permission_id == asked.permission_id
+        seen_events = await _all(session.run("permission"))
+        requested = next(event for event in seen_events if isinstance(event, events.PermissionRequested))
+        resolved = next(event for event in seen_events if isinstance(event, events.PermissionResolved))
+        assert seen_events.index(requested) < seen_events.index(resolved)
+        assert resolved.permission_id == requested.permission_id
         assert (resolved.outcome, resolved.option_kind, resolved.decided_by) == ("selected", "allow_once", "callback")
         assert statuses == ["waiting"]
         assert session.status() == "idle"
@@ -363,8 +363,8 @@ async def a_permission_request_waits_for_its_answer(subject: Subject) -> None:
 @_check
 async def what_nobody_answers_is_refused(subject: Subject) -> None:
     async with _session(subject) as session:
-        told = await _all(session.run("permission"))
-        resolved = next(event for event in told if isinstance(event, events.PermissionResolved))
+        seen_events = await _all(session.run("permission"))
+        resolved = next(event for event in seen_events if isinstance(event, events.PermissionResolved))
         assert resolved.option_kind == "reject_once"
         assert resolved.reason
 
@@ -384,8 +384,8 @@ async def a_session_is_resumed_from_its_snapshot(subject: Subject) -> None:
     async with _session(subject) as session:
         await session.run("hello")
         handle = session.snapshot()
-        kept = handle.to_json()
-    async with subject.open() as runtime, await runtime.resume_session(kept) as session:
+        stored = handle.to_json()
+    async with subject.open() as runtime, await runtime.resume_session(stored) as session:
         again: SessionHandle = session.snapshot()
         assert session.id == handle.session_id
         assert (again.agent_session_id, again.cwd) == (handle.agent_session_id, handle.cwd)

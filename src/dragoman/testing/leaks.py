@@ -24,8 +24,8 @@ async def nothing_left() -> AsyncIterator[None]:
     await _settle(tasks)
     if more := [task for task in asyncio.all_tasks() if task not in tasks and task is not asyncio.current_task()]:
         raise AssertionError(f"tasks were left: {more}")
-    if held := {name: what for name, what in _descriptors().items() if descriptors.get(name) != what}:
-        raise AssertionError(f"descriptors were left: {held}")
+    if left_open := {name: what for name, what in _descriptors().items() if descriptors.get(name) != what}:
+        raise AssertionError(f"descriptors were left: {left_open}")
     if alive := _children() - children:
         raise AssertionError(f"processes were left: {alive}")
 

@@ -30,7 +30,7 @@ from dragoman.wire.connection import Connection, RpcRefusal
 from dragoman.wire.messages import Message, Notification, OutgoingMessage, Request, RequestId
 
 Params: TypeAlias = Mapping[str, Any]  # JSON as it stands on the wire: a test says and sees exactly that
-Answer: TypeAlias = object | Callable[["Asked"], Awaitable[object]]
+Answer: TypeAlias = object | Callable[["ReceivedRequest"], Awaitable[object]]
 Script: TypeAlias = Callable[["Turn"], Awaitable[object]]
 
 OPTIONS: tuple[Params, ...] = (
@@ -39,7 +39,7 @@ OPTIONS: tuple[Params, ...] = (
 )
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ReceivedRequest(msgspec.Struct, frozen=True):
     """A request or notification that the agent heard."""
 
     agent: ScriptedAgent
@@ -86,7 +86,7 @@ class Turn:
         self, title: str = "do it", *, options: Sequence[Params] = OPTIONS, **tool_call: object
     ) -> str | None:
         """The id of the option that was taken; None when it was cancelled."""
-        call = {"toolCallId": "asked", "title": title, **tool_call}
+        call = {"toolCallId": "received", "title": title, **tool_call}
         params = {"sessionId": self.session_id, "toolCall": call, "options": options}
         answer = await self.agent.request("session/request_permission", params)
         chosen: str | None = answer["outcome"].get("optionId")
@@ -127,7 +127,7 @@ class ScriptedAgent:
         answers: Mapping[str, Answer] | None = None,
     ) -> None:
         """`capabilities` are the agent's, as on the wire; `initialize` and `session` are merged into those answers."""
-        self.heard: list[Asked] = []
+        self.heard: list[ReceivedRequest] = []
         self.overlapped = False
         self.connection: Connection
         self.side: AgentSide
@@ -143,7 +143,7 @@ class ScriptedAgent:
         self._turns: dict[RequestId | None, Turn] = {}  # from the moment the prompt is heard
         self._running: list[str] = []  # the sessions of the turns that have begun
         self._exit: asyncio.Future[int]
-        self._waiting: list[tuple[str, int, asyncio.Future[Asked]]] = []
+        self._waiting: list[tuple[str, int, asyncio.Future[ReceivedRequest]]] = []
 
     async def main(self, side: AgentSide) -> int:
         """The agent's life, until the client closes the connection or a script ends it."""
@@ -163,14 +163,14 @@ class ScriptedAgent:
 
     # -- for tests
 
-    def all_heard(self, method: str) -> list[Asked]:
-        return [asked for asked in self.heard if asked.method == method]
+    def all_heard(self, method: str) -> list[ReceivedRequest]:
+        return [received for received in self.heard if received.method == method]
 
-    async def hears(self, method: str, count: int = 1) -> Asked:
+    async def hears(self, method: str, count: int = 1) -> ReceivedRequest:
         """Waits until it has heard the method that often; the last of them. (In memory only.)"""
         if len(found := self.all_heard(method)) >= count:
             return found[count - 1]
-        heard: asyncio.Future[Asked] = asyncio.get_running_loop().create_future()
+        heard: asyncio.Future[ReceivedRequest] = asyncio.get_running_loop().create_future()
         self._waiting.append((method, count, heard))
         return await heard
 
@@ -202,25 +202,25 @@ class ScriptedAgent:
     def on_received(self, messages: Sequence[Message], at: float) -> None:
         for message in messages:
             if isinstance(message, Request):
-                self._hear(self._asked(message))
+                self._hear(self._received_request(message))
             elif isinstance(message, Notification):
-                self._hear(Asked(self, message.method, msgspec.json.decode(message.params) or {}))
+                self._hear(ReceivedRequest(self, message.method, msgspec.json.decode(message.params) or {}))
 
-    def _asked(self, request: Request) -> Asked:
-        return Asked(self, request.method, msgspec.json.decode(request.params) or {}, request.id)
+    def _received_request(self, request: Request) -> ReceivedRequest:
+        return ReceivedRequest(self, request.method, msgspec.json.decode(request.params) or {}, request.id)
 
-    def _hear(self, asked: Asked) -> None:
-        self.heard.append(asked)
-        count = len(self.all_heard(asked.method))
+    def _hear(self, received: ReceivedRequest) -> None:
+        self.heard.append(received)
+        count = len(self.all_heard(received.method))
         for method, wanted, waiter in self._waiting:
-            if method == asked.method and count >= wanted and not waiter.done():
-                waiter.set_result(asked)
+            if method == received.method and count >= wanted and not waiter.done():
+                waiter.set_result(received)
         self._waiting = [entry for entry in self._waiting if not entry[2].done()]
-        if asked.method == "session/prompt":
-            self._turns[asked.id] = Turn(self, asked.params)
-        elif asked.method == "session/cancel":
+        if received.method == "session/prompt":
+            self._turns[received.id] = Turn(self, received.params)
+        elif received.method == "session/cancel":
             for turn in self._turns.values():
-                if turn.session_id == asked.session_id:
+                if turn.session_id == received.session_id:
                     turn.cancelled.set()
 
     def on_sending(self, message: OutgoingMessage, at: float) -> None:
@@ -239,25 +239,25 @@ class ScriptedAgent:
         if not callable(answer):
             return answer
         try:
-            return await answer(self._asked(request))
+            return await answer(self._received_request(request))
         except AgentExit as left:
             self.exit(left.code)
             await asyncio.Event().wait()  # until the connection ends: an agent that is gone answers nothing
             raise
 
-    async def _new_session(self, asked: Asked) -> object:
+    async def _new_session(self, received: ReceivedRequest) -> object:
         self._sessions_made += 1
         return {"sessionId": f"session-{self._sessions_made}", **self._session}
 
-    async def _prompted(self, asked: Asked) -> object:
-        turn = self._turns[asked.id]
+    async def _prompted(self, received: ReceivedRequest) -> object:
+        turn = self._turns[received.id]
         self.overlapped = self.overlapped or turn.session_id in self._running
         self._running.append(turn.session_id)
         try:
             ended = await self._script(turn)
         finally:
             self._running.remove(turn.session_id)
-            del self._turns[asked.id]
+            del self._turns[received.id]
         return ended if isinstance(ended, Mapping) else {"stopReason": ended or "end_turn"}
 
 

@@ -102,7 +102,7 @@ def _scrubbed(line: bytes, places: Iterable[tuple[str, str]], secrets: Iterable[
 
 
 def _opening(line: bytes) -> _Params | None:
-    """What a client said to open a session."""
+    """Decode the params by which a client opened a session."""
     try:
         frame = msgspec.json.decode(line, type=_Line).frame
         return msgspec.json.decode(frame.params, type=_Params) if frame.method in OPENING_METHODS else None

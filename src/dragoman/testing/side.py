@@ -1,4 +1,4 @@
-"""What an agent holds of its link: the bytes, a stderr, and the way to end."""
+"""The agent's side of a link: the bytes, a stderr, and the way to end."""
 
 from __future__ import annotations
 

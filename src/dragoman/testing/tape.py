@@ -36,7 +36,7 @@ class Tape:
 
     def update(self, kind: str, /, **fields: object) -> Sequence[Fact]:
         params = {"sessionId": SESSION, "update": {"sessionUpdate": kind, **fields}}
-        return self._said("in", {"method": "session/update", "params": params})
+        return self._add_frame("in", {"method": "session/update", "params": params})
 
     def say(self, text: str, **fields: object) -> Sequence[Fact]:
         return self.update("agent_message_chunk", content={"type": "text", "text": text}, **fields)
@@ -56,21 +56,21 @@ class Tape:
     def permission(self, request_id: RequestId, tool_call_id: str = "t", **tool_call: object) -> Sequence[Fact]:
         call = {"toolCallId": tool_call_id, **tool_call}
         params = {"sessionId": SESSION, "toolCall": call, "options": OPTIONS}
-        return self._said("in", {"id": request_id, "method": "session/request_permission", "params": params})
+        return self._add_frame("in", {"id": request_id, "method": "session/request_permission", "params": params})
 
     def request(self, request_id: RequestId, method: str, /, **params: object) -> Sequence[Fact]:
         """Anything that the agent asks of us."""
-        return self._said("in", {"id": request_id, "method": method, "params": {"sessionId": SESSION, **params}})
+        return self._add_frame("in", {"id": request_id, "method": method, "params": {"sessionId": SESSION, **params}})
 
     def notify(self, method: str, /, **params: object) -> Sequence[Fact]:
         """Any other notification of the agent's."""
-        return self._said("in", {"method": method, "params": params})
+        return self._add_frame("in", {"method": method, "params": params})
 
     def answer(self, request_id: RequestId, result: object) -> Sequence[Fact]:
-        return self._said("in", {"id": request_id, "result": result})
+        return self._add_frame("in", {"id": request_id, "result": result})
 
     def refuse(self, request_id: RequestId, code: int, message: str = "") -> Sequence[Fact]:
-        return self._said("in", {"id": request_id, "error": {"code": code, "message": message}})
+        return self._add_frame("in", {"id": request_id, "error": {"code": code, "message": message}})
 
     def end(self, request_id: RequestId, stop_reason: str = "end_turn", **result: object) -> Sequence[Fact]:
         return self.answer(request_id, {"stopReason": stop_reason, **result})
@@ -80,27 +80,27 @@ class Tape:
     def ask(self, method: str, /, **params: object) -> RequestId:
         """Any request of ours; its id."""
         request_id = next(self._ids)
-        self._said("out", {"id": request_id, "method": method, "params": {"sessionId": SESSION, **params}})
+        self._add_frame("out", {"id": request_id, "method": method, "params": {"sessionId": SESSION, **params}})
         return request_id
 
     def prompt(self, text: str = "go") -> RequestId:
         return self.ask("session/prompt", prompt=[{"type": "text", "text": text}])
 
     def cancel(self) -> Sequence[Fact]:
-        return self._said("out", {"method": "session/cancel", "params": {"sessionId": SESSION}})
+        return self._add_frame("out", {"method": "session/cancel", "params": {"sessionId": SESSION}})
 
     def decide(self, request_id: RequestId, option_id: str | None) -> Sequence[Fact]:
         """Our answer to a permission request; None is `cancelled`."""
         outcome = {"outcome": "cancelled"} if option_id is None else {"outcome": "selected", "optionId": option_id}
-        return self._said("out", {"id": request_id, "result": {"outcome": outcome}})
+        return self._add_frame("out", {"id": request_id, "result": {"outcome": outcome}})
 
     def reply(self, request_id: RequestId, result: object = None) -> Sequence[Fact]:
         """Our answer to any other request of the agent's."""
-        return self._said("out", {"id": request_id, "result": result})
+        return self._add_frame("out", {"id": request_id, "result": result})
 
     def deny(self, request_id: RequestId, code: int = -32001, message: str = "no") -> Sequence[Fact]:
         """Our answer is an error."""
-        return self._said("out", {"id": request_id, "error": {"code": code, "message": message}})
+        return self._add_frame("out", {"id": request_id, "error": {"code": code, "message": message}})
 
     def note(self, note: notes.Note) -> Sequence[Fact]:
         return self._apply("host", notes.write(note))
@@ -118,7 +118,7 @@ class Tape:
             fold.apply(position, float(position), direction, message)
         return fold
 
-    def _said(self, direction: Direction, frame: Params) -> Sequence[Fact]:
+    def _add_frame(self, direction: Direction, frame: Params) -> Sequence[Fact]:
         assert direction != "host"
         line = msgspec.json.encode({"jsonrpc": "2.0", **frame})
         facts: list[Fact] = []

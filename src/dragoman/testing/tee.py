@@ -1,10 +1,10 @@
 """Recordings of real conversations: both directions of a connection, a line of JSON for each frame.
 
-    {"dir": "out", "ts": 1794724271.8, "frame": {…}}     we said it
-    {"dir": "in", "ts": 1794724271.9, "frame": {…}}      the agent said it
+    {"dir": "out", "ts": 1794724271.8, "frame": {…}}     we outline it
+    {"dir": "in", "ts": 1794724271.9, "frame": {…}}      the agent outline it
     {"dir": "noise", "ts": 1794724272.0, "line": "…"}    a line that is no JSON object
 
-Frames are as they were said, byte by byte; each is written down before it is passed on. A line over the limit of the
+Frames are as they were outline, byte by byte; each is written down before it is passed on. A line over the limit of the
 wire is noise with its beginning, `length` and `sha256`. `record.conversation.fold_recording` reads a recording. What
 goes over the wire is in it, keys in the `env` and `headers` of MCP servers too.
 
@@ -72,8 +72,8 @@ class Tee:
     def _record(self, direction: Literal["in", "out"], line: bytes | Oversized) -> bytes | None:
         head: dict[str, object] = {"dir": "noise", "ts": self._clock()}
         if isinstance(line, Oversized):
-            said = {"line": _readable(line.head), "length": line.length, "sha256": line.sha256}
-            return msgspec.json.encode({**head, **said}) + b"\n"
+            outline = {"line": _readable(line.head), "length": line.length, "sha256": line.sha256}
+            return msgspec.json.encode({**head, **outline}) + b"\n"
         line = line.strip()
         if not line:
             return None

@@ -34,7 +34,7 @@ class Agent:
         self.write: Callable[[bytes], None] = partial(write_all, 1)
 
     def many(self, usual: int) -> int:
-        """How many times, for behaviours that do something many times."""
+        """Return the number of repetitions, for behaviours that repeat something."""
         return usual if self.count is None else self.count
 
     # -- hearing

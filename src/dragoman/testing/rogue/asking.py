@@ -19,8 +19,8 @@ def permission(agent: Agent, options: Json, tool_call: Json = None) -> Frame:
     )
 
 
-def told(answer: Frame) -> str:
-    """What was answered: an error's code, the option taken, or `cancelled`."""
+def outcome_of(answer: Frame) -> str:
+    """Describe the answer: an error's code, the option taken, or `cancelled`."""
     if "error" in answer:
         return f"error {answer['error']['code']}"
     outcome = answer["result"]["outcome"]
@@ -31,7 +31,7 @@ def _asks(agent: Agent, options: Json, tool_call: Json = None) -> None:
     agent.until("session/prompt")
     request = permission(agent, options, tool_call)
     agent.send(request)
-    agent.say(told(agent.answer_to(request["id"])))
+    agent.say(outcome_of(agent.answer_to(request["id"])))
     agent.end_turn()
 
 
@@ -70,7 +70,7 @@ def permission_unreadable(agent: Agent) -> None:
     requests += [permission(agent, options) for options in offers]
     agent.send(*requests)
     for request in requests:
-        agent.say(told(agent.answer_to(request["id"])) + " ")
+        agent.say(outcome_of(agent.answer_to(request["id"])) + " ")
     agent.end_turn()
 
 
@@ -79,7 +79,7 @@ def permission_flood(agent: Agent) -> None:
     agent.until("session/prompt")
     requests = [permission(agent, [ALLOW, REJECT], {"toolCallId": f"t{n}", "title": f"t{n}"}) for n in range(300)]
     agent.send(*requests)
-    answers = [told(agent.answer_to(request["id"])) for request in requests]
+    answers = [outcome_of(agent.answer_to(request["id"])) for request in requests]
     agent.say(f"{answers.count('yes')} yes, {answers.count('no')} no")
     agent.end_turn()
 
@@ -99,7 +99,7 @@ def permission_after_the_turn(agent: Agent) -> None:
     agent.until("session/prompt")
     request = permission(agent, [ALLOW, REJECT])
     agent.send(agent.chunk("fine"), agent.turn_ended(), request)
-    answer = told(agent.answer_to(request["id"]))
+    answer = outcome_of(agent.answer_to(request["id"]))
     agent.until("session/prompt")
     agent.say(answer)
     agent.end_turn()

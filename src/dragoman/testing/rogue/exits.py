@@ -1,4 +1,4 @@
-"""Its end in every state: with exit code 0, 1 or 127, or by a signal.
+"""Exits in every state: with exit code 0, 1 or 127, or by a signal.
 
 The names are `exits_STATE_with_CODE` and `exits_STATE_by_sigkill`.
 """

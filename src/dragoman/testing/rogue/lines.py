@@ -1,4 +1,4 @@
-"""What is no line of JSON: garbage, halves, giants, broken text.
+"""Lines that are not JSON: garbage, halves, giants, broken text.
 
 Where nothing else is said, the turn brings "before " and "after", with the trouble between the two.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dragoman.testing.rogue.agent import Agent, line
 from dragoman.testing.rogue.registry import behaviour, register
 
-KEPT = "passes over it, reports it, and keeps all words"
+SKIPS_AND_REPORTS = "passes over it, reports it, and keeps all words"
 
 # Past what a careful client takes as one line; ours takes 64 MiB.
 GIANT = 70_000_000
@@ -27,7 +27,7 @@ def _between(agent: Agent, trouble: bytes) -> None:
     agent.send(agent.chunk("after"), agent.turn_ended())
 
 
-def _lines(name: str, does: str, trouble: Callable[[], bytes], good: str = KEPT) -> None:
+def _lines(name: str, does: str, trouble: Callable[[], bytes], good: str = SKIPS_AND_REPORTS) -> None:
     """A behaviour that writes these bytes between two chunks."""
 
     def play(agent: Agent) -> None:
@@ -73,7 +73,7 @@ _lines(
 )
 
 
-@behaviour("arrays nested 100,000 deep, as a line, in a notification and in an update", KEPT)
+@behaviour("arrays nested 100,000 deep, as a line, in a notification and in an update", SKIPS_AND_REPORTS)
 def deep_nesting(agent: Agent) -> None:
     agent.until("session/prompt")
     deep = b"[" * 100_000 + b"]" * 100_000
@@ -84,7 +84,7 @@ def deep_nesting(agent: Agent) -> None:
     agent.send(agent.chunk("after"), agent.turn_ended())
 
 
-@behaviour("numbers no computer holds: an id of 5,000 digits, 1e999, a usage of 30 digits", KEPT)
+@behaviour("numbers no computer holds: an id of 5,000 digits, 1e999, a usage of 30 digits", SKIPS_AND_REPORTS)
 def huge_numbers(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before ")
@@ -106,14 +106,14 @@ def not_a_number(agent: Agent) -> None:
     agent.end_turn()
 
 
-@behaviour("a banner and a progress bar before its first frame", KEPT)
+@behaviour("a banner and a progress bar before its first frame", SKIPS_AND_REPORTS)
 def garbage_first(agent: Agent) -> None:
     agent.write(b"\x1b[1mRogue\x1b[0m 1.0\nloading \r 50 %\r100 %\n")
     agent.until("session/prompt")
     agent.send(agent.chunk("before "), agent.chunk("after"), agent.turn_ended())
 
 
-@behaviour("log lines after the end of its turn", KEPT)
+@behaviour("log lines after the end of its turn", SKIPS_AND_REPORTS)
 def garbage_after_the_turn(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.send(agent.chunk("before "), agent.chunk("after"), agent.turn_ended())
@@ -229,8 +229,8 @@ def oversized_answer_id_last(agent: Agent) -> None:
 def oversized_request(agent: Agent) -> None:
     agent.until("session/prompt")
     content = "x" * agent.many(GIANT)
-    asked = agent.ask("fs/write_text_file", {"sessionId": agent.session, "path": "/x", "content": content})
-    agent.say(f"answered {agent.answer_to(asked)['error']['code']}")
+    request_id = agent.ask("fs/write_text_file", {"sessionId": agent.session, "path": "/x", "content": content})
+    agent.say(f"answered {agent.answer_to(request_id)['error']['code']}")
     agent.end_turn()
 
 

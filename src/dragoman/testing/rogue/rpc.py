@@ -6,7 +6,7 @@ from dragoman.testing.rogue.agent import Agent, Frame, Json
 from dragoman.testing.rogue.registry import behaviour
 
 
-def _told(answer: Frame) -> str:
+def _outcome_of(answer: Frame) -> str:
     return f"answered {answer['error']['code']}" if "error" in answer else "answered"
 
 
@@ -42,7 +42,7 @@ def duplicate_answers(agent: Agent) -> None:
     agent.refuse(request, -32603, "not fine")
 
 
-@behaviour("answers to questions that nobody asked", "passes over them")
+@behaviour("answers to requests that were never made", "passes over them")
 def answers_to_nothing(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.send(
@@ -98,16 +98,16 @@ def unknown_notifications(agent: Agent) -> None:
 @behaviour("a request that no protocol knows", "answers -32601")
 def unknown_request(agent: Agent) -> None:
     agent.until("session/prompt")
-    asked = agent.ask("rogue/question", {"sessionId": agent.session})
-    agent.say(_told(agent.answer_to(asked)))
+    request_id = agent.ask("rogue/question", {"sessionId": agent.session})
+    agent.say(_outcome_of(agent.answer_to(request_id)))
     agent.end_turn()
 
 
 @behaviour("a request for a session that is not open", "answers with an error")
 def request_for_unknown_session(agent: Agent) -> None:
     agent.until("session/prompt")
-    asked = agent.ask("session/request_permission", {"sessionId": "elsewhere", "toolCall": {}, "options": []})
-    agent.say(_told(agent.answer_to(asked)))
+    request_id = agent.ask("session/request_permission", {"sessionId": "elsewhere", "toolCall": {}, "options": []})
+    agent.say(_outcome_of(agent.answer_to(request_id)))
     agent.end_turn()
 
 
@@ -119,7 +119,7 @@ def request_without_params(agent: Agent) -> None:
     del requests[0]["params"]
     agent.send(*requests)
     for request in requests:
-        agent.say(_told(agent.answer_to(request["id"])) + " ")
+        agent.say(_outcome_of(agent.answer_to(request["id"])) + " ")
     agent.end_turn()
 
 
@@ -128,7 +128,7 @@ def request_id_in_use(agent: Agent) -> None:
     agent.until("session/prompt")
     request = agent.request("rogue/question", {"sessionId": agent.session})
     agent.send(request, {**request, "method": "rogue/other"})
-    agent.say(_told(agent.answer_to(request["id"])))
+    agent.say(_outcome_of(agent.answer_to(request["id"])))
     agent.end_turn()
 
 
@@ -149,6 +149,6 @@ def cancels_its_request(agent: Agent) -> None:
 def update_as_request(agent: Agent) -> None:
     agent.until("session/prompt")
     frame = agent.chunk("lost")
-    asked = agent.ask(frame["method"], frame["params"])
-    agent.say(_told(agent.answer_to(asked)))
+    request_id = agent.ask(frame["method"], frame["params"])
+    agent.say(_outcome_of(agent.answer_to(request_id)))
     agent.end_turn()

@@ -1,9 +1,9 @@
-"""How a prompt is, or is not, answered; and what becomes of `session/cancel`."""
+"""Prompts that are answered wrongly or not at all, and reactions to `session/cancel`."""
 
 from __future__ import annotations
 
 from dragoman.testing.rogue.agent import Agent, Json
-from dragoman.testing.rogue.asking import ALLOW, REJECT, permission, told
+from dragoman.testing.rogue.asking import ALLOW, REJECT, outcome_of, permission
 from dragoman.testing.rogue.registry import behaviour, register
 
 FAILS = "fails the run, with the words so far; the session goes on"
@@ -68,7 +68,7 @@ def cancel_answered_with_error(agent: Agent) -> None:
     agent.refuse(request, -32603, "aborted")
 
 
-@behaviour("answers a cancelled prompt with `end_turn`", "takes the run as cancelled: it was told to stop")
+@behaviour("answers a cancelled prompt with `end_turn`", "takes the run as cancelled: it was asked to stop")
 def cancel_answered_with_end_turn(agent: Agent) -> None:
     agent.until("session/prompt")
     agent.say("before")
@@ -110,7 +110,7 @@ def asks_after_cancel(agent: Agent) -> None:
     agent.until("session/cancel")
     request = permission(agent, [ALLOW, REJECT])
     agent.send(request)
-    agent.say(f" {told(agent.answer_to(request['id']))}")
+    agent.say(f" {outcome_of(agent.answer_to(request['id']))}")
     agent.end_turn()
 
 
@@ -120,5 +120,5 @@ def cancelled_while_asking(agent: Agent) -> None:
     agent.say("before")
     request = permission(agent, [ALLOW, REJECT])
     agent.send(request)
-    agent.say(f" {told(agent.answer_to(request['id']))}")
+    agent.say(f" {outcome_of(agent.answer_to(request['id']))}")
     agent.end_turn()

@@ -79,7 +79,7 @@ WRONG: tuple[Json, ...] = (
 
 
 def _places(value: Json, path: tuple[Json, ...] = ()) -> Iterator[tuple[Json, ...]]:
-    """Where something stands, at every depth."""
+    """Yield the paths of all values, at every depth."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in inside:
         yield (*path, key)
