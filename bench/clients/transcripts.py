@@ -17,7 +17,7 @@ import msgspec
 from bench.clients.memory import peak, peak_of_helpers
 from bench.clients.report import report
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.discover import Transcript, given, whose
+from dragoman.translate.discover import Transcript, detect_provider, transcripts_at
 from dragoman.translate.ingest.importer import Importer
 
 
@@ -41,12 +41,12 @@ async def taken(journal: SqliteJournal, transcripts: list[Transcript]) -> tuple[
     """Seconds, and frames."""
     began = time.perf_counter()
     importer = Importer(journal)
-    frames = sum(done.frames for done in await importer.take_all(transcripts))
+    frames = sum(done.frames for done in await importer.import_all(transcripts))
     return time.perf_counter() - began, frames
 
 
 async def main(folder: Path) -> None:
-    known = [(whose(one.path), one) for one in given([folder])]
+    known = [(detect_provider(one.path), one) for one in transcripts_at([folder])]
     transcripts = [msgspec.structs.replace(one, provider=name) for name, one in known if name is not None]
     decode(transcripts)  # the files are in memory then, for both
     decoding, size = decode(transcripts)

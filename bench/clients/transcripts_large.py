@@ -99,7 +99,7 @@ async def main(size: int) -> None:
         os.utime(path, (BEGAN, BEGAN))  # at rest
         began = time.perf_counter()
         async with await SqliteJournal.open(Path(place, "journal.db")) as journal:
-            (done,) = await Importer(journal).take_all([Transcript("claude", path, size, BEGAN)])
+            (done,) = await Importer(journal).import_all([Transcript("claude", path, size, BEGAN)])
         if done.skipped or not done.frames:
             raise SystemExit(f"it was left out: {done.skipped}")
         seconds = time.perf_counter() - began

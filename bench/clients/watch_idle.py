@@ -17,8 +17,7 @@ import msgspec
 from bench.clients.memory import resident
 from bench.clients.report import report
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.ingest.folder_watch import Pace
-from dragoman.translate.ingest.watched_folders import places_at, state_of
+from dragoman.translate.ingest.folder_watch import WatchIntervals, folders_at, stamp_of
 from dragoman.translate.ingest.watcher import Watcher
 
 # Sessions of one workspace: people have many workspaces, and many sessions in few of them.
@@ -31,13 +30,13 @@ def write(folder: Path, count: int) -> None:
         session = f"{number:08}-1111-2222-3333-444444444444"
         path = folder / f"-home-ada-{number // IN_ONE_FOLDER}" / f"{session}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in _records(session)))
+        path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in _records(session)))
         os.utime(path, (LONG_AGO, LONG_AGO))
 
 
 def _records(session: str) -> list[dict[str, object]]:
     common = {"sessionId": session, "cwd": "/home/ada", "version": "2.1.200", "timestamp": "2026-03-01T10:00:00.000Z"}
-    result = {
+    message = {
         "id": "msg_1",
         "role": "assistant",
         "model": "claude-opus-5",
@@ -46,21 +45,22 @@ def _records(session: str) -> list[dict[str, object]]:
     }
     return [
         {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "Go"}, **common},
-        {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": result, **common},
+        {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "message": message, **common},
     ]
 
 
-async def watch(folder: Path, count: int, seconds: float, *, notified: bool = True) -> None:
-    places = places_at([folder / "transcripts"], "claude")
+async def watch(folder: Path, count: int, seconds: float, *, use_notifications: bool = True) -> None:
+    folders = folders_at([folder / "transcripts"], "claude")
+    intervals = WatchIntervals(use_notifications=use_notifications)
     began = time.perf_counter()
     async with await SqliteJournal.open(folder / "journal.db") as journal:
         opened = time.perf_counter()
-        async with Watcher(journal, places=places, pace=Pace(notified=notified)) as watcher:
+        async with Watcher(journal, folders=folders, intervals=intervals) as watcher:
             await watcher.settled()
             started = time.perf_counter() - opened
             (status,) = watcher.status()
-            if status.files != count or status.problem is not None:
-                raise SystemExit(f"{status.files} of {count} files are watched; problem: {status.problem}")
+            if status.files != count or status.error is not None:
+                raise SystemExit(f"{status.files} of {count} files are watched; error: {status.error}")
             cpu = time.process_time()
             await asyncio.sleep(seconds)
             cpu = time.process_time() - cpu
@@ -71,9 +71,9 @@ async def watch(folder: Path, count: int, seconds: float, *, notified: bool = Tr
 def look(folder: Path) -> float:
     """Seconds that it takes to ask for the state of every file, and nothing else."""
     began = time.perf_counter()
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
-            state_of(os.path.join(place, name))
+            stamp_of(os.path.join(parent, name))
     return time.perf_counter() - began
 
 
@@ -84,7 +84,7 @@ def main(how: str, folder: Path, count: int, seconds: float = 0.0) -> None:
     elif how == "look":
         report(seconds=look(folder / "transcripts"))
     else:
-        asyncio.run(watch(folder, count, seconds, notified=how == "native"))
+        asyncio.run(watch(folder, count, seconds, use_notifications=how == "native"))
 
 
 if __name__ == "__main__":

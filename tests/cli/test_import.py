@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.import_ import import_
-from dragoman.translate.ingest.importer import NOBODYS
+from dragoman.translate.ingest.importer import NOT_A_TRANSCRIPT
 from dragoman.translate.translator import PROVIDERS
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
@@ -197,7 +197,7 @@ def test_a_path_that_is_named_is_read_at_once(owner: Cli) -> None:
     assert done.code == 0
     told = json.loads(done.out)
     assert (told["files"], told["new"], told["amounts"]["messages"]) == (2, 1, 2)
-    assert told["skipped"] == {NOBODYS: [str(odd)]}
+    assert told["skipped"] == {NOT_A_TRANSCRIPT: [str(odd)]}
 
 
 def test_a_path_that_is_not_there_is_refused_before_anything_is_read(owner: Cli) -> None:

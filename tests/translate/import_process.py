@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.discover import given
-from dragoman.translate.ingest import file_import as intake
-from dragoman.translate.ingest import importer
+from dragoman.translate.discover import transcripts_at
+from dragoman.translate.ingest import file_import, importer
 
-intake._ENTRIES = 20  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
+file_import._MAX_COMMIT_ENTRIES = 20  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
 
 
 async def main(path: str, folder: str, where: str = "here") -> None:
@@ -32,9 +31,9 @@ async def main(path: str, folder: str, where: str = "here") -> None:
             return cursor
 
         journal.append = told  # type: ignore[method-assign]
-        importer.pays = lambda _: where == "apart"  # type: ignore[assignment,attr-defined]
-        importer._SMALL = 0  # type: ignore[misc]
-        await importer.Importer(journal).take_all(given([Path(folder)]))
+        importer.is_worker_worthwhile = lambda _: where == "apart"  # type: ignore[assignment,attr-defined]
+        importer._MIN_WORKER_FILE_BYTES = 0  # type: ignore[misc]
+        await importer.Importer(journal).import_all(transcripts_at([Path(folder)]))
 
 
 if __name__ == "__main__":

@@ -21,12 +21,12 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.record import notes
 from dragoman.translate import frames, scratch
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.ingest import file_import as intake
+from dragoman.translate.ingest import file_import
 from dragoman.translate.ingest.bounded_fold import BoundedFold, Tokens
-from dragoman.translate.ingest.commit import Commit
-from dragoman.translate.ingest.import_policy import Admission
+from dragoman.translate.ingest.commits import Commit
+from dragoman.translate.ingest.dedup import ImportPolicy
 from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.report import REST
+from dragoman.translate.ingest.report import AT_REST_S
 from dragoman.translate.scratch import ObjectStore, Scratch
 from dragoman.translate.translator import Frame
 from dragoman.wire.messages import RpcError
@@ -181,18 +181,18 @@ def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(told: list[tup
 async def test_a_transcript_in_many_commits_gives_the_rows_that_its_frames_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(intake, "_ENTRIES", size)
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", size)
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(DATA)
     modified = path.stat().st_mtime
     async with MemoryJournal() as journal:
-        importer = Importer(journal, clock=lambda: modified + 2 * REST)
-        assert (await importer.take(Found("claude", path, len(DATA), modified))).frames > 10
+        importer = Importer(journal, clock=lambda: modified + 2 * AT_REST_S)
+        assert (await importer.import_file(Found("claude", path, len(DATA), modified))).frames > 10
         assert not await maintenance.verify(journal)
 
 
 class _Sink:
-    """As much of a journal as an intake needs, and whom it gives what is new to: that is gone."""
+    """As much of a journal as an file_import needs, and whom it gives what is new to: that is gone."""
 
     async def add(self, *_: Any) -> None:
         pass
@@ -236,10 +236,10 @@ def _many_sides(sides: int) -> Transcript:
     return told
 
 
-async def _read(data: bytes, path: Path, told: Callable[[int], None], sink: _Sink) -> intake.Intake[_Sink]:
+async def _read(data: bytes, path: Path, told: Callable[[int], None], sink: _Sink) -> file_import.FileImport[_Sink]:
     position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
-    end = intake.Seen(inode=0, size=len(data), modified=0.0, age=2 * REST)
-    taken = intake.Intake(cast(Journal, sink), Admission({}, frozenset()), position, end, sink)
+    end = file_import.FileState(inode=0, size=len(data), modified=0.0, age=2 * AT_REST_S)
+    taken = file_import.FileImport(cast(Journal, sink), ImportPolicy({}, frozenset()), position, end, sink)
     path.write_bytes(data)  # noqa: ASYNC240 (a small file)
     tracemalloc.start()
     try:
@@ -265,7 +265,7 @@ async def test_of_what_was_read_a_few_bytes_stay(
     # Of a file there are more entries, of a sub-agent there are fewer.
     monkeypatch.setattr(scratch, "MAX_ENTRIES_IN_MEMORY", 100)
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 16)
-    monkeypatch.setattr(intake, "_ENTRIES", 100)
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 100)
     data = b"\n".join(talk(3 * count).lines)
     held: list[int] = []
 
@@ -316,7 +316,7 @@ class _Counting(_Sink):
 async def test_what_comes_of_the_end_of_a_file_is_committed_piece_by_piece_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_ENTRIES", 20)
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 20)
     sink = _Counting()
     # Each of them is cut by the end.
     await _read(b"\n".join(_many_sides(100).lines), tmp_path / f"{SESSION}.jsonl", lambda _: None, sink)

@@ -12,7 +12,7 @@ from dragoman.errors import InputError
 from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.rows import Usage
 from dragoman.journal.session_record import SessionRecord
-from dragoman.translate.translator import provider
+from dragoman.translate.translator import get_provider
 from translate.claude_talk import FOLDER, SESSION, Transcript, folds, natives, translated, updates
 
 
@@ -539,7 +539,7 @@ def test_what_nobody_knows_is_kept_whole_and_counted() -> None:
     transcript.said({"type": "hologram", "data": 1}, {"type": "text", "text": "Done."}, stop="end_turn")
     transcript.lines.append(b"not json")
     transcript.lines.append(b"[1, 2]")
-    translator = provider("claude").translator(PurePath(f"{SESSION}.jsonl"))
+    translator = get_provider("claude").translator(PurePath(f"{SESSION}.jsonl"))
     frames = [frame for line in transcript.lines for frame in translator.feed(line, 0)]
     kinds = [
         "weather", "system/earthquake", "attachment/carrier_pigeon", "progress/dream_progress", "assistant/hologram",
@@ -598,7 +598,7 @@ def test_a_resumed_session_is_the_files_whatever_its_first_records_say() -> None
 
 
 def test_the_provider_knows_its_files() -> None:
-    claude = provider("claude")
+    claude = get_provider("claude")
     home = Path("/home/ada")
     assert claude.folders({}, home) == (home / ".claude/projects",)
     assert claude.folders({"CLAUDE_CONFIG_DIR": "/etc/claude"}, home) == (Path("/etc/claude/projects"),)
@@ -612,7 +612,7 @@ def test_the_provider_knows_its_files() -> None:
 
 def test_a_provider_that_there_is_not_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match="cobol") as raised:
-        provider("cobol")
+        get_provider("cobol")
     assert "claude" in raised.value.guidance
 
 

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from dragoman.translate.claude.tools import AGENT_TOOLS, PLAN_TOOLS
-from dragoman.translate.translator import Frame, provider
+from dragoman.translate.translator import Frame, get_provider
 from translate.claude_talk import folds
 
 FOLDER = Path(os.environ.get("DRAGOMAN_CORPUS") or "corpus")
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(not ORACLE, reason="no transcripts: DRAGOMAN_COR
 
 
 def translate(name: str) -> tuple[Sequence[Frame], Counter[str]]:
-    translator = provider("claude").translator(PurePath(name))
+    translator = get_provider("claude").translator(PurePath(name))
     frames: list[Frame] = []
     position = 0
     for line in (FOLDER / name).read_bytes().split(b"\n"):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.translate.codex.translator import CodexTranslator
-from dragoman.translate.translator import provider
+from dragoman.translate.translator import get_provider
 from dragoman.wire.vocabulary import ImageContent, ResourceLink
 from translate.claude_talk import folds, updates
 from translate.codex_talk import (
@@ -785,7 +785,7 @@ def test_finishing_takes_nothing_back() -> None:
 
 
 def test_the_provider_finds_its_files_and_their_index() -> None:
-    codex = provider("codex")
+    codex = get_provider("codex")
     assert codex.folders({}, Path("/home/ada")) == (
         Path("/home/ada/.codex/sessions"),
         Path("/home/ada/.codex/archived_sessions"),

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from dragoman.translate.codex import records
-from dragoman.translate.translator import Frame, provider
+from dragoman.translate.translator import Frame, get_provider
 from translate.claude_talk import folds
 
 FOLDER = Path(os.environ.get("DRAGOMAN_CORPUS") or "corpus")
@@ -65,7 +65,7 @@ def lines_of(name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def translate(name: str) -> tuple[Sequence[Frame], Counter[str]]:
-    translator = provider("codex").translator(PurePath(name))
+    translator = get_provider("codex").translator(PurePath(name))
     frames = [frame for position, line in lines_of(name) for frame in translator.feed(line, position)]
     return [*frames, *translator.finish()], translator.unknown
 
@@ -184,8 +184,8 @@ def _prompts(name: str) -> list[str]:
 @pytest.mark.parametrize("name", sorted(name for name, counts in ORACLE.items() if counts["forked_from"]))
 def test_a_sub_agent_tells_all_prompts_but_those_of_its_parent(name: str) -> None:
     [parent] = [other for other in ORACLE if ORACLE[name]["forked_from"] in other]
-    of_parent = set(_prompts(parent))
-    own = [prompt for prompt in _prompts(name) if prompt not in of_parent]
+    parent_prompts = set(_prompts(parent))
+    own = [prompt for prompt in _prompts(name) if prompt not in parent_prompts]
     (fold,) = folds(translate(name)[0]).values()
     assert [message.text for message in fold.messages if message.kind == "user"] == own
 

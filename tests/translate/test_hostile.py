@@ -21,16 +21,15 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.translate import scratch
 from dragoman.translate import transcript_file as reading
 from dragoman.translate.claude.translator import ClaudeTranslator
-from dragoman.translate.discover import given
-from dragoman.translate.ingest import file_import as intake
-from dragoman.translate.ingest import importer
-from dragoman.translate.ingest.apart_begin import begin
-from dragoman.translate.ingest.file_import import Intake
-from dragoman.translate.ingest.import_policy import Admission, look
+from dragoman.translate.discover import transcripts_at
+from dragoman.translate.ingest import file_import, importer
+from dragoman.translate.ingest.dedup import ImportPolicy, load_policy
+from dragoman.translate.ingest.file_import import FileImport
+from dragoman.translate.ingest.folder_watch import folders_at
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.report import ImportedFile
-from dragoman.translate.ingest.watched_folders import places_at
-from dragoman.translate.transcript_file import OVERLONG, opened, whole_lines
+from dragoman.translate.ingest.worker import ImportWorker
+from dragoman.translate.transcript_file import OVERLONG_KIND, open_transcript, whole_lines
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -42,7 +41,7 @@ from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 
 OTHER = f"{SESSION[:-1]}9"
-LINK = "a link, and links in a folder are not followed (name the file that it leads to)"
+LINK = "it is a symlink, and symlinks in a folder are not followed (name the file it points to)"
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def _file(folder: Path, lines: Sequence[bytes], name: str = SESSION) -> Path:
 
 
 async def _import(journal: MemoryJournal, path: Path, provider: str = "claude") -> list[ImportedFile]:
-    done = await Importer(journal).take_all(given([path], provider))
+    done = await Importer(journal).import_all(transcripts_at([path], provider))
     assert not await maintenance.verify(journal)
     return done
 
@@ -103,7 +102,7 @@ def _loop(path: Path) -> None:
 def test_only_a_file_is_opened_whatever_it_was_when_it_was_looked_at(make: Any, tmp_path: Path) -> None:
     make(tmp_path / "x.jsonl")
     with pytest.raises(InputError):
-        opened(tmp_path / "x.jsonl")
+        open_transcript(tmp_path / "x.jsonl")
 
 
 def test_a_socket_is_not_opened_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +110,7 @@ def test_a_socket_is_not_opened_either(tmp_path: Path, monkeypatch: pytest.Monke
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("x.jsonl")
         with pytest.raises(OSError, match="No such device"):
-            opened(Path("x.jsonl"))
+            open_transcript(Path("x.jsonl"))
 
 
 @pytest.mark.parametrize("make", [_pipe, _device, _folder])
@@ -129,7 +128,7 @@ async def test_what_is_no_file_beside_a_transcript_tells_nothing_of_it(
 async def test_a_file_beside_a_transcript_that_is_too_large_tells_nothing_of_it(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_SIDECAR", 100)
+    monkeypatch.setattr(file_import, "_MAX_SIDECAR_BYTES", 100)
     told = Transcript(agentId="a1", isSidechain=True)
     told.user("Look")
     _file(tmp_path, told.lines, "agent-a1")
@@ -156,7 +155,7 @@ async def test_a_link_in_a_folder_is_not_followed_and_one_that_is_named_is(
 
     (named,) = await _import(journal, link)
     assert (len(named.new), named.path) == (1, str(outside))
-    assert [place.name for place in places_at([link])] == [outside.name]
+    assert [place.name for place in folders_at([link])] == [outside.name]
 
 
 async def test_a_folder_that_is_a_link_itself_is_read(journal: MemoryJournal, tmp_path: Path) -> None:
@@ -174,8 +173,8 @@ async def test_no_program_of_the_folder_where_the_user_is_runs(
     for name in ("dragoman/__init__.py", "msgspec.py"):
         (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(importer, "_SMALL", 0)
-    (done,) = await Importer(journal).take_all(given([path], "claude"), process=begin())
+    monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
+    (done,) = await Importer(journal).import_all(transcripts_at([path], "claude"), worker=ImportWorker())
     assert (len(done.new), (tmp_path / "ran").exists()) == (1, False)
 
 
@@ -185,12 +184,12 @@ async def test_no_program_of_the_folder_where_the_user_is_runs(
 async def test_a_line_that_is_too_long_is_kept_as_its_length_its_digest_and_its_beginning(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LONGEST", 1000)
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
     first, second = _talk("Go").lines, _talk("Go", "On").lines
     long = msgspec.json.encode({"type": "user", "uuid": "long", "message": {"content": "word " * 1000}})
     path = _file(tmp_path, [*first, long, *second[len(first) :]])
     (done,) = await _import(journal, path)
-    assert done.unknown == {OVERLONG: 1}
+    assert done.unknown == {OVERLONG_KIND: 1}
     assert await _said(journal) == ["Go", "Answer to Go", "On", "Answer to On"]
     (frame,) = [one.frame for one in await all_entries(journal) if one.kind == "_native/claude"]
     kept = msgspec.json.decode(frame)["params"]["record"]
@@ -203,7 +202,7 @@ async def test_a_line_that_is_too_long_is_kept_as_its_length_its_digest_and_its_
 async def test_a_line_that_is_too_long_and_half_written_is_left(
     provider: str, journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LONGEST", 1000)
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 1000)
     codex = codex_talk.Transcript()
     codex.event("user_message", message="Go")
     lines = _talk("Go").lines if provider == "claude" else codex.lines
@@ -216,17 +215,17 @@ async def test_a_line_that_is_too_long_and_half_written_is_left(
     with path.open("ab") as file:
         file.write(b'"}\n')
     (whole,) = await _import(journal, path, provider)
-    assert (whole.unknown, whole.left) == ({OVERLONG: 1}, 0)
+    assert (whole.unknown, whole.left) == ({OVERLONG_KIND: 1}, 0)
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 2])
 def test_lines_about_as_long_as_the_longest_are_all_read_once(
     more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LONGEST", 100)
+    monkeypatch.setattr(reading, "MAX_LINE_BYTES", 100)
     length = 100 + more
     path = _written(tmp_path / "x.jsonl", [b"1", b"x" * length, b"2"])
-    with opened(path) as file:
+    with open_transcript(path) as file:
         lines = list(whole_lines(file))
     assert [(line.position, line.end) for line in lines] == [(0, 2), (2, length + 3), (length + 3, length + 5)]
     assert [line.text for line in (lines[0], lines[2])] == [b"1", b"2"]
@@ -237,7 +236,7 @@ async def test_a_file_that_is_written_without_a_pause_is_read_to_where_it_ended(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = _file(tmp_path, (told := _talk("Go")).lines)
-    found = given([path], "claude")
+    found = transcripts_at([path], "claude")
     feed, times = ClaudeTranslator.feed, 0
 
     def writes(self: ClaudeTranslator, line: bytes, position: int) -> Any:
@@ -251,7 +250,7 @@ async def test_a_file_that_is_written_without_a_pause_is_read_to_where_it_ended(
 
     with monkeypatch.context() as patched:
         patched.setattr(ClaudeTranslator, "feed", writes)
-        await Importer(journal).take_all(found)
+        await Importer(journal).import_all(found)
     assert (times, await _said(journal)) == (2, ["Go", "Answer to Go"])
     await _import(journal, path)
     assert await _said(journal) == ["Go", "Answer to Go", "And 1", "And 2"]
@@ -260,19 +259,19 @@ async def test_a_file_that_is_written_without_a_pause_is_read_to_where_it_ended(
 async def test_what_unpacks_to_far_more_than_its_file_is_left_out(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_UNPACKED_LEAST", 1000)
+    monkeypatch.setattr(reading, "_MIN_EXPANDED_BYTES", 1000)
     path = tmp_path / codex_talk.NAME
     path = path.with_name(f"{path.name}.zst")
     path.write_bytes(zstd.compress(b"0" * 10_000_000))
     (done,) = await _import(journal, path, "codex")
-    assert done.skipped == "it is damaged: it unpacks to more than any transcript"
+    assert done.skipped == "it is damaged: it expands to more than any transcript"
 
 
-@pytest.mark.parametrize(("limit", "value"), [("_SILENT", 10), ("_SILENT_BYTES", 1000)])
+@pytest.mark.parametrize(("limit", "value"), [("_MAX_LINES_BEFORE_SESSION", 10), ("_MAX_BYTES_BEFORE_SESSION", 1000)])
 async def test_a_file_that_goes_on_without_a_conversation_is_not_read_on(
     limit: str, value: int, journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, limit, value)
+    monkeypatch.setattr(file_import, limit, value)
     path = _file(tmp_path, [b'{"type": "strange", "number": %d}' % number for number in range(100)])
     (done,) = await _import(journal, path)
     assert done.skipped == "there is no conversation in the beginning of it"
@@ -359,12 +358,12 @@ async def test_who_has_which_session_is_not_asked_for_each_file_whose_time_is_to
 ) -> None:
     looks = 0
 
-    async def counted(*asked: Any) -> Admission:
+    async def counted(*asked: Any) -> ImportPolicy:
         nonlocal looks
         looks += 1
-        return await look(*asked)
+        return await load_policy(*asked)
 
-    monkeypatch.setattr(importer, "look", counted)
+    monkeypatch.setattr(importer, "load_policy", counted)
     for number in range(5):
         name = f"{SESSION[:-1]}{number}"
         os.utime(_file(tmp_path, _talk("Go", session=name).lines, name), (4e9, 4e9))
@@ -405,14 +404,14 @@ async def test_a_defect_that_one_file_shows_costs_no_other_file_anything(
 ) -> None:
     _file(tmp_path, _talk("Bad").lines)
     _file(tmp_path, _talk("Good", session=OTHER).lines, OTHER)
-    read = Intake.read
+    read = FileImport.read
 
-    async def fails(self: Intake[Any], path: Path, told: Any) -> None:
+    async def fails(self: FileImport[Any], path: Path, told: Any) -> None:
         if path.stem == SESSION:
             raise ZeroDivisionError("by nought")
         await read(self, path, told)
 
-    monkeypatch.setattr(Intake, "read", fails)
+    monkeypatch.setattr(FileImport, "read", fails)
     done = {Path(one.path).stem: one for one in await _import(journal, tmp_path)}
     assert done[SESSION].skipped == "cannot be understood: ZeroDivisionError: by nought"
     assert done[SESSION].failed
@@ -425,8 +424,8 @@ async def test_a_process_apart_that_says_something_else_is_not_waited_for(
     path = _file(tmp_path, _talk("Go").lines)
     (tmp_path / "sitecustomize.py").write_text("print('Good morning to you')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(importer, "_SMALL", 0)
-    (done,) = await Importer(journal).take_all(given([path], "claude"), process=begin())
+    monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
+    (done,) = await Importer(journal).import_all(transcripts_at([path], "claude"), worker=ImportWorker())
     assert (len(done.new), done.skipped) == (1, None)
 
 
@@ -447,8 +446,8 @@ async def test_what_fails_while_a_process_apart_answers_mixes_up_no_files(
         return await append(*given_, **more)
 
     monkeypatch.setattr(journal, "append", fails_once)
-    monkeypatch.setattr(importer, "_SMALL", 0)
-    done = await Importer(journal).take_all(given([tmp_path], "claude"), process=begin())
+    monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
+    done = await Importer(journal).import_all(transcripts_at([tmp_path], "claude"), worker=ImportWorker())
     ids = {one.id: one.agent_session_id for one in await journal.sessions()}
     assert [[ids[session_id] for session_id in one.new] for one in done] == [[name] for name in names]
 
@@ -456,7 +455,7 @@ async def test_what_fails_while_a_process_apart_answers_mixes_up_no_files(
 async def test_without_room_for_temporary_files_a_file_waits_and_says_what_to_do(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_ENTRIES", 5)
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 5)
 
     def open_full_database() -> sqlite3.Connection:
         connection = open_database()

@@ -32,13 +32,12 @@ from dragoman.journal.rows import Session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.session.handle import read_handle
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.discover import given, kept, whose
+from dragoman.translate.discover import detect_provider, find_transcripts, transcripts_at
 from dragoman.translate.ingest import importer
-from dragoman.translate.ingest.apart_begin import begin
-from dragoman.translate.ingest.file_import import NOTHING_SAID, QUIET, Intake
-from dragoman.translate.ingest.import_policy import DELETED, LIVE, OPEN, session_id_of
-from dragoman.translate.ingest.importer import NOBODYS, Importer
-from dragoman.translate.ingest.report import REST, ImportedFile, is_at_work, summed
+from dragoman.translate.ingest.dedup import RAN_HERE, SESSION_DELETED, SESSION_OPEN, imported_session_id
+from dragoman.translate.ingest.file_import import NO_CONVERSATION, QUIET_S, FileImport
+from dragoman.translate.ingest.importer import NOT_A_TRANSCRIPT, Importer
+from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, is_at_work, summarize
 from dragoman.wire.messages import Notification
 
 if sys.version_info >= (3, 14):
@@ -52,7 +51,7 @@ from translate.claude_talk import BEGAN, FOLDER, SESSION, Transcript
 from translate.test_claude_properties import DATA
 
 LIMIT = 60.0
-OURS = session_id_of("claude", SESSION)
+OURS = imported_session_id("claude", SESSION)
 CORPUS = Path(os.environ.get("DRAGOMAN_CORPUS") or "corpus")
 
 
@@ -84,13 +83,15 @@ def _claude(folder: Path, lines: Sequence[bytes], name: str = f"{SESSION}.jsonl"
     return _written(folder / ".claude" / "projects" / "-home-ada-proj" / name, lines)
 
 
-async def _import(journal: Journal, *paths: Path, provider: str = "claude", later: float = 2 * REST) -> ImportedFile:
+async def _import(
+    journal: Journal, *paths: Path, provider: str = "claude", later: float = 2 * AT_REST_S
+) -> ImportedFile:
     """The last one's. `later`: how long after the files were written."""
     done: list[ImportedFile] = []
     for path in paths:
         stat = path.stat()
         taking = Importer(journal, clock=lambda at=stat.st_mtime: at + later)  # type: ignore[misc]
-        done.append(await taking.take(Found(provider, path, stat.st_size, stat.st_mtime)))
+        done.append(await taking.import_file(Found(provider, path, stat.st_size, stat.st_mtime)))
     assert not await maintenance.verify(journal)
     return done[-1]
 
@@ -129,7 +130,7 @@ async def test_a_sub_agent_is_a_session_of_its_own_that_only_its_agent_continues
     await _import(journal, _claude(tmp_path, told.lines, "agent-a1.jsonl"), _claude(tmp_path, _talk("Go").lines))
     sessions = {one.agent_session_id: one for one in await journal.sessions()}
     assert set(sessions) == {"a1", SESSION}
-    assert sessions["a1"].id == session_id_of("claude", "a1")
+    assert sessions["a1"].id == imported_session_id("claude", "a1")
     assert sessions["a1"].handle is None
 
 
@@ -160,7 +161,7 @@ async def test_what_stands_before_the_session_comes_after_its_beginning(journal:
 async def test_a_file_without_a_conversation_makes_no_session(journal: Journal, tmp_path: Path) -> None:
     path = _written(tmp_path / "x.jsonl", [b'{"type":"summary","summary":"Of another","leafUuid":"x"}', b"{}"])
     done = await _import(journal, path)
-    assert (done.skipped, done.unknown) == (NOTHING_SAID, {"unreadable": 1})
+    assert (done.skipped, done.unknown) == (NO_CONVERSATION, {"unreadable": 1})
     assert not await journal.sessions()
 
 
@@ -169,7 +170,7 @@ async def test_a_session_in_which_nothing_was_said_comes_in_with_the_first_word(
 ) -> None:
     told = codex_talk.Transcript()
     path = _written(tmp_path / codex_talk.NAME, told.lines)
-    assert (await _import(journal, path, provider="codex")).skipped == NOTHING_SAID
+    assert (await _import(journal, path, provider="codex")).skipped == NO_CONVERSATION
     assert not await journal.sessions()
     told.run()
     done = await _import(journal, _written(path, told.lines), provider="codex")
@@ -178,7 +179,7 @@ async def test_a_session_in_which_nothing_was_said_comes_in_with_the_first_word(
 
 
 async def test_a_file_that_cannot_be_read_is_skipped_with_the_reason(journal: Journal, tmp_path: Path) -> None:
-    gone = await Importer(journal).take(Found("claude", tmp_path / "gone.jsonl", 0, 0.0))
+    gone = await Importer(journal).import_file(Found("claude", tmp_path / "gone.jsonl", 0, 0.0))
     assert gone.skipped == "cannot be read: No such file or directory"
 
 
@@ -202,7 +203,7 @@ async def test_a_compressed_file_that_is_half_written_comes_in_when_it_is_whole(
     whole = path.read_bytes()
     path.write_bytes(whole[:-3])
     first = await _import(journal, path, provider="codex", later=0.0)
-    assert first.skipped in (None, NOTHING_SAID)
+    assert first.skipped in (None, NO_CONVERSATION)
     path.write_bytes(whole)
     await _import(journal, path, provider="codex")
     assert [one.runs for one in await journal.sessions()] == [1]
@@ -220,7 +221,7 @@ async def test_without_what_it_takes_a_compressed_file_is_skipped_with_the_remed
     for name in ("compression.zstd", "backports.zstd"):
         monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     done = await _import(journal, path, provider="codex")
-    assert done.skipped == "it is compressed, which takes more to read: pip install 'dragoman[zstd]'"
+    assert done.skipped == "it is compressed; to read it: pip install 'dragoman[zstd]'"
 
 
 async def test_a_name_that_is_no_utf_8_does_no_harm(journal: Journal, tmp_path: Path) -> None:
@@ -309,8 +310,8 @@ async def test_a_last_line_without_a_newline_counts_when_it_is_whole(journal: Jo
 @pytest.fixture(params=["here", "apart"])
 def where(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are read here; as if they were large, in a process of its own."""
-    monkeypatch.setattr(importer, "pays", lambda _: request.param == "apart")
-    monkeypatch.setattr(importer, "_SMALL", 0)
+    monkeypatch.setattr(importer, "is_worker_worthwhile", lambda _: request.param == "apart")
+    monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
 
 
 @pytest.mark.usefixtures("where")
@@ -323,14 +324,14 @@ async def test_all_files_come_in_as_one_after_the_other_would(journal: Journal, 
         for name in names
     ]
     done: list[str] = []
-    taken = await Importer(journal).take_all(
-        given(paths, "claude"), done=lambda one, came: done.append(f"{one.path.stem} {came.frames}")
+    taken = await Importer(journal).import_all(
+        transcripts_at(paths, "claude"), on_done=lambda one, came: done.append(f"{one.path.stem} {came.frames}")
     )
     assert done == [f"{Path(one.path).stem} {one.frames}" for one in taken]
-    assert [one.path for one in taken] == [str(one.path) for one in given(paths)]
+    assert [one.path for one in taken] == [str(one.path) for one in transcripts_at(paths)]
     assert {one.agent_session_id for one in await journal.sessions()} == set(names)
     assert not await maintenance.verify(journal)
-    assert sum(one.frames for one in await Importer(journal).take_all(given(paths, "claude"))) == 0
+    assert sum(one.frames for one in await Importer(journal).import_all(transcripts_at(paths, "claude"))) == 0
 
 
 @pytest.mark.usefixtures("where")
@@ -340,7 +341,7 @@ async def test_two_files_of_one_session_bring_each_record_once(journal: Journal,
     second = _claude(tmp_path / "copy", _talk("Go", "On").lines)
     os.utime(first, (1e9, 1e9))
     os.utime(second, (1e9 + 1, 1e9 + 1))
-    taken = await Importer(journal).take_all(given([first, second, first], "claude"))
+    taken = await Importer(journal).import_all(transcripts_at([first, second, first], "claude"))
     assert [(one.new, one.grown) for one in taken] == [([OURS], []), ([], [OURS])]
     assert [row.text for row in (await journal.rows(OURS)).messages] == ["Go", "Answer to Go", "On", "Answer to On"]
     assert not await maintenance.verify(journal)
@@ -362,14 +363,14 @@ async def test_a_file_is_read_while_the_one_before_is_committed(tmp_path: Path) 
 
         journal.append = slow  # type: ignore[method-assign]
         async with asyncio.timeout(LIMIT):
-            taken = await Importer(journal).take_all(given(paths, "claude"))
+            taken = await Importer(journal).import_all(transcripts_at(paths, "claude"))
         assert [len(one.new) for one in taken] == [1, 1]
 
 
 async def test_no_file_is_read_while_too_much_waits_to_be_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importer, "_AHEAD_BYTES", 0)
+    monkeypatch.setattr(importer, "_MAX_BYTES_AHEAD", 0)
     names = [f"{SESSION[:-1]}{number}" for number in range(3)]
     talk = _talk("Go").lines
     paths = [
@@ -389,7 +390,7 @@ async def test_no_file_is_read_while_too_much_waits_to_be_committed(
             return await append(*entries, **named)
 
         journal.append = slow  # type: ignore[method-assign]
-        taken = await Importer(journal).take_all(given(paths, "claude"))
+        taken = await Importer(journal).import_all(transcripts_at(paths, "claude"))
         assert [len(one.new) for one in taken] == [1, 1, 1]
         assert most == 1
 
@@ -404,9 +405,9 @@ async def test_a_file_whose_session_is_open_elsewhere_keeps_no_other_out(journal
     other = f"{SESSION[:-1]}9"
     lines = [line.replace(SESSION.encode(), other.encode()) for line in _talk("On").lines]
     files = [Found("claude", one, 0, 0.0) for one in (path, _claude(tmp_path, lines, f"{other}.jsonl"))]
-    taken = await Importer(journal).take_all(files)
+    taken = await Importer(journal).import_all(files)
     assert [(one.skipped, one.passing, len(one.new)) for one in taken] == [
-        (OPEN, True, 0),
+        (SESSION_OPEN, True, 0),
         (None, False, 1),
     ]
 
@@ -419,35 +420,13 @@ async def test_what_keeps_a_file_out_is_told(journal: Journal, tmp_path: Path) -
         _written(tmp_path / "empty.jsonl", [b"{}"]),
         tmp_path / "gone.jsonl",
     ]
-    taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0) for path in files])
+    taken = await Importer(journal).import_all([Found("claude", path, 0, 0.0) for path in files])
     assert [one.skipped for one in taken] == [
-        LIVE,
-        NOTHING_SAID,
+        RAN_HERE,
+        NO_CONVERSATION,
         "cannot be read: No such file or directory",
     ]
     assert [one.path for one in taken] == [str(path) for path in files]
-
-
-@pytest.mark.parametrize("small", [0, 2**62])
-async def test_files_come_in_though_the_process_that_reads_them_is_killed(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
-) -> None:
-    """Whether it was asked for them, or they were read here while it was to begin."""
-    killed = begin()
-    killed.kill()
-    monkeypatch.setattr(importer, "_SMALL", small)
-    path = _claude(tmp_path, _talk("Go").lines)
-    async with asyncio.timeout(LIMIT):
-        taken = await Importer(journal).take_all([Found("claude", path, 0, 0.0)], process=killed)
-    assert [one.new for one in taken] == [[OURS]]
-    assert not await maintenance.verify(journal)
-
-
-def test_the_process_that_reads_files_ends_when_nobody_asks_any_more() -> None:
-    process = begin()
-    with process:  # closes its pipes, and waits
-        pass
-    assert process.returncode == 0
 
 
 @pytest.mark.usefixtures("where")
@@ -462,7 +441,7 @@ async def test_an_import_can_be_stopped_while_it_commits(tmp_path: Path) -> None
             raise AssertionError
 
         journal.append = never  # type: ignore[method-assign]
-        taking = asyncio.create_task(Importer(journal).take_all(given([path], "claude")))
+        taking = asyncio.create_task(Importer(journal).import_all(transcripts_at([path], "claude")))
         async with asyncio.timeout(LIMIT):
             await begun.wait()
         taking.cancel()
@@ -480,7 +459,7 @@ async def test_a_title_that_is_given_later_comes_in_and_nothing_else(journal: Jo
     told.run("More", "More.")
     _written(path, told.lines)
     await _import(journal, path, provider="codex")
-    rows = await journal.rows(session_id_of("codex", codex_talk.THREAD))
+    rows = await journal.rows(imported_session_id("codex", codex_talk.THREAD))
     assert [row.text for row in rows.messages] == ["Go", "Done.", "More", "More."]
 
 
@@ -494,7 +473,7 @@ def test_any_split_of_a_file_into_appends_brings_each_record_once(cuts: list[tup
         async with MemoryJournal() as journal:
             for place, at_rest in steps:
                 path.write_bytes(DATA[:place])
-                await _import(journal, path, later=2 * REST if at_rest else 0.0)
+                await _import(journal, path, later=2 * AT_REST_S if at_rest else 0.0)
             return _told(await all_entries(journal))
 
     with TemporaryDirectory() as name:
@@ -527,7 +506,7 @@ async def test_a_file_that_was_brought_here_is_at_rest_by_its_own_times(journal:
     await _import(journal, path, later=120.0)  # it was written just now, and tells of March
     assert (await journal.sessions())[0].status == "interrupted"
     assert (await _import(journal, path)).frames == 0
-    while_it_worked = BEGAN + REST / 2
+    while_it_worked = BEGAN + AT_REST_S / 2
     other = _claude(tmp_path, [line.replace(SESSION.encode(), b"other") for line in lines[:5]], "other.jsonl")
     os.utime(other, (while_it_worked, while_it_worked))
     await _import(journal, other, later=120.0)
@@ -540,7 +519,7 @@ async def test_a_file_that_was_brought_here_a_moment_ago_is_looked_at_once_more(
     path = _claude(tmp_path, _talk("Go", "On").lines[:5])
     await _import(journal, path, later=1.0)
     assert (await journal.sessions())[0].status == "running"
-    await _import(journal, path, later=2 * QUIET)
+    await _import(journal, path, later=2 * QUIET_S)
     assert (await journal.sessions())[0].status == "interrupted"
 
 
@@ -550,16 +529,16 @@ async def test_a_file_that_is_written_slowly_is_not_read_again_and_again(
     path = _claude(tmp_path, _talk("Go", "On").lines[:5])
     os.utime(path, (BEGAN + 10.0, BEGAN + 10.0))
     read: list[Path] = []
-    reads = Intake.read
+    reads = FileImport.read
 
-    async def spy(self: Intake[Any], path: Path, told: Any) -> None:
+    async def spy(self: FileImport[Any], path: Path, told: Any) -> None:
         read.append(path)
         await reads(self, path, told)
 
-    monkeypatch.setattr(Intake, "read", spy)
-    taking = Importer(journal, clock=lambda: BEGAN + 10.0 + 2 * QUIET)
+    monkeypatch.setattr(FileImport, "read", spy)
+    taking = Importer(journal, clock=lambda: BEGAN + 10.0 + 2 * QUIET_S)
     for _ in range(5):
-        await taking.take(Found("claude", path, 1, BEGAN))
+        await taking.import_file(Found("claude", path, 1, BEGAN))
     assert 1 <= len(read) <= 2
     assert (await journal.sessions())[0].status == "running"
 
@@ -575,8 +554,8 @@ async def test_a_session_of_another_kind_of_machine_cannot_be_continued(journal:
 
 def test_an_agent_is_at_work_while_its_transcript_says_so_and_is_not_old() -> None:
     session = Session(id="one", imported=True, status="running", updated=1000.0)
-    assert is_at_work(session, 1000.0 + REST)
-    assert not is_at_work(session, 1001.0 + REST)
+    assert is_at_work(session, 1000.0 + AT_REST_S)
+    assert not is_at_work(session, 1001.0 + AT_REST_S)
     assert not is_at_work(msgspec.structs.replace(session, status="success"), 1000.0)
     assert not is_at_work(msgspec.structs.replace(session, imported=False), 1000.0)
 
@@ -627,7 +606,7 @@ async def test_two_imports_at_once_bring_each_record_once(tmp_path: Path) -> Non
         await SqliteJournal.open(tmp_path / "journal.db") as one,
         await SqliteJournal.open(tmp_path / "journal.db") as two,
     ):
-        done = await asyncio.gather(Importer(one).take(found), Importer(two).take(found))
+        done = await asyncio.gather(Importer(one).import_file(found), Importer(two).import_file(found))
         assert sorted(bool(report.frames) for report in done) == [False, True]
         frames = [entry.frame for entry in await all_entries(one)]
         assert len(frames) == len(set(frames))
@@ -640,13 +619,13 @@ async def test_an_import_that_came_too_late_does_not_keep_the_next_one_from_goin
     path = _claude(tmp_path, _talk("Go").lines)
     found = Found("claude", path, path.stat().st_size, path.stat().st_mtime)
     late = Importer(journal)
-    await late.take(Found("claude", tmp_path / "gone.jsonl", 0, 0.0))  # it has looked how far others are
-    await late.take(Found("claude", _claude(tmp_path, [b"{}"], "empty.jsonl"), 0, 0.0))
+    await late.import_file(Found("claude", tmp_path / "gone.jsonl", 0, 0.0))  # it has looked how far others are
+    await late.import_file(Found("claude", _claude(tmp_path, [b"{}"], "empty.jsonl"), 0, 0.0))
     await _import(journal, path)
-    assert (await late.take(found)).frames == 0
+    assert (await late.import_file(found)).frames == 0
     _claude(tmp_path, _talk("Go", "On").lines)
-    assert (await late.take(found)).skipped == "another import is reading it"
-    assert (await late.take(found)).grown == [OURS]
+    assert (await late.import_file(found)).skipped == "another import is reading it"
+    assert (await late.import_file(found)).grown == [OURS]
     assert not await maintenance.verify(journal)
 
 
@@ -655,7 +634,7 @@ async def test_copies_that_are_taken_at_once_bring_each_record_once(journal: Jou
     paths = [_written(tmp_path / f"{number}" / f"{SESSION}.jsonl", lines) for number in range(5)]
     found = [Found("claude", path, 0, 0.0) for path in paths]
     importer = Importer(journal)
-    done = await asyncio.gather(*(importer.take(one) for one in [*found, found[0]]))
+    done = await asyncio.gather(*(importer.import_file(one) for one in [*found, found[0]]))
     assert [one.path for one in done] == [*map(str, paths), str(paths[0])]
     assert [bool(one.frames) for one in done] == [True, False, False, False, False, False]
     frames = [entry.frame for entry in await all_entries(journal)]
@@ -682,9 +661,9 @@ async def test_a_session_that_dragoman_ran_is_not_doubled(journal: Journal, tmp_
     side = Transcript(isSidechain=True, agentId="a1")
     side.user("Look!")
     done = await _import(journal, _claude(tmp_path, _talk("Go").lines))
-    assert done.skipped == LIVE
+    assert done.skipped == RAN_HERE
     done = await _import(journal, _claude(tmp_path, side.lines, "agent-a1.jsonl"))
-    assert (done.skipped or "").startswith(LIVE)
+    assert (done.skipped or "").startswith(RAN_HERE)
     assert await all_entries(journal) == before
 
 
@@ -714,7 +693,7 @@ async def test_a_session_that_was_taken_over_from_another_journal_is_not_doubled
     await transfer.import_lines(journal, lines, new_id=lambda: "taken over")
     before = await all_entries(journal)
     path = _claude(tmp_path, _talk("Go").lines)
-    assert (await _import(journal, path)).skipped == LIVE
+    assert (await _import(journal, path)).skipped == RAN_HERE
     assert await all_entries(journal) == before
     _claude(tmp_path, _talk("Go", "On").lines)
     assert (await _import(journal, path)).amounts.messages == 2
@@ -725,7 +704,7 @@ async def test_a_sub_agent_that_was_begun_elsewhere_afterwards_comes_in(journal:
     side = Transcript(isSidechain=True, agentId="a2", timestamp="2026-03-01T10:00:09.000Z")
     side.user("Look!")
     done = await _import(journal, _claude(tmp_path, side.lines, "agent-a2.jsonl"))
-    assert done.new == [session_id_of("claude", "a2")]
+    assert done.new == [imported_session_id("claude", "a2")]
     session = await journal.session(done.new[0])
     assert session is not None
     assert session.parent == "s1"
@@ -744,7 +723,7 @@ async def test_a_prompt_without_an_answer_may_be_in_the_transcript_a_little_late
     at = datetime.fromtimestamp(talk.time + seconds, UTC)
     told.user("On", timestamp=at.isoformat())
     done = await _import(journal, _claude(tmp_path, told.lines))
-    assert (done.grown == ["s1"], done.skipped) == (comes, None if comes else LIVE)
+    assert (done.grown == ["s1"], done.skipped) == (comes, None if comes else RAN_HERE)
 
 
 async def test_a_session_that_begins_while_files_are_imported_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
@@ -754,12 +733,12 @@ async def test_a_session_that_begins_while_files_are_imported_is_not_doubled(jou
     )
     now = [first.stat().st_mtime]
     importer = Importer(journal, clock=lambda: now[0])
-    await importer.take(Found("claude", first, 0, 0.0))
+    await importer.import_file(Found("claude", first, 0, 0.0))
     await _ran(journal)
     path = _claude(tmp_path, _talk("Go").lines)
     os.utime(path, (now[0] + 5, now[0] + 5))
     now[0] += 6
-    assert (await importer.take(Found("claude", path, 0, 0.0))).skipped == LIVE
+    assert (await importer.import_file(Found("claude", path, 0, 0.0))).skipped == RAN_HERE
 
 
 async def test_an_imported_session_that_dragoman_continued_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
@@ -773,7 +752,7 @@ async def test_an_imported_session_that_dragoman_continued_is_not_doubled(journa
     await journal.append([entry], [record.take()])
     before = await all_entries(journal)
     _claude(tmp_path, _talk("Go", "On").lines)
-    assert (await _import(journal, path)).skipped == LIVE
+    assert (await _import(journal, path)).skipped == RAN_HERE
     assert await all_entries(journal) == before
 
 
@@ -784,7 +763,7 @@ async def test_a_session_that_a_process_has_open_is_left_to_it(journal: Journal,
     await journal.claim(OURS, "p", is_alive=lambda _: True)
     before = await all_entries(journal)
     _claude(tmp_path, _talk("Go", "On").lines)
-    assert (await _import(journal, path)).skipped == OPEN
+    assert (await _import(journal, path)).skipped == SESSION_OPEN
     assert await all_entries(journal) == before
     await journal.release(OURS, "p")
     assert (await _import(journal, path)).grown == [OURS]
@@ -805,7 +784,7 @@ async def test_a_deleted_session_stays_deleted(journal: Journal, tmp_path: Path,
     assert not await journal.positions()
     for lines in (_talk("Go").lines, _talk("Go", "On").lines):
         _claude(tmp_path, lines)
-        assert (await _import(journal, path)).skipped == DELETED
+        assert (await _import(journal, path)).skipped == SESSION_DELETED
     assert not await journal.sessions()
 
 
@@ -825,10 +804,12 @@ def test_the_files_of_a_provider_are_found_where_it_keeps_them(tmp_path: Path) -
     path = _claude(tmp_path, [b"{}"])
     _claude(tmp_path, [b"{}"], f"{SESSION}/tool-results/x.jsonl")
     _claude(tmp_path, [b"{}"], "notes.txt")
-    assert [(one.provider, one.path, one.size) for one in kept("claude", {}, tmp_path)] == [("claude", path, 3)]
-    assert kept("codex", {}, tmp_path) == []
+    assert [(one.provider, one.path, one.size) for one in find_transcripts("claude", {}, tmp_path)] == [
+        ("claude", path, 3)
+    ]
+    assert find_transcripts("codex", {}, tmp_path) == []
     moved = {"CLAUDE_CONFIG_DIR": str(tmp_path / ".claude")}
-    assert [one.path for one in kept("claude", moved, Path("/nowhere"))] == [path]
+    assert [one.path for one in find_transcripts("claude", moved, Path("/nowhere"))] == [path]
 
 
 async def test_whose_a_file_is_its_beginning_tells(journal: Journal, tmp_path: Path) -> None:
@@ -839,18 +820,18 @@ async def test_whose_a_file_is_its_beginning_tells(journal: Journal, tmp_path: P
         "codex": _written(tmp_path / "2.jsonl", codex.lines),
         None: _written(tmp_path / "3.jsonl", [b'{"type":"session","version":3}', b'{"type":"message"}']),
     }
-    assert {whose(path): path for path in paths.values()} == paths
+    assert {detect_provider(path): path for path in paths.values()} == paths
     importer = Importer(journal)
-    done = summed([await importer.take(one) for one in given([tmp_path])])
+    done = summarize([await importer.import_file(one) for one in transcripts_at([tmp_path])])
     assert (done.files, done.new) == (3, 2)
-    assert list(done.skipped) == [NOBODYS]
-    again = summed([await importer.take(one) for one in given([tmp_path])])
+    assert list(done.skipped) == [NOT_A_TRANSCRIPT]
+    again = summarize([await importer.import_file(one) for one in transcripts_at([tmp_path])])
     assert (again.frames, again.unchanged) == (0, 2)
 
 
 async def test_a_damaged_line_does_not_hide_whose_a_file_is(tmp_path: Path) -> None:
     first, *rest = _talk("Go").lines
-    assert whose(_written(tmp_path / "1.jsonl", [first, b'{"type":"us', *rest])) == "claude"
+    assert detect_provider(_written(tmp_path / "1.jsonl", [first, b'{"type":"us', *rest])) == "claude"
 
 
 async def test_a_folder_that_may_not_be_looked_into_is_left_out_with_the_reason() -> None:
@@ -860,8 +841,12 @@ async def test_a_folder_that_may_not_be_looked_into_is_left_out_with_the_reason(
             _claude(home, _talk("Go").lines)
             closed = home / ".claude" / "projects" / "closed"
             closed.mkdir(mode=0)
-            for found in (kept("claude", {}, home), given([home]), given([home], "claude")):
-                done = summed([await Importer(journal).take(one) for one in found])
+            for found in (
+                find_transcripts("claude", {}, home),
+                transcripts_at([home]),
+                transcripts_at([home], "claude"),
+            ):
+                done = summarize([await Importer(journal).import_file(one) for one in found])
                 assert done.skipped == {"cannot be read: Permission denied": [str(closed)]}
             closed.rmdir()
             assert len(await journal.sessions()) == 1
@@ -885,12 +870,12 @@ async def test_of_a_folder_with_transcripts_of_several_agents_one_agents_can_be_
     codex.run()
     ours = _written(tmp_path / "mixed" / "1.jsonl", _talk("Go").lines)
     theirs = _written(tmp_path / "mixed" / "2.jsonl", codex.lines)
-    assert [(one.provider, one.path) for one in given([tmp_path], "claude")] == [("claude", ours)]
-    assert [(one.provider, one.path) for one in given([tmp_path], "codex")] == [("codex", theirs)]
+    assert [(one.provider, one.path) for one in transcripts_at([tmp_path], "claude")] == [("claude", ours)]
+    assert [(one.provider, one.path) for one in transcripts_at([tmp_path], "codex")] == [("codex", theirs)]
     with pytest.raises(InputError, match=r"1\.jsonl is a transcript of claude, not of codex"):
-        given([ours], "codex")
+        transcripts_at([ours], "codex")
     strange = _written(tmp_path / "strange.jsonl", [b'{"type":"weather"}'])
-    assert [(one.provider, one.path) for one in given([strange], "codex")] == [("codex", strange)]
+    assert [(one.provider, one.path) for one in transcripts_at([strange], "codex")] == [("codex", strange)]
 
 
 # -- real ones
@@ -900,18 +885,18 @@ async def test_of_a_folder_with_transcripts_of_several_agents_one_agents_can_be_
     not (CORPUS / "oracle.json").exists(), reason="no transcripts: DRAGOMAN_CORPUS names the folder that has them"
 )
 async def test_all_real_transcripts_come_in_once(tmp_path: Path) -> None:
-    found = given([CORPUS])
+    found = transcripts_at([CORPUS])
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
         # However young the files are: nobody writes to them.
-        first = summed(await Importer(journal, clock=lambda: time.time() + 2 * REST).take_all(found))
+        first = summarize(await Importer(journal, clock=lambda: time.time() + 2 * AT_REST_S).import_all(found))
         assert first.new > 100
         assert not first.unknown
-        assert set(first.skipped) <= {NOBODYS, NOTHING_SAID}
-        nobodys = {Path(path).relative_to(CORPUS).parts[0] for path in first.skipped.get(NOBODYS, ())}
+        assert set(first.skipped) <= {NOT_A_TRANSCRIPT, NO_CONVERSATION}
+        nobodys = {Path(path).relative_to(CORPUS).parts[0] for path in first.skipped.get(NOT_A_TRANSCRIPT, ())}
         assert not {"claude", "codex", "generated", "trees"} & nobodys
         assert len(await journal.sessions()) == first.new
         assert not await maintenance.verify(journal)
-        second = summed(await Importer(journal).take_all(found))
+        second = summarize(await Importer(journal).import_all(found))
         assert (second.new, second.grown, second.frames) == (0, 0, 0)
         for one in await journal.sessions():
             assert one.status != "running"

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import errno
-import gc
-import io
 import os
-import pickle
 import resource
-import sys
 from pathlib import Path
 from random import Random
 
@@ -18,19 +14,12 @@ from hypothesis import strategies as st
 
 from dragoman.journal import maintenance
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.protocols import Position
 from dragoman.translate import scratch
-from dragoman.translate import transcript_file as reading
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.ingest import apart_process
-from dragoman.translate.ingest import file_import as intake
-from dragoman.translate.ingest.apart_messages import LENGTH, Answer, Asked, Done, Failed
-from dragoman.translate.ingest.commit import Commit
-from dragoman.translate.ingest.import_policy import Admission
+from dragoman.translate.ingest import file_import
 from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.report import REST
+from dragoman.translate.ingest.report import AT_REST_S
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingMap, SpillingSet, digest
-from dragoman.translate.transcript_file import has_long_line
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 
@@ -264,14 +253,6 @@ def _sides(count: int) -> Transcript:
     return told
 
 
-def _codex_talk() -> codex_talk.Transcript:
-    told = codex_talk.Transcript()
-    told.started()
-    told.prompt("Go")
-    told.call("shell", {"command": ["ls"]})
-    return told
-
-
 def test_sub_agents_that_were_evicted_go_on_as_if_they_had_not_been(monkeypatch: pytest.MonkeyPatch) -> None:
     told = _sides(40)
     frames = told.frames()
@@ -283,30 +264,30 @@ async def test_the_rows_of_sub_agents_that_were_evicted_are_those_that_their_fra
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
-    monkeypatch.setattr(intake, "_ENTRIES", 7)
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 7)
     path = _written(tmp_path, _sides(40))
     async with MemoryJournal() as journal:
-        importer = Importer(journal, clock=lambda: path.stat().st_mtime + 2 * REST)
-        done = await importer.take(_found(path))
+        importer = Importer(journal, clock=lambda: path.stat().st_mtime + 2 * AT_REST_S)
+        done = await importer.import_file(_found(path))
         assert (len(done.new), done.skipped) == (41, None)
         assert done.frames == len(_sides(40).frames()) + 41  # each session is opened with a note
         assert not await maintenance.verify(journal)
-        assert not (await Importer(journal).take(_found(path))).frames
+        assert not (await Importer(journal).import_file(_found(path))).frames
 
 
 async def test_a_file_that_grows_is_read_anew_where_some_of_its_sub_agents_were_evicted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
-    monkeypatch.setattr(intake, "_ENTRIES", 7)
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 7)
     whole = _sides(40)
     lines, whole.lines = whole.lines, whole.lines[:60]
     path = _written(tmp_path, whole)
     async with MemoryJournal() as journal:
-        importer = Importer(journal, at_hand=1 << 20)
-        first = await importer.take(_found(path))
+        importer = Importer(journal, max_growing_bytes=1 << 20)
+        first = await importer.import_file(_found(path))
         whole.lines = lines
-        second = await importer.take(_found(_written(tmp_path, whole)))
+        second = await importer.import_file(_found(_written(tmp_path, whole)))
         assert not {*first.new} & {*second.new}
         assert len(first.new) + len(second.new) == 41
         assert not await maintenance.verify(journal)
@@ -315,91 +296,16 @@ async def test_a_file_that_grows_is_read_anew_where_some_of_its_sub_agents_were_
 async def test_a_file_with_many_sub_agents_needs_few_open_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "_ENTRIES", 7)
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 7)
     path = _written(tmp_path, _sides(200))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     async with MemoryJournal() as journal:
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + 50, hard))
         try:
-            done = await Importer(journal, clock=lambda: path.stat().st_mtime + 2 * REST).take(_found(path))
+            done = await Importer(journal, clock=lambda: path.stat().st_mtime + 2 * AT_REST_S).import_file(_found(path))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert (len(done.new), done.skipped) == (201, None)
-
-
-@pytest.mark.parametrize("provider", ["claude", "codex"])
-def test_what_is_known_of_a_file_goes_with_it_though_nobody_looks_for_cycles(provider: str, tmp_path: Path) -> None:
-    """The process apart hardly ever looks for them, and reads all the files that there are."""
-    told = _sides(5) if provider == "claude" else _codex_talk()
-    path = _written(tmp_path, told)
-    _answered(path, provider)
-    gc.collect()
-    gc.set_debug(gc.DEBUG_SAVEALL)
-    try:
-        assert Done in map(type, _answered(path, provider))
-        gc.collect()
-        assert not [one for one in gc.garbage if type(one).__module__.startswith("dragoman")]
-    finally:
-        gc.set_debug(0)
-        gc.garbage.clear()
-
-
-# -- long lines
-
-
-@pytest.mark.parametrize(("length", "is_long"), [(99, False), (100, False), (101, True), (250, True)])
-@pytest.mark.parametrize("before", [0, 1, 63, 64, 99])
-@pytest.mark.parametrize("end", [b"\n", b"", b"\nx\n"])
-def test_a_long_line_is_found_wherever_it_stands(
-    length: int, is_long: bool, before: int, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "LONG", 100)
-    monkeypatch.setattr(reading, "_BUFFER", 64)
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b"x" * before + b"\n" + b"y" * length + end)
-    assert has_long_line(path, path.stat().st_size) == is_long
-
-
-def test_a_long_line_that_came_since_the_file_was_looked_at_is_not_looked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reading, "LONG", 100)
-    monkeypatch.setattr(reading, "_BUFFER", 64)
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b"x\n" * 100 + b"y" * 250)
-    assert [has_long_line(path, until) for until in (100, 200, 450)] == [False, False, True]
-
-
-def test_a_python_without_ctypes_reads_long_lines_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ctypes", None)
-    reading._give_back.cache_clear()
-    line = b"x" * (reading.LONG + 1)
-    assert [one.text for one in reading.whole_lines(io.BytesIO(line + b"\n"))] == [line]
-    reading._give_back.cache_clear()
-
-
-@pytest.mark.parametrize("is_long", [False, True])
-def test_a_file_with_a_long_line_is_left_to_whoever_commits_it(is_long: bool, tmp_path: Path) -> None:
-    told = Transcript()
-    told.user("Go" * (reading.LONG if is_long else 1))
-    path = _written(tmp_path, told)
-    assert [type(one) for one in _answered(path, "claude")] == ([Failed] if is_long else [Commit, Done])
-
-
-def _answered(path: Path, provider: str) -> list[Answer]:
-    """By the process that reads apart."""
-    seen = intake.Seen(inode=0, size=path.stat().st_size, modified=0.0, age=0.0)
-    position = Position(connection_id="c", provider=provider, path=str(path), session_id="", frames=0, offset=0)
-    out = io.BytesIO()
-    asked = Asked(os.fsencode(path), position, seen, None)
-    apart_process._answer(asked, Admission({}, frozenset()), apart_process._Sender(out))
-    data = out.getvalue()
-    answers: list[Answer] = []
-    while data:
-        (length,) = LENGTH.unpack(data[: LENGTH.size])
-        answers.append(pickle.loads(data[LENGTH.size : LENGTH.size + length]))
-        data = data[LENGTH.size + length :]
-    return answers
 
 
 def _written(folder: Path, told: Transcript | codex_talk.Transcript) -> Path:

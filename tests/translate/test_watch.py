@@ -6,7 +6,8 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.clock import SystemClock
 from dragoman.errors import InputError
 from dragoman.journal import maintenance, notes
 from dragoman.journal.entry import Entry, read_message
@@ -21,15 +23,15 @@ from dragoman.journal.errors import JournalLocked
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Connection, Journal
 from dragoman.journal.sqlite import SqliteJournal
+from dragoman.testing.clock import ManualClock
 from dragoman.translate import transcript_file as reading
 from dragoman.translate.claude.translator import ClaudeTranslator
-from dragoman.translate.ingest import folder_watch as place_watch
-from dragoman.translate.ingest.file_import import Intake
-from dragoman.translate.ingest.folder_watch import Pace
-from dragoman.translate.ingest.import_policy import session_id_of
-from dragoman.translate.ingest.notifications import Notices, Unnoticed
-from dragoman.translate.ingest.report import REST
-from dragoman.translate.ingest.watched_folders import Place, State, is_remote, places_at
+from dragoman.translate.ingest import folder_watch
+from dragoman.translate.ingest.dedup import imported_session_id
+from dragoman.translate.ingest.file_import import FileImport
+from dragoman.translate.ingest.folder_watch import FileStamp, WatchedFolder, WatchIntervals, folders_at, is_remote
+from dragoman.translate.ingest.notifications import FolderNotifications, NotificationsUnavailable
+from dragoman.translate.ingest.report import AT_REST_S
 from dragoman.translate.ingest.watcher import Watcher
 from dragoman.translate.translator import Frame
 from journal.talk import Talk, all_entries
@@ -58,6 +60,16 @@ from translate.watched import (
 OTHER = SESSION.replace("1", "9")
 
 
+class ClockOf(SystemClock):
+    """A clock whose time of day a test decides."""
+
+    def __init__(self, time_of_day: Callable[[], float]) -> None:
+        self._time_of_day = time_of_day
+
+    def time(self) -> float:
+        return self._time_of_day()
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Journal]:
     opened: MemoryJournal | SqliteJournal
@@ -67,14 +79,16 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture(params=["native", "polling"])
-def pace(request: pytest.FixtureRequest) -> Pace:
+def pace(request: pytest.FixtureRequest) -> WatchIntervals:
     return NATIVE if request.param == "native" else UNTOLD
 
 
 # -- what comes in
 
 
-async def test_what_is_written_comes_in_as_it_is_written(journal: Journal, tmp_path: Path, pace: Pace) -> None:
+async def test_what_is_written_comes_in_as_it_is_written(
+    journal: Journal, tmp_path: Path, pace: WatchIntervals
+) -> None:
     path = transcript_in(tmp_path)
     whole = talk("One", "Two")
     async with watcher(journal, tmp_path, pace):
@@ -98,12 +112,12 @@ async def test_what_was_there_before_comes_in_oldest_first(journal: Journal, tmp
     async with watcher(journal, tmp_path) as watch:
         await settled(watch)
         (status, _) = watch.status()
-        assert (status.provider, status.mode, status.way, status.files) == ("claude", "on", "native", 2)
-        assert (status.waiting, status.problem) == (0, None)
+        assert (status.provider, status.mode, status.method, status.files) == ("claude", "on", "native", 2)
+        assert (status.waiting, status.error) == (0, None)
     assert told(await all_entries(journal)) == await imported(tmp_path / ".claude")
 
 
-async def test_a_hundred_files_at_once_all_come_in(journal: Journal, tmp_path: Path, pace: Pace) -> None:
+async def test_a_hundred_files_at_once_all_come_in(journal: Journal, tmp_path: Path, pace: WatchIntervals) -> None:
     sessions = [f"{number:08}{SESSION[8:]}" for number in range(100)]
     async with watcher(journal, tmp_path, pace) as watch:
         await settled(watch)
@@ -114,20 +128,22 @@ async def test_a_hundred_files_at_once_all_come_in(journal: Journal, tmp_path: P
             path = folder / session / "subagents" / f"{session}.jsonl"
             path.parent.mkdir(parents=True)
             path.write_bytes(lines(talk("Go", session=session)))
-        wanted = {session_id_of("claude", session) for session in sessions}
+        wanted = {imported_session_id("claude", session) for session in sessions}
         await until(journal, lambda entries: {entry.session_id for entry in entries} == wanted)
         await settled(watch)
     assert {one.runs for one in await journal.sessions()} == {1}
 
 
-async def test_a_folder_may_appear_later_go_away_and_come_back(journal: Journal, tmp_path: Path, pace: Pace) -> None:
+async def test_a_folder_may_appear_later_go_away_and_come_back(
+    journal: Journal, tmp_path: Path, pace: WatchIntervals
+) -> None:
     async with watcher(journal, tmp_path, pace) as watch:
         await settled(watch)
-        assert watch.status()[0].way == "absent"
+        assert watch.status()[0].method == "absent"
         transcript_in(tmp_path).write_bytes(lines(talk("One")))
         await until_said(journal, "Answer to One")
         shutil.rmtree(tmp_path / ".claude")
-        await until_true(lambda: watch.status()[0].way == "absent")
+        await until_true(lambda: watch.status()[0].method == "absent")
         transcript_in(tmp_path, OTHER).write_bytes(lines(talk("Other", session=OTHER)))
         await until_said(journal, "Answer to Other")
 
@@ -136,7 +152,7 @@ async def test_a_folder_that_looks_like_the_one_before_is_watched_anew(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """File systems give the number of a folder that is gone to the next one that is made."""
-    monkeypatch.setattr(place_watch, "_identity", lambda folder: (1, 1) if os.path.exists(folder) else None)
+    monkeypatch.setattr(folder_watch, "_identity", lambda folder: (1, 1) if os.path.exists(folder) else None)
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path) as watch:
         await until_said(journal, "Answer to One")
@@ -155,7 +171,7 @@ async def test_named_files_and_folders_are_watched_without_being_asked_about(jou
     folder.mkdir()
     codex = codex_talk.Transcript()
     codex.run("Do it")
-    async with Watcher(journal, places=places_at([alone, folder]), pace=NATIVE) as watch:
+    async with Watcher(journal, folders=folders_at([alone, folder]), intervals=NATIVE) as watch:
         await until_said(journal, "One")
         (tmp_path / "beside.jsonl").write_bytes(lines(talk("Beside", session=OTHER)))
         append(alone, lines(talk("One")[2:]))
@@ -171,13 +187,13 @@ async def test_named_files_and_folders_are_watched_without_being_asked_about(jou
 
 def test_a_file_that_is_not_there_cannot_be_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no file"):
-        places_at([tmp_path / "gone.jsonl"])
+        folders_at([tmp_path / "gone.jsonl"])
 
 
 # -- each record once
 
 
-async def test_half_a_line_waits_for_its_other_half(journal: Journal, tmp_path: Path, pace: Pace) -> None:
+async def test_half_a_line_waits_for_its_other_half(journal: Journal, tmp_path: Path, pace: WatchIntervals) -> None:
     path = transcript_in(tmp_path)
     data = lines(talk("One"))
     async with watcher(journal, tmp_path, pace):
@@ -192,7 +208,7 @@ async def test_half_a_line_waits_for_its_other_half(journal: Journal, tmp_path: 
 
 @pytest.mark.parametrize("how", ["truncated", "replaced", "written anew", "moved", "forgotten"])
 async def test_whatever_is_done_to_a_file_its_records_come_in_once(
-    journal: Journal, tmp_path: Path, pace: Pace, how: str
+    journal: Journal, tmp_path: Path, pace: WatchIntervals, how: str
 ) -> None:
     path = transcript_in(tmp_path)
     one, both = talk("One"), talk("One", "Two")
@@ -273,7 +289,7 @@ async def test_a_file_that_is_compressed_in_its_place_brings_nothing_twice(journ
         _codex(tmp_path, "Another", codex_talk.PARENT)
         await until_said(journal, "Another")
         await settled(watch)
-        assert watch.status()[1].problem is None
+        assert watch.status()[1].error is None
     assert await all_entries(journal, before[0].session_id) == before
     assert any(position.path.endswith(".zst") for position in await journal.positions())
 
@@ -286,7 +302,7 @@ async def test_a_compressed_file_that_cannot_be_read_here_is_told_of(
     path.rename(path.with_name(f"{path.name}.zst"))
     async with watcher(journal, tmp_path, modes=modes(tmp_path, '[watch]\ncodex = "on"\n')) as watch:
         await settled(watch)
-        assert "it is compressed" in (watch.status()[1].problem or "")
+        assert "it is compressed" in (watch.status()[1].error or "")
     assert not await journal.sessions()
 
 
@@ -330,13 +346,13 @@ async def test_a_run_stays_open_while_the_file_is_written_and_ends_when_it_rests
 ) -> None:
     path = transcript_in(tmp_path)
     later = [0.0]
-    async with watcher(journal, tmp_path, POLLING, clock=lambda: path.stat().st_mtime + later[0]) as watch:
+    async with watcher(journal, tmp_path, POLLING, clock=ClockOf(lambda: path.stat().st_mtime + later[0])) as watch:
         path.write_bytes(lines(talk("One", "Two")[:5]))
         await until_said(journal, "Two")
-        later[0] = REST / 2
+        later[0] = AT_REST_S / 2
         await settled(watch)
         assert (await journal.sessions())[0].status == "running"
-        later[0] = REST * 2
+        later[0] = AT_REST_S * 2
         await until_said(journal, "The transcript ends before this run does.")
         assert (await journal.sessions())[0].status == "interrupted"
         later[0] = 0.0
@@ -360,19 +376,21 @@ async def _ran(journal: Journal) -> None:
 async def test_a_session_that_dragoman_runs_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
     """Not even when the agent writes its transcript before it says the session's name."""
     path = transcript_in(tmp_path)
-    later = Pace(look=1000.0, absent=0.02, settle=0.5)
-    async with watcher(journal, tmp_path, later) as watch:
+    clock = ManualClock(time.time())
+    async with watcher(journal, tmp_path, WatchIntervals(), clock=clock) as watch:
         await settled(watch)
         path.write_bytes(lines(talk("One")))
-        await until_true(lambda: watch.status()[0].waiting > 0)
+        await until_true(lambda: watch.status()[0].waiting == 1)
         await _ran(journal)
         before = await all_entries(journal)
         transcript_in(tmp_path, OTHER).write_bytes(lines(talk("Other", session=OTHER)))
         append(path, lines(talk("One", "Two")[4:]))
+        await until_true(lambda: watch.status()[0].waiting == 2)
+        clock.advance(WatchIntervals().settle_s)
         entries = await until_said(journal, "Answer to Other")  # read after the first one
         await settled(watch)
         assert watch.status()[0].files == 2
-    assert {entry.session_id for entry in entries[len(before) :]} == {session_id_of("claude", OTHER)}
+    assert {entry.session_id for entry in entries[len(before) :]} == {imported_session_id("claude", OTHER)}
 
 
 async def test_a_session_whose_agent_has_renamed_it_is_not_doubled(journal: Journal, tmp_path: Path) -> None:
@@ -443,13 +461,13 @@ async def test_nothing_is_looked_at_before_the_user_agreed(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
-    find = Place.find
+    find = WatchedFolder.find
 
-    def spy(self: Place, *given: Any) -> dict[str, State]:
-        looked.append(self.folder)
+    def spy(self: WatchedFolder, *given: Any) -> dict[str, FileStamp]:
+        looked.append(self.path)
         return find(self, *given)
 
-    monkeypatch.setattr(Place, "find", spy)
+    monkeypatch.setattr(WatchedFolder, "find", spy)
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     ours = modes(tmp_path, "")
     async with watcher(journal, tmp_path, modes=ours) as watch:
@@ -472,8 +490,8 @@ async def test_who_agrees_as_it_is_closed_does_not_wait_for_ever(journal: Journa
 
 async def test_who_agreed_is_not_asked_again(tmp_path: Path) -> None:
     ours = modes(tmp_path, "")
-    ours.agree("codex")
-    ours.agree("codex")
+    ours.grant("codex")
+    ours.grant("codex")
     assert [modes(tmp_path, "").mode(name) for name in ("claude", "codex")] == ["ask", "on"]
     assert modes(tmp_path, '[watch]\ncodex = "off"\n').mode("codex") == "off"
 
@@ -509,23 +527,25 @@ def test_a_mode_that_there_is_not_is_refused(tmp_path: Path, text: str, problem:
 async def test_where_the_system_tells_nothing_folders_are_looked_through(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(folder: str, *, deep: bool) -> Notices:
-        raise Unnoticed("OS file watch limit reached.")
+    async def refuse(folder: str, *, is_recursive: bool) -> FolderNotifications:
+        raise NotificationsUnavailable("OS file watch limit reached.")
 
-    monkeypatch.setattr(Notices, "open", refuse)
+    monkeypatch.setattr(FolderNotifications, "open", refuse)
     path = transcript_in(tmp_path)
     async with watcher(journal, tmp_path, POLLING) as watch:
         path.write_bytes(lines(talk("One")))
         await until_said(journal, "Answer to One")
         status = watch.status()[0]
-        assert status.way == "polling"
-        assert "is looked through instead of watched: OS file watch limit reached." in (status.problem or "")
+        assert status.method == "polling"
+        assert "is polled, because the system does not report its changes: OS file watch limit reached." in (
+            status.error or ""
+        )
 
 
 async def test_files_that_are_not_at_rest_are_looked_at_more_often_than_all_of_them(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place_watch, "_SHARE", 1e-9)  # to look through the folder takes for ever
+    monkeypatch.setattr(folder_watch, "_MAX_LOOKING_SHARE", 1e-9)  # as if looking took for ever
     path = transcript_in(tmp_path)
     path.write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path, UNTOLD):
@@ -537,17 +557,17 @@ async def test_files_that_are_not_at_rest_are_looked_at_more_often_than_all_of_t
 async def test_notifications_that_end_are_replaced_by_looking(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(self: Notices) -> list[str]:
-        raise Unnoticed("no more")
+    async def fail(self: FolderNotifications) -> list[str]:
+        raise NotificationsUnavailable("no more")
 
-    monkeypatch.setattr(Notices, "read", fail)
+    monkeypatch.setattr(FolderNotifications, "read", fail)
     path = transcript_in(tmp_path)
     async with watcher(journal, tmp_path, POLLING) as watch:
         path.write_bytes(lines(talk("One")))
         await until_said(journal, "Answer to One")
         append(path, lines(talk("One", "Two")[4:]))
         await until_said(journal, "Answer to Two")
-        assert watch.status()[0].way == "polling"
+        assert watch.status()[0].method == "polling"
 
 
 async def test_what_the_journal_could_not_take_comes_in_later(
@@ -559,7 +579,7 @@ async def test_what_the_journal_could_not_take_comes_in_later(
     async def fail(*given: Any, **more: Any) -> str:
         if failures:
             raise failures.pop()
-        problems.append(watch.status()[0].problem)
+        problems.append(watch.status()[0].error)
         return await append_(*given, **more)
 
     monkeypatch.setattr(journal, "append", fail)
@@ -569,48 +589,48 @@ async def test_what_the_journal_could_not_take_comes_in_later(
         await until_said(journal, "Answer to One")
         await settled(watch)
         assert "held" in (problems[0] or "")
-        assert watch.status()[0].problem is None
+        assert watch.status()[0].error is None
     assert told(await all_entries(journal)) == await imported(path)
 
 
 async def test_a_file_that_cannot_be_understood_costs_no_other(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Intake.read
+    read = FileImport.read
 
-    async def fail(self: Intake[Any], path: Path, *more: Any) -> None:
+    async def fail(self: FileImport[Any], path: Path, *more: Any) -> None:
         if path.stem == OTHER:
             raise RuntimeError("a defect")
         await read(self, path, *more)
 
-    monkeypatch.setattr(Intake, "read", fail)
+    monkeypatch.setattr(FileImport, "read", fail)
     for session in (OTHER, SESSION):
         transcript_in(tmp_path, session).write_bytes(lines(talk("One", session=session)))
     async with watcher(journal, tmp_path) as watch:
         await until_said(journal, "Answer to One")
         await settled(watch)
-        assert "RuntimeError: a defect" in (watch.status()[0].problem or "")
+        assert "RuntimeError: a defect" in (watch.status()[0].error or "")
 
 
 async def test_a_file_that_may_not_be_read_comes_in_when_it_may(
     journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, refused = Intake.read, [True]
+    read, refused = FileImport.read, [True]
     problems: list[str | None] = []
 
-    async def fail(self: Intake[Any], *given: Any) -> None:
+    async def fail(self: FileImport[Any], *given: Any) -> None:
         if refused.pop() if refused else False:
             raise PermissionError(13, "Permission denied")
-        problems.append(watch.status()[0].problem)
+        problems.append(watch.status()[0].error)
         await read(self, *given)
 
-    monkeypatch.setattr(Intake, "read", fail)
+    monkeypatch.setattr(FileImport, "read", fail)
     transcript_in(tmp_path).write_bytes(lines(talk("One")))
     async with watcher(journal, tmp_path, POLLING) as watch:
         await until_said(journal, "Answer to One")
         await settled(watch)
         assert "cannot be read: Permission denied" in (problems[0] or "")
-        assert watch.status()[0].problem is None
+        assert watch.status()[0].error is None
 
 
 @asynccontextmanager
@@ -634,7 +654,7 @@ async def home_of_somebody() -> AsyncIterator[Path]:
 
 @pytest.mark.parametrize("pace", [POLLING, UNTOLD])
 @pytest.mark.parametrize("name", [".claude", ".claude/projects", ".claude/projects/-home-ada-proj"])
-async def test_a_folder_that_may_not_be_looked_into_is_told_of_until_it_may(name: str, pace: Pace) -> None:
+async def test_a_folder_that_may_not_be_looked_into_is_told_of_until_it_may(name: str, pace: WatchIntervals) -> None:
     async with home_of_somebody() as home:
         transcript_in(home).write_bytes(lines(talk("One")))
         folder = home / name
@@ -642,11 +662,11 @@ async def test_a_folder_that_may_not_be_looked_into_is_told_of_until_it_may(name
         async with MemoryJournal() as journal, watcher(journal, home, pace) as watch:
             await settled(watch)
             helps = f"If it is yours, this helps: chmod u+rx {folder}"
-            assert watch.status()[0].problem == f"{folder} cannot be read: Permission denied. {helps}"
+            assert watch.status()[0].error == f"{folder} cannot be read: Permission denied. {helps}"
             folder.chmod(0o755)
             await until_said(journal, "Answer to One")
-            await until_true(lambda: watch.status()[0].problem is None)
-            await until_true(lambda: watch.status()[0].way == ("native" if pace.notified else "polling"))
+            await until_true(lambda: watch.status()[0].error is None)
+            await until_true(lambda: watch.status()[0].method == ("native" if pace.use_notifications else "polling"))
 
 
 @pytest.mark.parametrize(

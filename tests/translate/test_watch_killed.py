@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.journal import maintenance
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.ingest.import_policy import session_id_of
+from dragoman.translate.ingest.dedup import imported_session_id
 from journal.talk import all_entries
 from translate.claude_talk import SESSION
 from translate.watched import LIMIT, append, imported, lines, talk, told, transcript_in
@@ -58,7 +58,7 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, s
     assert process.returncode == 0
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
         for session in SESSIONS:
-            entries = told(await all_entries(journal, session_id_of("claude", session)))
+            entries = told(await all_entries(journal, imported_session_id("claude", session)))
             assert entries == await imported(transcript_in(tmp_path, session))
         assert {position.path: position.offset for position in await journal.positions()} == written
         assert not await maintenance.verify(journal)

@@ -1,4 +1,4 @@
-"""Where the system has no more watches to give, folders are looked through instead: with a real limit, of a process."""
+"""If the system has no watches left, folders are polled instead: with a real limit, of a process."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ def test_where_watches_run_out_nothing_is_missed(tmp_path: Path, before: int, wa
     assert done.returncode == 0, done.stderr
     first, problem = done.stdout.splitlines()
     assert first == way
-    assert "is looked through instead of watched: OS file watch limit reached." in problem
+    assert "is polled, because the system does not report its changes: OS file watch limit reached." in problem

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from dragoman.journal.memory import MemoryJournal
-from dragoman.translate.ingest.folder_watch import Pace
+from dragoman.translate.ingest.folder_watch import WatchIntervals
 from translate.claude_talk import SESSION
 from translate.watched import append, lines, settled, talk, until_said, until_true, watcher
 
@@ -22,10 +22,13 @@ LIMIT = Path("/proc/sys/user/max_inotify_watches")
 
 
 async def main(home: Path) -> None:
-    async with MemoryJournal() as journal, watcher(journal, home, Pace(look=1000.0, poll=0.02, settle=0.0)) as watch:
+    async with (
+        MemoryJournal() as journal,
+        watcher(journal, home, WatchIntervals(look_s=1000.0, poll_s=0.02, settle_s=0.0)) as watch,
+    ):
         await settled(watch)
-        await until_true(lambda: watch.status()[0].way != "absent")
-        print(watch.status()[0].way, flush=True)
+        await until_true(lambda: watch.status()[0].method != "absent")
+        print(watch.status()[0].method, flush=True)
         folder = home / ".claude" / "projects"
         for number in range(WATCHES * 2):
             (folder / f"new-{number}").mkdir()
@@ -33,8 +36,8 @@ async def main(home: Path) -> None:
         for number in range(3):
             append(path, lines(talk("0", "1", "2")[number * 4 : number * 4 + 4]))
             await until_said(journal, f"Answer to {number}")
-        await until_true(lambda: watch.status()[0].way == "polling")
-        print(watch.status()[0].problem)
+        await until_true(lambda: watch.status()[0].method == "polling")
+        print(watch.status()[0].error)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.translate.ingest import file_import as intake
+from dragoman.translate.ingest import file_import
 from translate.watched import POLLING, modes, watcher
 
-intake._ENTRIES = 3  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
+file_import._MAX_COMMIT_ENTRIES = 3  # type: ignore[misc]  # many commits, so that there are many moments to be killed at
 
 
 async def main(path: str, home: str) -> None:

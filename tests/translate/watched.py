@@ -13,22 +13,22 @@ from dragoman.config import load
 from dragoman.journal.entry import Entry
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
-from dragoman.translate.discover import given
-from dragoman.translate.ingest.folder_watch import Pace
-from dragoman.translate.ingest.import_policy import session_id_of
+from dragoman.translate.discover import transcripts_at
+from dragoman.translate.ingest.dedup import imported_session_id
+from dragoman.translate.ingest.folder_watch import WatchIntervals
 from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.watch_consent import Modes
+from dragoman.translate.ingest.watch_consent import WatchConsent
 from dragoman.translate.ingest.watcher import Watcher
 from journal.talk import all_entries
 from translate.claude_talk import SESSION, Transcript
 
 LIMIT = 30.0
-OURS = session_id_of("claude", SESSION)
+OURS = imported_session_id("claude", SESSION)
 
 # New files are read at once. Looks through folders so seldom that what comes in was noticed; or all the time.
-NATIVE = Pace(look=1000.0, absent=0.02, settle=0.0, retry=0.01)
-POLLING = Pace(look=0.02, poll=0.02, absent=0.02, settle=0.0, retry=0.01)
-UNTOLD = msgspec.structs.replace(POLLING, notified=False)
+NATIVE = WatchIntervals(look_s=1000.0, absent_s=0.02, settle_s=0.0, retry_s=0.01)
+POLLING = WatchIntervals(look_s=0.02, poll_s=0.02, absent_s=0.02, settle_s=0.0, retry_s=0.01)
+UNTOLD = msgspec.structs.replace(POLLING, use_notifications=False)
 
 
 def talk(*prompts: str, session: str = SESSION) -> list[bytes]:
@@ -56,16 +56,16 @@ def append(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def modes(home: Path, text: str = '[watch]\nclaude = "on"\n') -> Modes:
+def modes(home: Path, text: str = '[watch]\nclaude = "on"\n') -> WatchConsent:
     ours = home / ".dragoman"
     ours.mkdir(exist_ok=True)
     (ours / "config.toml").write_text(text)
-    return Modes(load(ours, {}))
+    return WatchConsent(load(ours, {}))
 
 
-def watcher(journal: Journal, home: Path, pace: Pace = NATIVE, **more: Any) -> Watcher:
+def watcher(journal: Journal, home: Path, pace: WatchIntervals = NATIVE, **more: Any) -> Watcher:
     given_modes = more.pop("modes", None) or modes(home)
-    return Watcher(journal, given_modes, environment={}, home=home, pace=pace, **more)
+    return Watcher(journal, given_modes, environment={}, home=home, intervals=pace, **more)
 
 
 async def until(journal: Journal, enough: Callable[[list[Entry]], bool]) -> list[Entry]:
@@ -103,6 +103,6 @@ async def imported(*paths: Path, provider: str | None = None) -> list[tuple[str 
     """What one import of the files, as they are now, brings."""
     async with MemoryJournal() as journal:
         importer = Importer(journal)
-        for one in given(paths, provider):
-            await importer.take(one)
+        for one in transcripts_at(paths, provider):
+            await importer.import_file(one)
         return told(await all_entries(journal))

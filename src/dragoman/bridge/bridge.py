@@ -30,7 +30,7 @@ from dragoman.bridge.tokens import Tokens
 from dragoman.config import Config
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.hub.hub import Hub
-from dragoman.translate.ingest.watch_consent import Modes
+from dragoman.translate.ingest.watch_consent import WatchConsent
 from dragoman.translate.ingest.watcher import Watcher
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Bridge:
         await self.hub.start()
         self.feeds = Feeds(self.hub, self.metrics)
         await self.feeds.start()
-        self.watcher = Watcher(self.hub.journal, Modes(self.config))
+        self.watcher = Watcher(self.hub.journal, WatchConsent(self.config))
         await self.watcher.start()
         self.metrics.sessions.ask(lambda: len(self.hub.owned_sessions))
         self.metrics.sessions_running.ask(lambda: self.feeds.listing.running)

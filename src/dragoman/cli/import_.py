@@ -6,9 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from subprocess import Popen
 from types import TracebackType
 from typing import Any, Final
 
@@ -21,12 +19,11 @@ from dragoman.cli.output import STDERR, STDIN, USUAL_WIDTH, terminal_width
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
 from dragoman.journal import open_journal
-from dragoman.translate.discover import Transcript, given, kept
-from dragoman.translate.ingest.apart_begin import begin, pays, sizes_below
+from dragoman.translate.discover import Transcript, find_transcripts, transcripts_at
 from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.report import Imported, ImportedFile, summed
-from dragoman.translate.translator import PROVIDERS
-from dragoman.translate.translator import provider as known_provider
+from dragoman.translate.ingest.report import ImportedFile, ImportSummary, summarize
+from dragoman.translate.ingest.worker import ImportWorker, is_worker_worthwhile, sizes_below
+from dragoman.translate.translator import PROVIDERS, get_provider
 
 # Files that are named for each reason, and kinds that nobody knows; --json has all of them.
 _NAMED: Final = 3
@@ -60,25 +57,29 @@ or what was deleted here, is left out. docs/import.md tells more."""
 @click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
 def import_(**given: Any) -> int:
     """Take in transcripts: files, or folders with files in them."""
-    with begin() if pays(sizes_below(given["paths"])) else nullcontext() as process:
-        return run_import(**given, process=process)
+    worker = ImportWorker() if is_worker_worthwhile(sizes_below(given["paths"])) else None
+    try:
+        return run_import(**given, worker=worker)
+    finally:
+        if worker is not None:
+            worker.close()
 
 
 @async_command
 async def run_import(
-    *, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool, process: Popen[bytes] | None
+    *, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool, worker: ImportWorker | None
 ) -> int:
-    """`process`: who may read them, where one was begun."""
-    found = given([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
+    """`worker`: a process that was started early to read the files."""
+    found = transcripts_at([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
     if not found:
         note("No transcripts there." if paths else _none(provider))
         if as_json:
-            print_json(summed(()))
+            print_json(summarize(()))
         return exits.DONE
     if not paths and not yes and not _agreed():
         note("Nothing was read.")
         return exits.AGENT_FAILED
-    done = summed(await _taken(found, process))
+    done = summarize(await _taken(found, worker))
     if as_json:
         print_json(done)
     else:
@@ -90,7 +91,7 @@ def _on_this_machine(provider: str | None) -> list[Transcript]:
     """All of them; says how many there are. Their names and sizes are looked at, and nothing else."""
     every: list[Transcript] = []
     for name in [provider] if provider else PROVIDERS:
-        found = kept(name, os.environ, Path.home())
+        found = find_transcripts(name, os.environ, Path.home())
         if found:
             closed = sum(not one.size and one.path.is_dir() for one in found)
             files = _count(len(found) - closed, "file")
@@ -103,7 +104,7 @@ def _on_this_machine(provider: str | None) -> list[Transcript]:
 
 def _none(provider: str | None) -> str:
     names = [provider] if provider else PROVIDERS
-    looked = [folder(str(place)) for name in names for place in known_provider(name).folders(os.environ, Path.home())]
+    looked = [folder(str(place)) for name in names for place in get_provider(name).folders(os.environ, Path.home())]
     return f"No transcripts of {' or '.join(names)} here. Looked in {', '.join(looked)}; a PATH names another place."
 
 
@@ -115,11 +116,11 @@ def _agreed() -> bool:
     return click.confirm(f"Read them, and keep what they say in {folder(str(journal_file()))}?", err=True)
 
 
-async def _taken(found: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
+async def _taken(found: Sequence[Transcript], worker: ImportWorker | None) -> list[ImportedFile]:
     with _shown(found) as shown:
         try:
             async with await open_journal(journal_file().parent) as journal:
-                return await Importer(journal).take_all(found, shown.within, shown.done, process)
+                return await Importer(journal).import_all(found, shown.within, shown.done, worker)
         except asyncio.CancelledError:
             shown.stop()
             note("Stopped. What came in stays; the same command goes on from there.")
@@ -197,7 +198,7 @@ class _Bar(_Lines):
 
 
 # -- what came of it
-def _print(done: Imported) -> None:
+def _print(done: ImportSummary) -> None:
     came = done.amounts
     if done.frames:
         click.echo(f"{_sessions(done)}.")
@@ -229,7 +230,7 @@ def _print(done: Imported) -> None:
         note("To look at them: dragoman sessions list, dragoman sessions search WORDS, dragoman serve.")
 
 
-def _sessions(done: Imported) -> str:
+def _sessions(done: ImportSummary) -> str:
     new = f"Imported {_count(done.new, 'session')}"
     if not done.grown:
         return new

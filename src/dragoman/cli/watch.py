@@ -24,8 +24,8 @@ from dragoman.journal import open_journal
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session
-from dragoman.translate.ingest.watch_consent import Modes
-from dragoman.translate.ingest.watched_folders import places_at, places_of
+from dragoman.translate.ingest.folder_watch import folders_at, provider_folders
+from dragoman.translate.ingest.watch_consent import WatchConsent
 from dragoman.translate.ingest.watcher import Watcher, WatchStatus
 from dragoman.translate.translator import PROVIDERS
 from dragoman.wire import vocabulary as acp
@@ -139,17 +139,17 @@ _NEWS: Final = 60.0
 @async_command
 async def watch(*, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool) -> int:
     """Take in transcripts while they are written, and show what happens, until Ctrl-C."""
-    places = places_at([Path(path) for path in paths], provider)
-    modes = None if paths else Modes(load())
+    folders = folders_at([Path(path) for path in paths], provider)
+    consent = None if paths else WatchConsent(load())
     chosen = [provider] if provider else list(PROVIDERS)
-    if modes is not None and not _agreed(modes, chosen, yes=yes):
+    if consent is not None and not _agreed(consent, chosen, yes=yes):
         note("Nothing is watched.")
         return exits.AGENT_FAILED
     try:
         async with await open_journal(journal_file().parent) as journal:
             shown = _Shown(journal, as_json=as_json)
             after = await journal.cursor()
-            async with Watcher(journal, modes, places=places, providers=chosen) as watcher:
+            async with Watcher(journal, consent, folders=folders, providers=chosen) as watcher:
                 note(*_watched(watcher.status()))
                 await _follow(watcher, shown, after)
     except asyncio.CancelledError:  # Ctrl-C: how it is meant to end
@@ -158,11 +158,11 @@ async def watch(*, paths: Sequence[str], provider: str | None, yes: bool, as_jso
 
 
 # -- who agreed
-def _agreed(modes: Modes, chosen: Sequence[str], *, yes: bool) -> bool:
+def _agreed(consent: WatchConsent, chosen: Sequence[str], *, yes: bool) -> bool:
     """Whether anything may be watched. Asks where it can, and says how to agree where it cannot."""
-    unasked = [name for name in chosen if modes.mode(name) == "ask"]
+    unasked = [name for name in chosen if consent.mode(name) == "ask"]
     if unasked and not yes and not os.isatty(STDIN):
-        if not any(modes.mode(name) == "on" for name in chosen):
+        if not any(consent.mode(name) == "on" for name in chosen):
             raise InputError(
                 "there is nobody to ask whether transcripts may be watched",
                 guidance=f'Say so beforehand: --yes, or in config.toml: [watch] {unasked[0]} = "on"',
@@ -171,15 +171,15 @@ def _agreed(modes: Modes, chosen: Sequence[str], *, yes: bool) -> bool:
         unasked = []
     for name in unasked:
         if yes or click.confirm(_question(name), err=True):
-            modes.agree(name)
+            consent.grant(name)
     for name in chosen:
-        if modes.mode(name) == "off":
+        if consent.mode(name) == "off":
             note(f"{name}: off, as config.toml says.")
-    return any(modes.mode(name) == "on" for name in chosen)
+    return any(consent.mode(name) == "on" for name in chosen)
 
 
 def _question(name: str) -> str:
-    folders = " and ".join(folder(place.folder) for place in places_of(name, os.environ, Path.home()))
+    folders = " and ".join(folder(watched.path) for watched in provider_folders(name, os.environ, Path.home()))
     return f"Read what {name} wrote and will write to {folders}, and keep it in {folder(str(journal_file()))}?"
 
 
@@ -222,7 +222,7 @@ async def _tell(watcher: Watcher, shown: _Shown) -> None:
     problems: defaultdict[str, Problems] = defaultdict(Problems)
     while True:
         for status in watcher.status():
-            if (news := problems[status.provider].news(status.problem)) is not None:
+            if (news := problems[status.provider].news(status.error)) is not None:
                 note(f"{status.provider or 'watch'}: {news}")
         await asyncio.sleep(1.0)
 

@@ -1,6 +1,6 @@
-"""Which transcripts there are: in the folders where a provider keeps them, or where someone says they are.
+"""Finding transcripts: in the folders where an agent keeps them, or in files and folders that the user names.
 
-Looking for them reads names and sizes alone. Only where nobody says whose a file is, its beginning is read.
+Finding them reads names and sizes only. A file whose provider is not known is read at its beginning.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.translate.frames import is_json
-from dragoman.translate.transcript_file import opened, whole_lines
-from dragoman.translate.translator import PROVIDERS, provider
+from dragoman.translate.transcript_file import open_transcript, whole_lines
+from dragoman.translate.translator import PROVIDERS, get_provider
 
-# Lines that tell whose a file is. Some begin with many that tell nothing, such as summaries of other conversations.
-_TELLING: Final = 40
+# Lines that are read to detect a provider. Some files begin with many that say nothing, such as summaries of other
+# conversations.
+_MAX_DETECTION_LINES: Final = 40
 
-# Lines after which, with a session among them, there is no doubt.
-_SURE: Final = 5
+# Lines that are enough if a session is among them.
+_ENOUGH_DETECTION_LINES: Final = 5
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """A file that its provider may read; `provider` is empty where nobody knows whose it is."""
+    """A file that may be a transcript; `provider` is empty if it is not known."""
 
     provider: str
     path: Path
@@ -35,93 +36,102 @@ class Transcript(msgspec.Struct, frozen=True):
     modified: float
 
 
-def kept(name: str, environment: Mapping[str, str], home: Path) -> list[Transcript]:
-    """What a provider's agent keeps on this machine, the oldest first."""
-    its = provider(name)
-    return _sorted(one for folder in its.folders(environment, home) for one in _below(folder, name, its.reads))
+def find_transcripts(provider: str, environment: Mapping[str, str], home: Path) -> list[Transcript]:
+    """The transcripts that an agent keeps on this machine, the oldest first."""
+    format_ = get_provider(provider)
+    return _sorted(
+        transcript
+        for folder in format_.folders(environment, home)
+        for transcript in _walk(folder, provider, format_.reads)
+    )
 
 
-def given(paths: Sequence[Path], name: str | None = None) -> list[Transcript]:
-    """Files that someone names, and all transcripts in folders that someone names, the oldest first. With the name of a
-    provider, a file is taken to be that one's, and of a folder those that are."""
-    found: list[Transcript | None] = []
+def transcripts_at(paths: Sequence[Path], provider: str | None = None) -> list[Transcript]:
+    """The files that the user names, and all transcripts in the folders that the user names, the oldest first.
+
+    With a provider, a file is taken to be its transcript unless it is another's, and of a folder only its own count.
+    """
+    transcripts: list[Transcript] = []
     for path in paths:
         if path.is_dir():
-            inside = _below(path, name or "", may_be_transcript)
-            found += [one for one in inside if one is not None and (name is None or _is_of(name, one.path))]
-        elif (one := _looked_at(name or "", Path(os.path.realpath(path)))) is not None:  # it may be a link
-            if name is not None and (other := _another(name, one.path)) is not None:
-                raise InputError(f"{path} is a transcript of {other}, not of {name}", guidance=f"Name {other} instead.")
-            found.append(one)
+            inside = _walk(path, provider or "", may_be_transcript)
+            transcripts += [file for file in inside if provider is None or _is_of(provider, file.path)]
+        elif (file := _stat(provider or "", Path(os.path.realpath(path)))) is not None:  # may be a symlink
+            if provider is not None and (other := _other_provider(provider, file.path)) is not None:
+                raise InputError(
+                    f"{path} is a transcript of {other}, not of {provider}", guidance=f"Use --provider {other}."
+                )
+            transcripts.append(file)
         else:
             raise InputError(f"there is no file {path}", guidance="Name a transcript, or a folder that has some.")
-    return _sorted(found)
+    return _sorted(transcripts)
 
 
-def whose(path: Path) -> str | None:
-    """The provider that knows every record in the beginning of this file, and a session among them."""
-    return next((name for name in PROVIDERS if _knows(name, path)), None)
+def detect_provider(path: Path) -> str | None:
+    """The provider that understands every record in the beginning of the file, if a session is among them."""
+    return next((provider for provider in PROVIDERS if _understands(provider, path)), None)
 
 
-def _knows(name: str, path: Path) -> bool:
-    translator = provider(name).translator(path)
+def _understands(provider: str, path: Path) -> bool:
+    translator = get_provider(provider).translator(path)
     has_session = False
-    with opened(path) as file:
-        for number, line in enumerate(islice(whole_lines(file), _TELLING), 1):
+    with open_transcript(path) as file:
+        for number, line in enumerate(islice(whole_lines(file), _MAX_DETECTION_LINES), 1):
             if not is_json(line.text):
-                continue  # what is damaged tells nothing
-            told = translator.feed(line.text, line.position)
-            has_session = has_session or any(frame.kind == "session/new" for frame in told)
+                continue  # a damaged line says nothing
+            frames = translator.feed(line.text, line.position)
+            has_session = has_session or any(frame.kind == "session/new" for frame in frames)
             if translator.unknown:
                 return False
-            if has_session and number >= _SURE:
+            if has_session and number >= _ENOUGH_DETECTION_LINES:
                 return True
     return has_session
 
 
 def may_be_transcript(path: Path) -> bool:
-    """A folder that someone names need not be laid out as the agent's own: any lines of JSON may be a transcript."""
-    return path.suffix == ".jsonl" or any(provider(name).reads(path) for name in PROVIDERS)
+    """Decide by its name. A folder that the user names need not be laid out like the agent's own, so any file with
+    lines of JSON may be a transcript."""
+    return path.suffix == ".jsonl" or any(get_provider(provider).reads(path) for provider in PROVIDERS)
 
 
-def _is_of(name: str, path: Path) -> bool:
+def _is_of(provider: str, path: Path) -> bool:
     try:
-        return whose(path) == name
+        return detect_provider(path) == provider
     except (OSError, InputError):
-        return path.is_dir() or provider(name).reads(path)  # who takes it in will say what is wrong with it
+        return path.is_dir() or get_provider(provider).reads(path)  # the import will say what is wrong with it
 
 
-def _another(name: str, path: Path) -> str | None:
-    """Whose it is in truth. Where nobody can tell, whoever named the provider knows."""
+def _other_provider(provider: str, path: Path) -> str | None:
+    """The provider of the file if it is another one. If none is detected, the user knows better."""
     try:
-        found = whose(path)
+        detected = detect_provider(path)
     except (OSError, InputError):
         return None
-    return found if found != name else None
+    return detected if detected != provider else None
 
 
-def _below(folder: Path, name: str, wanted: Callable[[Path], bool]) -> Iterator[Transcript | None]:
-    """By their names. A folder that may not be looked into is among them: who takes it in will say so."""
-    closed: list[OSError] = []
-    for place, _, names in os.walk(folder, onerror=closed.append):
-        for one in names:
-            if wanted(path := Path(place, one)):
-                yield _looked_at(name, path)
-    for problem in closed:
-        if not isinstance(problem, FileNotFoundError):
-            yield Transcript(name, Path(problem.filename), 0, 0.0)
+def _walk(folder: Path, provider: str, is_match: Callable[[Path], bool]) -> Iterator[Transcript]:
+    """Yield the files that match by name, and the folders that cannot be read: the import will say so."""
+    errors: list[OSError] = []
+    for parent, _, names in os.walk(folder, onerror=errors.append):
+        for name in names:
+            if is_match(path := Path(parent, name)) and (transcript := _stat(provider, path)) is not None:
+                yield transcript
+    for error in errors:
+        if not isinstance(error, FileNotFoundError):
+            yield Transcript(provider, Path(error.filename), 0, 0.0)
 
 
-def _looked_at(name: str, path: Path) -> Transcript | None:
+def _stat(provider: str, path: Path) -> Transcript | None:
     try:
         stat = path.stat()
     except OSError:
         return None  # gone meanwhile
     if not S_ISREG(stat.st_mode):
-        return None  # a pipe or the like: whoever opens it may wait for ever
-    return Transcript(name, path, stat.st_size, stat.st_mtime)
+        return None  # opening a pipe may block for ever
+    return Transcript(provider, path, stat.st_size, stat.st_mtime)
 
 
-def _sorted(found: Iterable[Transcript | None]) -> list[Transcript]:
-    once = {one.path: one for one in found if one is not None}
-    return sorted(once.values(), key=lambda one: (one.modified, one.path))
+def _sorted(transcripts: Iterable[Transcript]) -> list[Transcript]:
+    by_path = {transcript.path: transcript for transcript in transcripts}
+    return sorted(by_path.values(), key=lambda transcript: (transcript.modified, transcript.path))

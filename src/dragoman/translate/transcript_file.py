@@ -1,7 +1,7 @@
-"""Reading a transcript: its whole lines, where each stands, and how far it was read.
+"""Reading a transcript file: its whole lines, the position of each, and a bookmark for reading on.
 
-A last line that is half written is left. Whatever stands in a transcript's place, reading it ends: only files are
-opened, no line is held that is too long for memory, and what is packed may only be so much larger than its file.
+A last line that is half written is left for later. Reading ends whatever the file turns out to be: only regular files
+are opened, a line that is too long for memory is summarised, and a compressed file may expand only so far.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.translate.frames import is_json
 
-_ZSTD: Final = ".zst"
+_ZSTD_SUFFIX: Final = ".zst"
 _ZSTD_MODULES: Final = ("compression.zstd", "backports.zstd")  # Python's own from 3.14 on, and a package for others
 
-# Bytes that are read at once. Each reading is a hand-over of the interpreter's lock, for which others wait.
-_BUFFER: Final = 256 * 1024
+# Bytes that are read at once: each read gives up the interpreter's lock, and other threads make use of that.
+_READ_BYTES: Final = 256 * 1024
 
-# Bytes of the longest line that is read: it takes up to ten times that in memory. Those that agents write are of some
-# megabytes, where there are images in them or a whole history. Of a longer one we keep what is kept of such a frame.
-LONGEST: Final = 32 * 1024 * 1024
-_BEGINNING: Final = 64 * 1024
-OVERLONG: Final = "overlong line"  # the kind of record that stands for it: one that no agent writes
+# The longest line that is read, which takes up to ten times that in memory. Agents write lines of some megabytes, with
+# images or a whole history in them. Of a longer line its length, its digest and an excerpt are imported.
+MAX_LINE_BYTES: Final = 32 * 1024 * 1024
+_OVERLONG_EXCERPT_BYTES: Final = 64 * 1024
+OVERLONG_KIND: Final = "overlong line"  # the type of the record that replaces it; no agent writes it
 
-# Bytes of a line from which on each copy of it counts.
-LONG: Final = 4 * 1024 * 1024
+# From this length on, each copy of a line in memory counts.
+LONG_LINE_BYTES: Final = 4 * 1024 * 1024
 _M_MMAP_THRESHOLD: Final = -3  # as <malloc.h> has it
 
-# Bytes that a compressed file may unpack to, for each of its own; and in any case. Transcripts unpack to some tens.
-_UNPACKED: Final = 1000
-_UNPACKED_LEAST: Final = 64 * 1024 * 1024
+# A compressed file may expand to so many times its size, or at least to so many bytes. Transcripts expand to some tens
+# of times.
+_MAX_EXPANSION: Final = 1000
+_MIN_EXPANDED_BYTES: Final = 64 * 1024 * 1024
 
-# Bytes before a bookmark by which a file that has grown is told from one that was written anew.
-_TAIL: Final = 256
+# Bytes before a bookmark that are compared, to tell a file that has grown from one that was rewritten.
+_BOOKMARK_BYTES: Final = 256
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -52,33 +53,33 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     end: int  # of the first byte after it, its newline included
 
 
-def is_packed(path: Path) -> bool:
-    return path.suffix == _ZSTD
+def is_compressed(path: Path) -> bool:
+    return path.suffix == _ZSTD_SUFFIX
 
 
-def opened(path: Path) -> BinaryIO:
-    """`InputError` for what is no file, and for a compressed one where there is nothing here to read it with."""
-    zstd = _zstd() if is_packed(path) else None
-    file = open(path, "rb", buffering=_BUFFER, opener=_open)  # noqa: SIM115 (the caller's to close)
+def open_transcript(path: Path) -> BinaryIO:
+    """Open a file for reading. Raises `InputError` if it is no regular file, or compressed and zstd is missing."""
+    zstd = _zstd() if is_compressed(path) else None
+    file = open(path, "rb", buffering=_READ_BYTES, opener=_open)  # noqa: SIM115 (the caller's to close)
     if zstd is None:
         return file
-    most = max(_UNPACKED_LEAST, _UNPACKED * os.fstat(file.fileno()).st_size)
-    return io.BufferedReader(_Unpacked(file, zstd.open(file, "rb"), zstd.ZstdError, most), _BUFFER)
+    max_bytes = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * os.fstat(file.fileno()).st_size)
+    return io.BufferedReader(_Decompressed(file, zstd.open(file, "rb"), zstd.ZstdError, max_bytes), _READ_BYTES)
 
 
 def _open(path: str, flags: int) -> int:
-    """Of a file alone. Who opens a pipe may wait for ever, and a link that stands in a folder may lead out of it."""
+    """Open only a regular file: opening a pipe may block for ever, and a symlink may lead out of its folder."""
     try:
         file = os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError as problem:
+    except OSError as error:
         if os.path.islink(path):
             raise InputError(
-                "a link, and links in a folder are not followed (name the file that it leads to)"
-            ) from problem
+                "it is a symlink, and symlinks in a folder are not followed (name the file it points to)"
+            ) from error
         raise
     if not S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise InputError("no file")
+        raise InputError("it is not a regular file")
     return file
 
 
@@ -88,17 +89,17 @@ def _zstd() -> Any:
             return import_module(name)
         except ImportError:
             continue
-    raise InputError("it is compressed, which takes more to read: pip install 'dragoman[zstd]'")
+    raise InputError("it is compressed; to read it: pip install 'dragoman[zstd]'")
 
 
-class _Unpacked(io.RawIOBase):
-    """Ends where a file ends that is half written; what was damaged is no transcript."""
+class _Decompressed(io.RawIOBase):
+    """The content of a compressed file. One that is half written ends early; a damaged one raises `InputError`."""
 
-    def __init__(self, packed: BinaryIO, file: BinaryIO, damaged: type[Exception], most: int) -> None:
-        self._packed = packed
+    def __init__(self, compressed: BinaryIO, file: BinaryIO, error_type: type[Exception], max_bytes: int) -> None:
+        self._compressed = compressed
         self._file = file
-        self._damaged = damaged
-        self._left = most
+        self._error_type = error_type
+        self._left = max_bytes
 
     def readable(self) -> bool:
         return True
@@ -108,103 +109,107 @@ class _Unpacked(io.RawIOBase):
             data = self._file.read(len(buffer))
         except EOFError:
             return 0
-        except self._damaged as problem:
-            raise InputError(f"it is damaged: {problem}") from None
+        except self._error_type as error:
+            raise InputError(f"it is damaged: {error}") from None
         self._left -= len(data)
         if self._left < 0:
-            raise InputError("it is damaged: it unpacks to more than any transcript")
+            raise InputError("it is damaged: it expands to more than any transcript")
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
         self._file.close()
-        self._packed.close()
+        self._compressed.close()
         super().close()
 
 
 def whole_lines(file: BinaryIO, position: int = 0, until: int | None = None) -> Iterator[Line]:
-    """A last line without a newline counts where it is a whole object: with whatever follows it begins the same.
+    """Yield the lines from `position`, where one begins, up to the line that begins at `until` or later.
 
-    `position`: of the first byte to be read, where a line begins. `until`: lines that begin there or later are left.
+    A last line without a newline counts if it is a whole JSON object: whatever follows, it begins the same.
     """
     if position:
         file.seek(position)
     while (until is None or position < until) and (read := _line(file, position)):
         position = read[0].end
-        yield read.pop()  # nobody but who is given it holds it: it may be a long one
+        yield read.pop()  # only the caller holds on to it: it may be a long one
 
 
 def _line(file: BinaryIO, position: int) -> list[Line]:
-    """The next one; none at the end, and none that is half written."""
-    text = file.readline(LONGEST)
-    if len(text) > LONG:
-        _give_back()
+    """The next line; none at the end of the file, and none that is half written."""
+    text = file.readline(MAX_LINE_BYTES)
+    if len(text) > LONG_LINE_BYTES:
+        _return_freed_memory()
     end = position + len(text)
     if text.endswith(b"\n"):
         return [Line(text[:-1], position, end)]
-    if len(text) == LONGEST:
-        return _passed_over(file, text, position)
+    if len(text) == MAX_LINE_BYTES:
+        return _skip_overlong(file, text, position)
     return [Line(text, position, end)] if text.startswith(b"{") and is_json(text) else []
 
 
 @cache
-def _give_back() -> None:
-    """From now on, what a long line took goes back to the system when it is let go of. glibc would keep it, and take
-    more for the next copy where that is larger. For others there is nothing to be said."""
-    with suppress(ImportError, OSError, AttributeError):
-        import ctypes  # most files have no such line, and it takes long to load
+def _return_freed_memory() -> None:
+    """Make glibc return the memory of long lines to the system when it is freed.
 
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LONG)
+    It would keep it, and take more for the next copy if that is larger. Other systems need nothing of the kind.
+    """
+    with suppress(ImportError, OSError, AttributeError):
+        import ctypes  # slow to load, and few files have such a line
+
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LONG_LINE_BYTES)
 
 
 def has_long_line(path: Path, until: int) -> bool:
-    """Told without holding one. `until`: the bytes that the file had; what was added since is left."""
-    if until <= LONG and not is_packed(path):
+    """Return True if one of the first `until` bytes is in a long line. No line is held in memory."""
+    if until <= LONG_LINE_BYTES and not is_compressed(path):
         return False
     length = 0
-    with opened(path) as file:
-        while length <= LONG and (is_packed(path) or file.tell() < until) and (data := file.read(_BUFFER)):
+    with open_transcript(path) as file:
+        while length <= LONG_LINE_BYTES and (is_compressed(path) or file.tell() < until):
+            if not (data := file.read(_READ_BYTES)):
+                break
             first = data.find(b"\n")
             if first < 0:
                 length += len(data)
-            elif length + first > LONG:
+            elif length + first > LONG_LINE_BYTES:
                 return True
             else:
                 length = len(data) - data.rfind(b"\n") - 1
-    return length > LONG
+    return length > LONG_LINE_BYTES
 
 
-def _passed_over(file: BinaryIO, text: bytes, position: int) -> list[Line]:
-    """What stands for a line that is too long, of which this is the beginning; none where it is half written."""
+def _skip_overlong(file: BinaryIO, text: bytes, position: int) -> list[Line]:
+    """Read over a line that is too long and begins with `text`; returns a record in its place, if the line is whole."""
     length, digest = len(text), sha256(text)
-    beginning = text[:_BEGINNING].decode("utf-8", "backslashreplace")
+    beginning = text[:_OVERLONG_EXCERPT_BYTES].decode("utf-8", "backslashreplace")
     while not text.endswith(b"\n"):
-        if not (text := file.readline(_BUFFER)):
+        if not (text := file.readline(_READ_BYTES)):
             return []
         length += len(text)
         digest.update(text.removesuffix(b"\n"))
-    told = {"type": OVERLONG, "length": length - 1, "sha256": digest.hexdigest(), "beginning": beginning}
-    return [Line(msgspec.json.encode(told), position, position + length)]
+    summary = {"type": OVERLONG_KIND, "length": length - 1, "sha256": digest.hexdigest(), "beginning": beginning}
+    return [Line(msgspec.json.encode(summary), position, position + length)]
 
 
 class Bookmark:
-    """How far a file was read. `offset`: of the first byte that was not."""
+    """A position in a file that was read up to `offset`."""
 
     def __init__(self) -> None:
         self.offset = 0
-        self._tail = b""  # what stands before it
+        self._tail = b""  # the bytes before it
 
     def put(self, path: Path, file: BinaryIO, offset: int) -> None:
-        if not is_packed(path):  # to look back in a compressed one is to read it again
-            file.seek(start := max(0, offset - _TAIL))
+        if not is_compressed(path):  # there, going back means reading from the beginning
+            file.seek(start := max(0, offset - _BOOKMARK_BYTES))
             self._tail = file.read(offset - start)
         self.offset = offset
 
-    def goes_on(self, path: Path) -> bool:
-        """Whether the file is the same up to here, and what comes after begins a line. False for a compressed one."""
-        if is_packed(path):
+    def continues(self, path: Path) -> bool:
+        """Return True if the file is the same up to here and a line begins here. Always False if compressed."""
+        if is_compressed(path):
             return False
-        with opened(path) as file:
+        with open_transcript(path) as file:
             file.seek(self.offset - len(self._tail))
             if file.read(len(self._tail)) != self._tail:
                 return False

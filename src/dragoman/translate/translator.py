@@ -1,15 +1,25 @@
-"""`Translator` and `Provider`: what stands between a native transcript and the journal, and what it promises.
+"""`Translator` and `Provider`: the interface between a native transcript and the journal, for one format each.
 
-A transcript is a file of lines that its agent appends to. A translator is made for one file and given its lines in
-order; it gives whole ACP frames, as if a client had held the conversation: `session/new` and its answer, each
+A transcript is a file of lines that an agent appends to. A translator is made for one file and given its lines in
+order; it returns whole ACP frames, as if a client had held the conversation: `session/new` and its answer, each
 `session/prompt` with its answer and stop reason, and the updates in between. Runs fold from them as live ones do.
 
-* Pure: no I/O, no clock, nothing random. The same lines give the same frames, byte by byte, however they arrive. So a
-  watcher that was killed feeds a file again from its beginning and leaves out as many frames as it has.
-* The frames of the first lines are a prefix of the frames of all lines: nothing that was given is taken back.
-* `feed` never raises for what is in a line. A line or record that cannot be read, or is of a kind that nobody knows,
-  becomes a `_native/<provider>` notification, and is counted.
-* A record told twice in a file is translated once.
+Promised:
+
+* No clock, nothing random, no network, and of the file system at most scratch space. The same lines give the same
+  frames, byte by byte, however they arrive. So a watcher that was killed feeds a file again from its beginning, and
+  what the journal has is left out frame by frame.
+* The frames of the first lines are a prefix of the frames of all lines: nothing is taken back.
+* `feed` never raises for the content of a line. A line or record that cannot be read, or is of an unknown kind,
+  becomes a `_native/<provider>` notification and is counted in `unknown`.
+* A record that comes twice in a file is translated once.
+* Memory is bounded: it does not grow with the length of the file.
+
+Not promised: that records which another file repeats (a fork, a session resumed under another id) are left out. The
+importer does that where they belong to one session.
+
+A new format is a package `dragoman.translate.<name>` with a module `translator` that has a `PROVIDER`, and its name in
+`PROVIDERS`. Nothing else changes: importing, watching, the command line and the page go through this interface.
 """
 
 from __future__ import annotations
@@ -26,59 +36,64 @@ from dragoman.errors import InputError
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One frame, to be kept with the origin `import`."""
+    """One frame, to be stored with the origin `import`."""
 
-    at: float  # seconds since 1970, as the transcript tells
+    at: float  # seconds since 1970, as the transcript says
     direction: Literal["in", "out"]  # as if we had been the client: prompts went out
     session_id: str  # the agent's own
-    kind: str  # as the journal's entries have it: of an update its kind, of an answer the method it answers
+    kind: str  # as in a journal entry: of an update its kind, of an answer the method that it answers
     line: bytes  # without a newline
 
 
 class Translator(Protocol):
-    """One transcript's translation. A file may tell of several sessions: its own, and those of sub-agents within it."""
+    """The translation of one transcript. It may hold several sessions: its own, and those of sub-agents."""
 
     unknown: Counter[str]
-    """How often each kind was seen that nobody knows; `unreadable` for what is no record at all."""
+    """How often each unknown kind of record came; `unreadable` counts what is no record at all."""
 
     def feed(self, line: bytes, position: int) -> Sequence[Frame]:
-        """The frames that one more line of the file gives. `position` is the offset of its first byte in the file: of
-        what has no id of its own, it makes one."""
+        """Return the frames that one more line gives. `position` is the offset of its first byte in the file: records
+        without an id of their own get one from it."""
 
     def finish(self) -> Iterable[Frame]:
-        """What was held back for lines to come, and the end of a run that the transcript leaves open, as an error.
+        """Return the frames that waited for further lines, and end a run that the transcript leaves unfinished, as an
+        error.
 
-        The last that is asked of a translator, and not for a file that is being written. One that grows after all is
+        The last call on a translator, and not for a file that is being written. A file that grows after all is
         translated again from its beginning; `feed` then gives the same frames as before, and more.
         """
 
 
 class Provider(Protocol):
-    """A kind of transcript: where its files are, and who translates them."""
+    """A format of transcripts: where its files are, and who translates them."""
 
     name: str
 
     def folders(self, environment: Mapping[str, str], home: Path) -> Sequence[Path]:
-        """Where this provider's transcripts are, on a machine with this environment. They need not exist."""
+        """Return the folders of its transcripts on a machine with this environment. They need not exist."""
 
     def reads(self, path: PurePath) -> bool:
-        """Whether a file below such a folder is a transcript, by its path alone."""
+        """Return True if a file below such a folder is a transcript, by its path alone."""
 
     def sidecar(self, path: PurePath) -> PurePath | None:
-        """The file that tells more about this transcript, where there may be one."""
+        """Return the path of a file that says more about this transcript, if the format has such files."""
 
     def translator(self, path: PurePath, sidecar: bytes = b"") -> Translator:
-        """For the file with this path, of which names are told, and what its sidecar says."""
+        """Make a translator for the file with this path, of which only the names count, and the sidecar's content.
+
+        A file is detected as this provider's if its translator knows every record in the first lines and a session is
+        among them (`discover.detect_provider`).
+        """
 
 
 PROVIDERS: Final = ("claude", "codex")
 
 
-def provider(name: str) -> Provider:
-    """Loaded when it is asked for."""
+def get_provider(name: str) -> Provider:
+    """Load a provider. Raises `InputError` if there is none of this name."""
     if name not in PROVIDERS:
         raise InputError(
-            f"no transcripts of {name!r} can be read", guidance=f"Use one of these: {', '.join(PROVIDERS)}."
+            f"transcripts of {name!r} cannot be read", guidance=f"Use one of these: {', '.join(PROVIDERS)}."
         )
-    found: Provider = import_module(f"dragoman.translate.{name}.translator").PROVIDER
-    return found
+    provider: Provider = import_module(f"dragoman.translate.{name}.translator").PROVIDER
+    return provider

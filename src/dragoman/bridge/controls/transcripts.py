@@ -12,7 +12,7 @@ from dragoman.agents.preset import load_presets
 from dragoman.bridge import answers, asked
 from dragoman.bridge.caller import Caller
 from dragoman.config import load
-from dragoman.translate.discover import kept
+from dragoman.translate.discover import find_transcripts
 from dragoman.translate.translator import PROVIDERS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ async def list_transcripts(bridge: Bridge, said: asked.TranscriptsList, caller: 
     for provider in PROVIDERS:
         status = known.get(provider)
         mode = status.mode if status is not None else "off"
-        found = await asyncio.to_thread(kept, provider, os.environ, Path.home()) if mode != "off" else []
+        found = await asyncio.to_thread(find_transcripts, provider, os.environ, Path.home()) if mode != "off" else []
         preset = presets.get(provider)
         items.append(
             answers.ProviderItem(
@@ -38,7 +38,7 @@ async def list_transcripts(bridge: Bridge, said: asked.TranscriptsList, caller: 
                 size=sum(one.size for one in found),
                 sessions=here[provider],
                 waiting=status.waiting if status is not None else 0,
-                problem=status.problem if status is not None else None,
+                problem=status.error if status is not None else None,
             )
         )
     return answers.Transcripts(providers=tuple(items))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.translate.lines import mended, strict
+from dragoman.translate.records import decode_leniently, strict_utf8
 from dragoman.wire.messages import DECODE_ERRORS
 
 ABSENT: Final = msgspec.Raw(b"null")
@@ -132,7 +132,7 @@ class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     tool_use_id: str | None = None
 
 
-decode = strict(msgspec.json.Decoder(Record).decode)
+decode = strict_utf8(msgspec.json.Decoder(Record).decode)
 _decode_said = msgspec.json.Decoder(Said).decode
 _decode_blocks = msgspec.json.Decoder(list[Block]).decode
 
@@ -143,7 +143,7 @@ _BLANK_BLOCK: Final = Block()
 
 def build(line: bytes) -> Record | None:
     """For an object whose fields may be of any type."""
-    record = mended(line, Record, _BLANK)
+    record = decode_leniently(line, Record, _BLANK)
     return None if record is _BLANK else record
 
 
@@ -151,7 +151,7 @@ def said(raw: msgspec.Raw) -> Said:
     try:
         return _decode_said(raw)
     except DECODE_ERRORS:
-        return mended(raw, Said, _BLANK_SAID)
+        return decode_leniently(raw, Said, _BLANK_SAID)
 
 
 def blocks(raw: msgspec.Raw) -> Sequence[Block]:
@@ -176,7 +176,7 @@ def blocks(raw: msgspec.Raw) -> Sequence[Block]:
 def _block(item: object) -> Block:
     if isinstance(item, str):
         return Block(type="text", text=item)
-    return mended(msgspec.json.encode(item), Block, _BLANK_BLOCK)
+    return decode_leniently(msgspec.json.encode(item), Block, _BLANK_BLOCK)
 
 
 def text_of(raw: msgspec.Raw) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from dragoman.translate.claude.records import ABSENT, Block, blocks, text_of
 from dragoman.translate.claude.tools import AGENT_TOOLS, PLAN_TOOLS, text
-from dragoman.translate.lines import mended
+from dragoman.translate.records import decode_leniently
 from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import (
     Content,
@@ -101,7 +101,7 @@ def read_output(name: str, raw: msgspec.Raw) -> Output:
     try:
         return _decode(raw)
     except DECODE_ERRORS:
-        return mended(raw, Output, _BLANK)
+        return decode_leniently(raw, Output, _BLANK)
 
 
 def shown(name: str, told: Block, output: Output) -> Result:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.translate.lines import mended
+from dragoman.translate.records import decode_leniently
 from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import Content, Diff, TextContent, ToolCallContent, ToolCallLocation, ToolKind
 
@@ -85,7 +85,7 @@ def read_input(raw: msgspec.Raw) -> Input:
     try:
         return _decode(raw)
     except DECODE_ERRORS:
-        return mended(raw, Input, _BLANK)
+        return decode_leniently(raw, Input, _BLANK)
 
 
 def shown(name: str, given: Input, cwd: str) -> Shown:

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.translate import frames, lines
+from dragoman.translate import frames
+from dragoman.translate import records as common
 from dragoman.translate.claude import records
 from dragoman.translate.claude.chains import Chains
 from dragoman.translate.claude.prompts import native
@@ -70,8 +71,8 @@ _PROGRESS: Final = frozenset(
 class ClaudeTranslator:
     def __init__(self, path: PurePath, sidecar: bytes = b"") -> None:
         self.unknown: Counter[str] = Counter()
-        self._path = lines.named(path)
-        self._sidecar = lines.mended(sidecar, records.Sidecar, records.Sidecar())
+        self._path = common.text_path(path)
+        self._sidecar = common.decode_leniently(sidecar, records.Sidecar, records.Sidecar())
         self._out: list[Frame] = []
         self._at = 0.0
         self._main: Session | None = None
@@ -90,7 +91,7 @@ class ClaudeTranslator:
         try:
             record = records.decode(line)
         except DECODE_ERRORS:
-            for index, (found, text) in enumerate(lines.records(line, records.decode, records.build)):
+            for index, (found, text) in enumerate(common.decode_records(line, records.decode, records.build)):
                 self._take(Record() if found is None else found, text, position, index)
         else:
             self._take(record, line, position, 0)
@@ -118,7 +119,7 @@ class ClaudeTranslator:
         elif not self._seen.add(record.uuid):
             return
         if record.timestamp is not None:
-            self._at = lines.seconds(record.timestamp) or self._at
+            self._at = common.parse_time(record.timestamp) or self._at
         if record.type in _BOOKKEEPING:
             return
         if self._main is None:
@@ -241,14 +242,14 @@ class ClaudeTranslator:
         session.tell(self._at, Notice(severity=severity, title=said or title, meta=native(record)))
 
     def _attachment(self, session: Session, record: Record, text: bytes) -> None:
-        told = lines.mended(record.attachment, records.Attachment, records.Attachment())
+        told = common.decode_leniently(record.attachment, records.Attachment, records.Attachment())
         if told.type == "queued_command":
             session.queued(self._at, record, records.blocks(told.prompt))
         elif told.type not in _QUIET_ATTACHMENTS:
             self._strange(session, f"attachment/{told.type}", text)
 
     def _progress(self, session: Session, record: Record, text: bytes) -> None:
-        told = lines.mended(record.data, records.Progress, records.Progress())
+        told = common.decode_leniently(record.data, records.Progress, records.Progress())
         if told.type in _PROGRESS:
             session.calls.under_way(self._at, record.parent_tool_use_id, native(record))
             if told.type == "agent_progress" and told.agent_id and record.parent_tool_use_id:

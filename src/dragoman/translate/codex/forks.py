@@ -12,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from dragoman.translate.codex import records
-from dragoman.translate.lines import seconds
+from dragoman.translate.records import parse_time
 
 # How the copy ends where a sub-agent is told what it is.
 _NEWLY_SPAWNED: Final = b"You are the newly spawned agent"
@@ -31,7 +31,7 @@ class Fork:
         self._id = meta.id or ""
         self._began = at
         self._own_from = meta.subagent_history_start_ordinal
-        self._born = _time_in(self._id) or (seconds(meta.timestamp) if meta.timestamp else None) or at
+        self._born = _time_in(self._id) or (parse_time(meta.timestamp) if meta.timestamp else None) or at
         # A thread that refers to another's history has no copy of it.
         refers = records.plain(meta.history_base) is not None
         self._copying = self._own_from is not None or (meta.forked_from_id is not None and not refers)

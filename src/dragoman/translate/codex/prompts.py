@@ -59,7 +59,7 @@ class _Reply(msgspec.Struct, frozen=True, gc=False):
     question: str = ""
 
 
-def whose(item: records.Payload) -> Sequence[str]:
+def detect_provider(item: records.Payload) -> Sequence[str]:
     """Whose the pieces of an item in the user's place are, where it tells."""
     told = records.read(item.passthrough, _Kinds, _Kinds()).content_item_kinds
     return () if set(told) <= {"unknown"} else told

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dragoman.translate.lines import mended, strict
+from dragoman.translate.records import decode_leniently, strict_utf8
 from dragoman.wire.messages import DECODE_ERRORS
 
 ABSENT: Final = msgspec.Raw(b"null")
@@ -201,7 +201,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     encrypted_content: str = ""
 
 
-decode = strict(msgspec.json.Decoder(Line).decode)
+decode = strict_utf8(msgspec.json.Decoder(Line).decode)
 decode_payload = msgspec.json.Decoder(Payload).decode
 _decode_parts = msgspec.json.Decoder(list[Part]).decode
 
@@ -212,9 +212,9 @@ _BLANK_PART: Final = Part()
 
 def build(line: bytes) -> Line | None:
     """For an object whose fields may be of any type."""
-    record = mended(line, Line, _BLANK_LINE)
+    record = decode_leniently(line, Line, _BLANK_LINE)
     if record.payload is None:
-        loose = mended(line, _Loose, _Loose()).payload
+        loose = decode_leniently(line, _Loose, _Loose()).payload
         if bytes(loose).startswith(b"{"):
             record = msgspec.structs.replace(record, payload=_payload(loose))
     return record
@@ -229,7 +229,7 @@ def flat(line: bytes) -> Payload:
 
 
 def _payload(raw: bytes | msgspec.Raw) -> Payload:
-    return mended(raw, Payload, _BLANK_PAYLOAD)
+    return decode_leniently(raw, Payload, _BLANK_PAYLOAD)
 
 
 def parts(raw: msgspec.Raw) -> Sequence[Part]:
@@ -246,7 +246,7 @@ def parts(raw: msgspec.Raw) -> Sequence[Part]:
 def _part(item: object) -> Part | None:
     if isinstance(item, str):
         return Part(type="text", text=item)
-    return mended(msgspec.json.encode(item), Part, _BLANK_PART) if isinstance(item, dict) else None
+    return decode_leniently(msgspec.json.encode(item), Part, _BLANK_PART) if isinstance(item, dict) else None
 
 
 def plain(raw: bytes | msgspec.Raw) -> Any:

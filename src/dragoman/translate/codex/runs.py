@@ -146,7 +146,7 @@ class Runs:
         """Another file tells what the thread is called."""
         self._titled = True
 
-    def named(self, where: Where, name: str) -> None:
+    def text_path(self, where: Where, name: str) -> None:
         self._titled = True
         self._tell_title(where, name)
 

@@ -182,7 +182,7 @@ class Session:
                 self.compacted(where, "event")
             case "thread_name_updated":
                 if event.thread_name:
-                    self.runs.named(where, event.thread_name)
+                    self.runs.text_path(where, event.thread_name)
             case "thread_settings_applied":
                 self._set(where, self.settings.applied(event.thread_settings))
             case "error" | "stream_error" | "warning" | "guardian_warning":

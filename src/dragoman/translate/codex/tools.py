@@ -14,7 +14,7 @@ import msgspec
 from dragoman.translate.codex import commands, patches, records
 from dragoman.translate.codex.outputs import running
 from dragoman.translate.codex.paths import absolute
-from dragoman.translate.lines import mended
+from dragoman.translate.records import decode_leniently
 from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import (
     Content,
@@ -117,13 +117,13 @@ def _given(arguments: msgspec.Raw) -> tuple[Any, Arguments]:
     """The arguments as they stand, and read. They are JSON in a string, or an object."""
     value = records.plain(arguments)
     if not isinstance(value, str):
-        return value, mended(arguments, Arguments, _BLANK)
+        return value, decode_leniently(arguments, Arguments, _BLANK)
     encoded = value.encode("utf-8", "replace")
     try:
         raw = msgspec.json.decode(encoded)
     except DECODE_ERRORS:
         return value or None, _BLANK
-    return raw, mended(encoded, Arguments, _BLANK)
+    return raw, decode_leniently(encoded, Arguments, _BLANK)
 
 
 def _command(name: str, given: Arguments, folder: str, raw: Any) -> Shown:
@@ -239,7 +239,7 @@ class _Action(msgspec.Struct, frozen=True, gc=False):
 
 
 def web_search(query: str, action: msgspec.Raw) -> Shown:
-    told = mended(action, _Action, _Action())
+    told = decode_leniently(action, _Action, _Action())
     match told.type:
         case "open_page" | "openPage":
             title = f"Open page: {told.url}" if told.url else "Open page"

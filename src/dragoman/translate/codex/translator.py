@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.translate import frames, lines
+from dragoman.translate import frames
+from dragoman.translate import records as common
 from dragoman.translate.codex import prompts, records
 from dragoman.translate.codex.forks import Fork, parent_of
 from dragoman.translate.codex.session import Session
@@ -41,7 +42,7 @@ _INDEX: Final = "session_index.jsonl"
 class CodexTranslator:
     def __init__(self, path: PurePath, sidecar: bytes = b"") -> None:
         self.unknown: Counter[str] = Counter()
-        self._path = lines.named(path)
+        self._path = common.text_path(path)
         self._sidecar = sidecar
         self._out: list[Frame] = []
         self._at = 0.0
@@ -68,7 +69,7 @@ class CodexTranslator:
 
     def _carefully(self, line: bytes, position: int) -> None:
         """A line that is not one record as expected."""
-        for offset, (record, text) in enumerate(lines.records(line, records.decode, records.build)):
+        for offset, (record, text) in enumerate(common.decode_records(line, records.decode, records.build)):
             if record is None:
                 self._strange("unreadable", text)
             else:
@@ -86,7 +87,7 @@ class CodexTranslator:
         if line.timestamp is not None and line.type:
             if not self._seen.add(text):
                 return
-            self._at = lines.seconds(line.timestamp) or self._at
+            self._at = common.parse_time(line.timestamp) or self._at
         where = Where(self._at, line.timestamp, position)
         if line.payload is None:
             self._flat(where, line, text)
@@ -162,7 +163,7 @@ class CodexTranslator:
             if payload.id is None or payload.timestamp is None:
                 self._strange("unreadable", text)
             elif self._session is None and self._meta is None:
-                self._at = lines.seconds(payload.timestamp) or self._at
+                self._at = common.parse_time(payload.timestamp) or self._at
                 self._meta = (Where(self._at, payload.timestamp, where.position), payload)
             return
         is_user = payload.type == "message" and payload.role == "user"

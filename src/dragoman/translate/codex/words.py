@@ -138,7 +138,7 @@ class Words:
 
     def in_users_place(self, where: Where, item: records.Payload) -> None:
         """Words that an event may tell as a prompt in a moment."""
-        kinds = prompts.whose(item)
+        kinds = prompts.detect_provider(item)
         if self._tells_prompts and not kinds:
             return
         if blocks := prompts.in_users_place(item, kinds):

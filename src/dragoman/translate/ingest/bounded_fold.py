@@ -18,6 +18,7 @@ from dragoman.record.fold import SessionFold
 from dragoman.record.runs import Runs
 from dragoman.record.text import GrowingText
 from dragoman.record.tool_calls import ToolCalls
+from dragoman.translate.ingest.report import Amounts
 from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.wire import vocabulary as acp
 
@@ -49,6 +50,18 @@ class BoundedFold(SessionFold):
             self._released_messages += 1
         self._bounded_runs.release()
         self._bounded_calls.release()
+
+
+def count_amounts(fold: BoundedFold) -> Amounts:
+    spent = fold.spent
+    return Amounts(
+        messages=sum(message.kind != "thought" for message in fold.messages),
+        tool_calls=len(fold.tool_calls),
+        runs=len(fold.runs),
+        input_tokens=spent.input,
+        cached_tokens=spent.cached,
+        output_tokens=spent.output,
+    )
 
 
 class Tokens(msgspec.Struct, frozen=True, gc=False):

@@ -1,29 +1,45 @@
-"""`Known`: a session that a transcript tells of, as the journal has it, and so what of the transcript is new.
+"""Deduplication: which sessions of a transcript may be imported, and which of their frames are new to the journal.
 
-What came from the transcript before is left out, frame by frame, each as often as the journal has it. Of a session that
-Dragoman ran, all is left out until someone asks for something elsewhere, after the last that was said here: from then
-on it is news.
+One conversation is one session, and a deleted session stays deleted (`ImportPolicy`). Sessions are matched by the
+agent's own id, which is the transcript's, and by the ids that it had before. A sub-agent goes the way of the session
+that started it: if Dragoman ran that one, it recorded the sub-agent's work too.
+
+Frames that came from the transcript before are left out, each as often as the journal has it (`SessionDedup`). Of a
+session that Dragoman ran, everything is left out until somebody prompts the agent elsewhere, after the last exchange
+that Dragoman recorded: from then on all of it is new.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final
+
+import msgspec
 
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.protocols import Journal
 from dragoman.journal.session_record import SessionRecord
-from dragoman.translate.ingest.bounded_fold import BoundedFold
-from dragoman.translate.ingest.import_policy import CONNECTION
-from dragoman.translate.ingest.report import amounts
+from dragoman.translate.ingest.bounded_fold import BoundedFold, count_amounts
 from dragoman.translate.scratch import Scratch, SpillingMap, digest
 from dragoman.wire.messages import Message, Request
 
-# Entries that are read back at once: they may be large.
-_PAGE: Final = 200
+# Why a session, or a whole file, is left out.
+RAN_HERE: Final = "Dragoman ran this session and recorded it"
+SESSION_DELETED: Final = "the session was deleted here"
+SESSION_OPEN: Final = "a process has the session open"
 
-# What is said, of all that goes between Dragoman and an agent. The rest may come at any time.
-_SAID: Final = frozenset(
+# The ids of connections that stand for transcripts begin with this.
+CONNECTION_PREFIX: Final = "import-"
+
+_SESSION_ID_LENGTH: Final = 12  # as long as the ids of sessions that Dragoman runs
+
+# Entries that are read from the journal at once: they may be large.
+_PAGE_ENTRIES: Final = 200
+
+# The kinds of frames that are part of the conversation. Others may come at any time.
+_CONVERSATION_KINDS: Final = frozenset(
     {
         "session/prompt",
         "user_message_chunk",
@@ -34,54 +50,101 @@ _SAID: Final = frozenset(
     }
 )
 
-# Seconds after which a prompt without an answer is not the one that its transcript tells of. It is written there a
-# moment after it was sent, and where the agent died with it, nothing else tells when that was.
-_UNANSWERED: Final = 60.0
+# A prompt without an answer is in its transcript a moment after it was sent. If the agent died with it, nothing else
+# tells when that was, so what the transcript has within this time is taken to be that prompt.
+_UNANSWERED_PROMPT_S: Final = 60.0
 
 
-class Known:
-    """Made by `read_known`; `record` goes on with what is new."""
+def imported_session_id(provider: str, native_id: str) -> str:
+    """Our id of an imported session: always the same, on any machine."""
+    return sha256(f"{provider}:{native_id}".encode("utf-8", "surrogatepass")).hexdigest()[:_SESSION_ID_LENGTH]
+
+
+class ImportPolicy(msgspec.Struct, frozen=True):
+    """The sessions of the journal, by the agents' own ids."""
+
+    live: Mapping[str, str]  # sessions that Dragoman ran: the agent's id to ours
+    deleted: frozenset[str]  # the agents' ids of deleted sessions
+
+    def refusal(self, native_id: str, parent_id: str | None = None) -> str | None:
+        """The reason to leave a session out, if there is one."""
+        if native_id in self.deleted:
+            return SESSION_DELETED
+        return refusal_for_sub_agent(SESSION_DELETED) if parent_id in self.deleted else None
+
+    def session_id(self, provider: str, native_id: str) -> str:
+        return self.live.get(native_id) or imported_session_id(provider, native_id)
+
+
+def refusal_for_sub_agent(reason: str) -> str:
+    return f"{reason} (the one that started this sub-agent)"
+
+
+async def load_policy(journal: Journal, provider: str) -> ImportPolicy:
+    sessions = await journal.sessions()
+    tombstones = await journal.tombstones()
+    ours = [
+        (native_id, session.id)
+        for session in sessions
+        for native_id in (session.agent_session_id, *session.earlier_ids)
+        if native_id
+    ]
+    deleted = [
+        native_id for tombstone in tombstones for native_id in (tombstone.agent_session_id, *tombstone.earlier_ids)
+    ]
+    return ImportPolicy(
+        live={
+            native_id: session_id
+            for native_id, session_id in ours
+            if imported_session_id(provider, native_id) != session_id
+        },
+        deleted=frozenset(native_id for native_id in deleted if native_id),
+    )
+
+
+class SessionDedup:
+    """One session of a transcript as the journal has it. Made by `load_dedup`; `record` takes what is new."""
 
     def __init__(self, session_id: str, scratch: Scratch, *, is_live: bool) -> None:
         self.fold = BoundedFold(scratch)
         self.record = SessionRecord(session_id, self.fold)
-        self.cursor: Cursor | None = None  # after the last frame of it that is known here
-        self.changed = False
+        self.cursor: Cursor | None = None  # after the last frame of the journal that was seen
+        self.has_changed = False
         self._is_live = is_live
         self._scratch = scratch
-        # By digest: how often the journal has the frame; None while it has none.
+        # By digest: how often the journal has the frame. None while the journal has none.
         self._frame_counts: SpillingMap[int] | None = None
-        self._last_word = 0.0 if is_live else None  # when it was said here; None where Dragoman did not run it
-        self._unanswered = 0  # prompts
-        self._news = not is_live  # what is told now was said elsewhere
-        self.settle()
+        self._last_recorded = 0.0 if is_live else None  # time of the last exchange; None if Dragoman did not run it
+        self._unanswered_prompts = 0
+        self._is_continued_elsewhere = not is_live  # the transcript has come to what Dragoman did not record
+        self.reset_changes()
 
-    def settle(self) -> None:
-        """What comes from here on counts as new."""
-        self.before = amounts(self.fold)
+    def reset_changes(self) -> None:
+        """Count what comes from here on as new."""
+        self.amounts_before = count_amounts(self.fold)
         self.is_new = not self.record.position
-        self.changed = False
+        self.has_changed = False
 
     @property
-    def last_word(self) -> float | None:
-        """Whatever was asked until then, Dragoman asked; None where it did not run this session."""
-        if self._last_word is not None and self._unanswered > 0:
-            return self._last_word + _UNANSWERED
-        return self._last_word
+    def recorded_until(self) -> float | None:
+        """Prompts until this time were sent by Dragoman; None if it did not run this session."""
+        if self._last_recorded is not None and self._unanswered_prompts > 0:
+            return self._last_recorded + _UNANSWERED_PROMPT_S
+        return self._last_recorded
 
     @property
-    def all_is_known(self) -> bool:
-        """Dragoman ran it, and nobody has asked for anything elsewhere."""
-        return not self._news
+    def is_all_recorded(self) -> bool:
+        """Whether Dragoman ran the session and nobody has prompted the agent elsewhere since."""
+        return not self._is_continued_elsewhere
 
-    def asked(self, at: float) -> None:
-        """The transcript tells of a prompt."""
-        if self.last_word is not None and at > self.last_word:
-            self._news = True
+    def see_prompt(self, at: float) -> None:
+        """The transcript has a prompt of this time."""
+        if self.recorded_until is not None and at > self.recorded_until:
+            self._is_continued_elsewhere = True
 
-    def has(self, kind: str, line: bytes) -> bool:
-        """Whether the journal has this frame of the transcript; asked once for each."""
-        if not self._news:
+    def has_frame(self, kind: str, line: bytes) -> bool:
+        """Whether the journal has this frame of the transcript. To be called once for each frame."""
+        if not self._is_continued_elsewhere:
             return True
         if self._frame_counts is None:
             return False
@@ -92,8 +155,8 @@ class Known:
         self._frame_counts.put(key, count - 1)
         return True
 
-    def hear(self, entry: Entry) -> None:
-        """One more that the journal has."""
+    def load_entry(self, entry: Entry) -> None:
+        """Add an entry of the journal."""
         message = read_message(entry)
         self.record.add(entry, message)
         if entry.origin in ("import", "host"):
@@ -101,35 +164,37 @@ class Known:
                 self._frame_counts = SpillingMap(self._scratch)
             key = digest(entry.kind.encode(), entry.frame)
             self._frame_counts.put(key, (self._frame_counts.get(key) or 0) + 1)
-        if entry.kind in _SAID and self._was_heard(entry):
-            self._heard(entry, message)
+        if entry.kind in _CONVERSATION_KINDS and self._was_recorded_live(entry):
+            self._load_exchange(entry, message)
 
-    def _was_heard(self, entry: Entry) -> bool:
-        """Dragoman heard or sent it then: here, or where the journal was that the session was taken over from."""
+    def _was_recorded_live(self, entry: Entry) -> bool:
+        """Whether Dragoman sent or received it: here, or before the session was transferred from another journal."""
         if entry.origin == "import":
-            return self._is_live and not entry.connection_id.startswith(CONNECTION)
+            return self._is_live and not entry.connection_id.startswith(CONNECTION_PREFIX)
         return entry.origin != "replay"
 
-    def _heard(self, entry: Entry, message: Message) -> None:
-        self._last_word = entry.at
-        self._news = False
+    def _load_exchange(self, entry: Entry, message: Message) -> None:
+        self._last_recorded = entry.at
+        self._is_continued_elsewhere = False
         if entry.kind == "session/prompt":
-            self._unanswered += 1 if isinstance(message, Request) else -1
+            self._unanswered_prompts += 1 if isinstance(message, Request) else -1
 
 
-async def read_known(journal: Journal, session_id: str, scratch: Scratch, *, is_live: bool) -> Known:
-    """`is_live`: Dragoman ran it from its beginning. Raises where a process
-    has it open: nobody else may add to it."""
+async def load_dedup(journal: Journal, session_id: str, scratch: Scratch, *, is_live: bool) -> SessionDedup:
+    """Read the session from the journal. `is_live`: Dragoman ran it from its beginning.
+
+    Raises `NotTheOwner` if a process has the session open: no other may add to it.
+    """
     owner = await journal.owner(session_id)
     if owner is not None and owner.process is not None:
         raise NotTheOwner(f"session {session_id} is open", owner=owner.process.id)
-    known = Known(session_id, scratch, is_live=is_live)
-    while (page := await journal.read(session_id, after=known.cursor, limit=_PAGE)).entries:
+    dedup = SessionDedup(session_id, scratch, is_live=is_live)
+    while (page := await journal.read(session_id, after=dedup.cursor, limit=_PAGE_ENTRIES)).entries:
         for entry in page.entries:
-            known.hear(entry)
-        known.cursor = page.cursor
-        known.record.take()  # the journal has these rows
-        if len(page.entries) == _PAGE:
-            known.fold.release()
-    known.settle()
-    return known
+            dedup.load_entry(entry)
+        dedup.cursor = page.cursor
+        dedup.record.take()  # the journal has these rows
+        if len(page.entries) == _PAGE_ENTRIES:
+            dedup.fold.release()
+    dedup.reset_changes()
+    return dedup

@@ -1,9 +1,7 @@
-"""`Intake`: one transcript into the journal, as far as it is new there.
+"""`FileImport`: imports one transcript, as far as it is new to the journal.
 
-The file is translated from its beginning; what the journal has of its sessions is left out, frame by frame, each as
-often as it is there. Of a session that Dragoman ran, all is left out until someone asks for something elsewhere, after
-the last that was said here. How far it was read is committed with what came of it. Of a file that has grown since, the
-rest is read with what is known from before.
+The file is translated from its beginning, and `dedup` leaves out what the journal has. How far the file was read is
+committed with what came of it. If the file has grown since, `read_on` reads the rest with the state from before.
 """
 
 from __future__ import annotations
@@ -22,347 +20,352 @@ from dragoman.journal import notes
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.protocols import Connection, Journal, Position
 from dragoman.session.handle import SessionHandle
-from dragoman.translate.ingest.commit import Adds, Commit
-from dragoman.translate.ingest.dedup import Known, read_known
-from dragoman.translate.ingest.import_policy import LIVE, Admission, of_parent
-from dragoman.translate.ingest.report import REST, Amounts, ImportedFile, amounts
-from dragoman.translate.lines import in_calendar
+from dragoman.translate.ingest.bounded_fold import count_amounts
+from dragoman.translate.ingest.commits import Commit, CommitSink
+from dragoman.translate.ingest.dedup import (
+    RAN_HERE,
+    ImportPolicy,
+    SessionDedup,
+    load_dedup,
+    refusal_for_sub_agent,
+)
+from dragoman.translate.ingest.report import AT_REST_S, Amounts, ImportedFile
+from dragoman.translate.records import valid_time
 from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
-from dragoman.translate.transcript_file import Bookmark, is_packed, opened, whole_lines
-from dragoman.translate.translator import Frame, Translator, provider
+from dragoman.translate.transcript_file import Bookmark, is_compressed, open_transcript, whole_lines
+from dragoman.translate.translator import Frame, Translator, get_provider
 
-# What one commit holds: enough that a commit is little beside it, and no burden on memory or on other writers.
-_ENTRIES: Final = 2000
-_BYTES: Final = 2 * 1024 * 1024
+# The size of a commit: large enough that its overhead is small, and no burden on memory or on other writers.
+_MAX_COMMIT_ENTRIES: Final = 2000
+_MAX_COMMIT_BYTES: Final = 2 * 1024 * 1024
 
-_NATIVE: Final = "_native/"
+_NATIVE_PREFIX: Final = "_native/"
 
-# What a transcript tells of a session before anything is said in it, and often all that it ever tells.
-_SETTINGS: Final = frozenset(
+# Frames that come before a conversation begins. Many a file has no others, and is not imported.
+_SETTINGS_KINDS: Final = frozenset(
     {"session/new", "session_info_update", "current_mode_update", "config_option_update", "available_commands_update"}
     | {"usage_update"}
 )
 
-# Seconds since a file was written to, after which the times in it are trusted. Of one that is being written they are
-# not: the agent's clock may be wrong.
-QUIET: Final = 60.0
+# The times in a file are trusted when nobody has written to it for so long: the clock of a running agent may be wrong.
+QUIET_S: Final = 60.0
 
-# Bytes that are translated before others in this process have their turn: a few milliseconds.
-_PAUSE: Final = 64 * 1024
+# Bytes that are translated before other tasks of this process get a turn: a few milliseconds.
+_PAUSE_BYTES: Final = 64 * 1024
 
-# Lines before the first that tells of a session, and their bytes: all of them wait in memory. Beyond that it is
-# something else that stands in a transcript's place.
-_SILENT: Final = 50_000
-_SILENT_BYTES: Final = 64 * 1024 * 1024
+# Lines, and bytes, before the first record of a session: all of them wait in memory. A file with more is no transcript.
+_MAX_LINES_BEFORE_SESSION: Final = 50_000
+_MAX_BYTES_BEFORE_SESSION: Final = 64 * 1024 * 1024
 
-# Bytes of the largest sidecar: an index of a hundred thousand threads has half of it.
-_SIDECAR: Final = 32 * 1024 * 1024
+# An index of a hundred thousand threads has half of this.
+_MAX_SIDECAR_BYTES: Final = 32 * 1024 * 1024
 
-
-NOTHING_SAID: Final = "no conversation was found there"
+NO_CONVERSATION: Final = "no conversation was found there"
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """How the file is when it is read; kept when all of it was."""
+class FileState(msgspec.Struct, frozen=True, kw_only=True):
+    """The file when it was looked at; stored with the position when all of it was read."""
 
     inode: int
     size: int
     modified: float
-    age: float  # seconds since then
+    age: float  # seconds since `modified`
 
     @property
     def is_at_rest(self) -> bool:
-        """Nothing more will come, as far as anyone can tell."""
-        return self.age > REST
+        """Whether nobody has written to it for long: the agent has probably ended."""
+        return self.age > AT_REST_S
 
 
-_UNSEEN: Final[dict[str, float]] = {"inode": 0, "size": 0, "modified": 0.0}
+_NO_STATE: Final[dict[str, float]] = {"inode": 0, "size": 0, "modified": 0.0}
 
 
-C = TypeVar("C", bound=Adds)
+SinkT = TypeVar("SinkT", bound=CommitSink)
 
 
 @coroutine
-def _turn() -> Generator[None, None, None]:
-    """Others in this process have theirs. (What `asyncio.sleep(0)` is: to load all of it takes longer than a file.)"""
+def _yield_to_others() -> Generator[None, None, None]:
+    """Do what `asyncio.sleep(0)` does. The worker process has no asyncio: loading it takes longer than most files."""
     yield
 
 
-class Intake(Generic[C]):
-    """One file: `read` it, then ask for the `report`. Should it grow, `read_on`, and ask for the `report` of that."""
+class FileImport(Generic[SinkT]):
+    """Call `read`, then `report`. If the file grows, call `read_on`, then `report` again."""
 
     def __init__(
         self,
         journal: Journal,
-        admission: Admission,
+        policy: ImportPolicy,
         position: Position,
-        end: Seen,
-        commits: C,
-        others: Callable[[str], Awaitable[None]] | None = None,
+        end: FileState,
+        commits: SinkT,
+        wait_for_writers: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`others`: to be awaited before a session is read, where another file may be about to add to it."""
+        """`wait_for_writers` is awaited before a session is read, because another file may be about to add to it."""
         self.commits = commits
         self.position = position
-        self.refusal: str | None = None  # of the file's own session
+        self.refusal: str | None = None  # why the session of the file itself is left out
         self._journal = journal
-        self._admission = admission
-        self._others = others
+        self._policy = policy
+        self._wait_for_writers = wait_for_writers
         self._end = end
         self._scratch = Scratch()
-        # By the agent's id; None for those that stay out.
-        self._sessions: ObjectStore[Known | None] = ObjectStore(self._scratch)
-        self._session_ids = SpillingSet(self._scratch)  # ours, of the same
-        self._unsaid: list[Frame] | None = []  # what came before the first word; None from then on
-        self._early: dict[str, list[Frame]] = {}  # of sessions that are not told of yet
-        self._n = self._began = position.frames
+        # By the agent's id; None for sessions that are left out.
+        self._sessions: ObjectStore[SessionDedup | None] = ObjectStore(self._scratch)
+        self._session_ids = SpillingSet(self._scratch)  # our ids of the same sessions
+        self._settings: list[Frame] | None = []  # frames before the conversation begins; None from then on
+        self._early: dict[str, list[Frame]] = {}  # frames before the `session/new` of their session
+        self._n = self._first_n = position.frames
         self._entries: list[Entry] = []
-        self._size = 0
+        self._entries_bytes = 0
         self._unknown: Counter[str] = Counter()
-        self._refused: str | None = None  # of any session
-        self._left = 0  # bytes of a last line that is half written
-        self._last = 0.0  # when the latest of its records was written, as it says
+        self._last_refusal: str | None = None  # of any session
+        self._unread_bytes = 0  # of a last line that is half written
+        self._latest = 0.0  # the latest time in the file
         self._translator: Translator | None = None
         self._sidecar = b""
         self._bookmark = Bookmark()
 
-    async def read(self, path: Path, told: Callable[[int], None]) -> None:
-        """What is new of it is given to the journal; `commits` tells when it is there. `told` hears how far it is."""
-        its = provider(self.position.provider)
-        self._sidecar = _sidecar(its.sidecar(path))
-        self._translator = its.translator(path, self._sidecar)
-        await self._read(path, told, self._translator)
+    async def read(self, path: Path, on_progress: Callable[[int], None]) -> None:
+        """Read the file and give what is new to `commits`. `on_progress` is called with the bytes that are done."""
+        provider = get_provider(self.position.provider)
+        self._sidecar = _read_sidecar(provider.sidecar(path))
+        self._translator = provider.translator(path, self._sidecar)
+        await self._read(path, on_progress, self._translator)
 
-    async def read_on(self, path: Path, end: Seen, admission: Admission, told: Callable[[int], None]) -> bool:
-        """The same for what was added since. False where something else happened, to the file or to its sessions: then
-        nothing was read, and the file is to be read anew."""
+    async def read_on(
+        self, path: Path, end: FileState, policy: ImportPolicy, on_progress: Callable[[int], None]
+    ) -> bool:
+        """Read what was added. Returns False if something else happened to the file or to its sessions: then nothing
+        was read, and the file has to be read from its beginning."""
         translator = self._translator
-        sidecar = provider(self.position.provider).sidecar(path)
+        sidecar = get_provider(self.position.provider).sidecar(path)
         if (
             translator is None
-            or (end.inode, self._sidecar) != (self._end.inode, _sidecar(sidecar))
+            or (end.inode, self._sidecar) != (self._end.inode, _read_sidecar(sidecar))
             or not self._sessions.is_all_loaded
-            or any(self._is_another(admission, name, one) for name, one in self._at_hand())
-            or not self._bookmark.goes_on(path)
-            or await self._overtaken()
+            or any(self._is_replaced(policy, native_id, session) for native_id, session in self._loaded_sessions())
+            or not self._bookmark.continues(path)
+            or await self._is_overtaken()
         ):
             return False
-        self._admission, self._end = admission, end
-        self._began = self._n
-        self._unknown, self._refused = Counter(), None
-        for _, session in self._at_hand():
-            session.settle()
-        await self._read(path, told, translator)
+        self._policy, self._end = policy, end
+        self._first_n = self._n
+        self._unknown, self._last_refusal = Counter(), None
+        for _, session in self._loaded_sessions():
+            session.reset_changes()
+        await self._read(path, on_progress, translator)
         return True
 
-    def _is_another(self, admission: Admission, native_id: str, session: Known) -> bool:
-        """It may not go on, or is another session now."""
-        session_id = admission.session_id(self.position.provider, native_id)
-        return admission.refusal(native_id) is not None or session_id != session.record.session_id
+    def _is_replaced(self, policy: ImportPolicy, native_id: str, session: SessionDedup) -> bool:
+        """Whether the session is left out from now on, or has become another one."""
+        session_id = policy.session_id(self.position.provider, native_id)
+        return policy.refusal(native_id) is not None or session_id != session.record.session_id
 
-    async def _overtaken(self) -> bool:
-        """Whether others have added to the sessions: another file, another process, or Dragoman itself."""
-        for _, session in self._at_hand():
-            if self._others is not None:
-                await self._others(session.record.session_id)
+    async def _is_overtaken(self) -> bool:
+        """Whether another file, another process or Dragoman itself has added to the sessions."""
+        for _, session in self._loaded_sessions():
+            if self._wait_for_writers is not None:
+                await self._wait_for_writers(session.record.session_id)
             page = await self._journal.read(session.record.session_id, after=session.cursor, limit=1)
             if page.entries:
                 return True
         return False
 
-    def _at_hand(self) -> list[tuple[str, Known]]:
-        return [(name, one) for name, one in self._sessions.loaded.items() if one is not None]
+    def _loaded_sessions(self) -> list[tuple[str, SessionDedup]]:
+        return [(native_id, session) for native_id, session in self._sessions.loaded.items() if session is not None]
 
-    async def _read(self, path: Path, told: Callable[[int], None], translator: Translator) -> None:
-        offset = paused = self._bookmark.offset
-        silent = 0  # lines before the first that tells of a session
-        with opened(path) as file:
-            # Up to where it ended when it was looked at: one that is written without a pause would keep us for ever.
-            for line in whole_lines(file, offset, None if is_packed(path) else self._end.size):
+    async def _read(self, path: Path, on_progress: Callable[[int], None], translator: Translator) -> None:
+        offset = paused_at = self._bookmark.offset
+        lines_before_session = 0
+        with open_transcript(path) as file:
+            # Not beyond the size it had: reading a file that is written without a pause would never end.
+            for line in whole_lines(file, offset, None if is_compressed(path) else self._end.size):
                 frames = translator.feed(line.text, line.position)
                 offset = line.end
-                del line  # it may be a long one
+                del line  # may be a long one
                 if frames:
                     await self._add(frames)
                     if self.refusal is not None:
                         return
                 if not self._sessions:
-                    silent += 1
-                    if silent > _SILENT or offset > _SILENT_BYTES:
+                    lines_before_session += 1
+                    if lines_before_session > _MAX_LINES_BEFORE_SESSION or offset > _MAX_BYTES_BEFORE_SESSION:
                         raise InputError("there is no conversation in the beginning of it")
-                if self._is_full:
+                if self._is_commit_full:
                     await self._commit(offset)
-                    told(offset)
-                if offset - paused >= _PAUSE:
-                    paused = offset
-                    await _turn()
+                    on_progress(offset)
+                if offset - paused_at >= _PAUSE_BYTES:
+                    paused_at = offset
+                    await _yield_to_others()
             self._bookmark.put(path, file, offset)
         if finished := self._end.is_at_rest or self._is_copy():
             for frame in translator.finish():
                 await self._add((frame,))
-                if self._is_full:
+                if self._is_commit_full:
                     await self._commit(offset)
         if not self._sessions:
             self._unknown = translator.unknown
-        self._left = max(self._end.size - offset, 0) if not is_packed(path) else 0
+        self._unread_bytes = max(self._end.size - offset, 0) if not is_compressed(path) else 0
         await self._commit(offset, self._end, finished=finished)
 
     def _is_copy(self) -> bool:
-        """Whoever wrote the file had said nothing for long: it was brought here, and tells of what was over then."""
-        return self._end.age > QUIET and 0.0 < self._last < self._end.modified - REST
+        """Whether the file was copied here: its last record was old when the file was written."""
+        return self._end.age > QUIET_S and 0.0 < self._latest < self._end.modified - AT_REST_S
 
     def writes_to(self, session_id: str) -> bool:
         return session_id in self._session_ids
 
     async def _add(self, frames: Sequence[Frame]) -> None:
-        if self._unsaid is not None:
-            self._unsaid.extend(frames)
-            if _SETTINGS.issuperset([frame.kind for frame in frames]):
+        if self._settings is not None:
+            self._settings.extend(frames)
+            if _SETTINGS_KINDS.issuperset([frame.kind for frame in frames]):
                 return
-            frames, self._unsaid = self._unsaid, None
+            frames, self._settings = self._settings, None
         for frame in frames:
             session = self._sessions.get(frame.session_id)
             if session is not None:  # nearly always
-                self._keep(session, frame)
+                self._add_entry(session, frame)
             elif frame.session_id not in self._sessions:
-                await self._begin(frame)
+                await self._begin_session(frame)
 
-    async def _begin(self, frame: Frame) -> None:
-        """What stands before the beginning of its session comes after it."""
+    async def _begin_session(self, frame: Frame) -> None:
+        """Frames before the `session/new` of their session are added after it."""
         native_id = frame.session_id
         if frame.kind != "session/new" or frame.direction != "out":
             self._early.setdefault(native_id, []).append(frame)
             return
-        asked = msgspec.json.decode(frame.line, type=_NewSession).params
-        session = await self._open(frame, asked)
+        request = msgspec.json.decode(frame.line, type=_NewSession).params
+        session = await self._open_session(frame, request)
         self._sessions.add(native_id, session)
         early = self._early.pop(native_id, ())
         if session is not None:
-            self._keep(session, self._note(frame, asked), "host")
-            for one in (frame, *early):
-                self._keep(session, one)
+            self._add_entry(session, self._opening_note(frame, request), "host")
+            for next_frame in (frame, *early):
+                self._add_entry(session, next_frame)
 
-    async def _open(self, frame: Frame, asked: _Params) -> Known | None:
-        """None where it stays out."""
+    async def _open_session(self, frame: Frame, request: _Params) -> SessionDedup | None:
+        """None if it is left out."""
         is_first = not self._sessions
         native_id = frame.session_id
-        refusal = self._admission.refusal(native_id, asked.parent_id) or await self._told_by_parent(frame, asked)
+        refusal = self._policy.refusal(native_id, request.parent_id) or await self._parent_refusal(frame, request)
         if refusal is not None:
-            self._refused = refusal
+            self._last_refusal = refusal
             self.refusal = refusal if is_first else None
             return None
-        session_id = self._admission.session_id(self.position.provider, native_id)
-        session = await self._known(session_id, is_live=native_id in self._admission.live)
+        session_id = self._policy.session_id(self.position.provider, native_id)
+        session = await self._load_session(session_id, is_live=native_id in self._policy.live)
         self._session_ids.add(session_id)
         if is_first:
             self.position = msgspec.structs.replace(self.position, session_id=session_id)
         return session
 
-    async def _told_by_parent(self, frame: Frame, asked: _Params) -> str | None:
-        """A sub-agent's work was heard of with that of a session that Dragoman ran then."""
-        parent_id = self._admission.live.get(asked.parent_id or "")
+    async def _parent_refusal(self, frame: Frame, request: _Params) -> str | None:
+        """The work of a sub-agent was recorded with that of its parent, if Dragoman ran the parent then."""
+        parent_id = self._policy.live.get(request.parent_id or "")
         if parent_id is None:
             return None
-        parent = await self._known(parent_id, is_live=True)
-        return of_parent(LIVE) if self._when(frame) <= (parent.last_word or 0.0) else None
+        parent = await self._load_session(parent_id, is_live=True)
+        is_recorded = self._time_of(frame) <= (parent.recorded_until or 0.0)
+        return refusal_for_sub_agent(RAN_HERE) if is_recorded else None
 
-    async def _known(self, session_id: str, *, is_live: bool) -> Known:
-        if self._others is not None:
-            await self._others(session_id)
-        return await read_known(self._journal, session_id, self._scratch, is_live=is_live)
+    async def _load_session(self, session_id: str, *, is_live: bool) -> SessionDedup:
+        if self._wait_for_writers is not None:
+            await self._wait_for_writers(session_id)
+        return await load_dedup(self._journal, session_id, self._scratch, is_live=is_live)
 
-    def _note(self, frame: Frame, asked: _Params) -> Frame:
-        name, native_id, parent_id = self.position.provider, frame.session_id, asked.parent_id
+    def _opening_note(self, frame: Frame, request: _Params) -> Frame:
+        agent, native_id, parent_id = self.position.provider, frame.session_id, request.parent_id
         handle = SessionHandle(
-            session_id=self._admission.session_id(name, native_id),
+            session_id=self._policy.session_id(agent, native_id),
             agent_session_id=native_id,
-            agent=name,
-            cwd=asked.cwd,
+            agent=agent,
+            cwd=request.cwd,
         )
         note = notes.write(
             notes.SessionOpened(
-                agent=name,
-                cwd=asked.cwd,
+                agent=agent,
+                cwd=request.cwd,
                 agent_session_id=native_id,
-                # A sub-agent is the agent's own to talk to; and a session of another kind of machine, or of no known
-                # folder, cannot go on here.
-                handle=handle.to_json() if parent_id is None and os.path.isabs(asked.cwd) else None,
-                parent=None if parent_id is None else self._admission.session_id(name, parent_id),
+                # A sub-agent cannot be resumed by us; nor can a session of another kind of machine or of no folder.
+                handle=handle.to_json() if parent_id is None and os.path.isabs(request.cwd) else None,
+                parent=None if parent_id is None else self._policy.session_id(agent, parent_id),
             )
         )
         return Frame(frame.at, "out", native_id, note.method, note.line)
 
-    def _keep(self, session: Known, frame: Frame, origin: Literal["import", "host"] = "import") -> None:
-        at, kind, line = self._when(frame), frame.kind, frame.line
-        if frame.at > self._last:
-            self._last = frame.at
+    def _add_entry(self, session: SessionDedup, frame: Frame, origin: Literal["import", "host"] = "import") -> None:
+        at, kind, line = self._time_of(frame), frame.kind, frame.line
+        if frame.at > self._latest:
+            self._latest = frame.at
         if kind == "session/prompt" and frame.direction == "out":
-            session.asked(at)
-        if session.has(kind, line):
+            session.see_prompt(at)
+        if session.has_frame(kind, line):
             return
-        if kind.startswith(_NATIVE):
+        if kind.startswith(_NATIVE_PREFIX):
             self._unknown[msgspec.json.decode(line, type=_Unknown).params.kind] += 1
         self._n += 1
         record = session.record
         entry = Entry(self.position.connection_id, record.session_id, self._n, at, origin, kind, line)
         record.add(entry, read_message(entry))
-        session.changed = True
+        session.has_changed = True
         self._entries.append(entry)
-        self._size += len(line)
+        self._entries_bytes += len(line)
 
-    def _when(self, frame: Frame) -> float:
-        return frame.at or in_calendar(self._end.modified) or 0.0
+    def _time_of(self, frame: Frame) -> float:
+        return frame.at or valid_time(self._end.modified) or 0.0
 
     @property
-    def _is_full(self) -> bool:
-        """There is enough for a commit."""
-        return len(self._entries) >= _ENTRIES or self._size >= _BYTES
+    def _is_commit_full(self) -> bool:
+        return len(self._entries) >= _MAX_COMMIT_ENTRIES or self._entries_bytes >= _MAX_COMMIT_BYTES
 
-    async def _commit(self, offset: int, end: Seen | None = None, *, finished: bool = False) -> None:
-        seen = {"inode": end.inode, "size": end.size, "modified": end.modified} if end is not None else _UNSEEN
-        position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, finished=finished, **seen)
-        ids = {entry.session_id for entry in self._entries}
-        touched = {name: one for name, one in self._at_hand() if one.record.session_id in ids}
+    async def _commit(self, offset: int, end: FileState | None = None, *, finished: bool = False) -> None:
+        state = {"inode": end.inode, "size": end.size, "modified": end.modified} if end is not None else _NO_STATE
+        position = msgspec.structs.replace(self.position, frames=self._n, offset=offset, finished=finished, **state)
+        session_ids = {entry.session_id for entry in self._entries}
+        loaded = self._loaded_sessions()
+        touched = {native_id: session for native_id, session in loaded if session.record.session_id in session_ids}
         sessions = [*touched.values()]
-        changes = [one.record.take() for one in sessions]
+        changes = [session.record.take() for session in sessions]
         if end is None:  # there is more to come
-            for one in sessions:
-                one.fold.release()
+            for session in sessions:
+                session.fold.release()
         connection: Connection | None = None
         if self._entries and not self.position.frames:
             connection = Connection(id=position.connection_id, agent=position.provider, at=self._entries[0].at)
 
-        def then(cursor: Cursor) -> None:
-            for one in sessions:
-                one.cursor = cursor
+        def on_committed(cursor: Cursor) -> None:
+            for session in sessions:
+                session.cursor = cursor
 
-        await self.commits.add(Commit(self._entries, changes, position, connection), then)
+        await self.commits.add(Commit(self._entries, changes, position, connection), on_committed)
         self.position = position
-        self._entries, self._size = [], 0
+        self._entries, self._entries_bytes = [], 0
         self._sessions.evict(busy=touched)
 
     def report(self) -> ImportedFile:
         new: list[str] = []
         grown: list[str] = []
-        came = Amounts()
-        all_is_known = False  # of one
-        for one in self._sessions.values():
-            if one is not None and one.changed:
-                (new if one.is_new else grown).append(one.record.session_id)
-                came += amounts(one.fold) - one.before
-            all_is_known |= one is not None and one.all_is_known
-        refused = self._refused if self._sessions else NOTHING_SAID
-        if all_is_known and not new and not grown:
-            refused = LIVE
+        amounts = Amounts()
+        is_one_recorded = False
+        for session in self._sessions.values():
+            if session is not None and session.has_changed:
+                (new if session.is_new else grown).append(session.record.session_id)
+                amounts += count_amounts(session.fold) - session.amounts_before
+            is_one_recorded |= session is not None and session.is_all_recorded
+        skipped = self._last_refusal if self._sessions else NO_CONVERSATION
+        if is_one_recorded and not new and not grown:
+            skipped = RAN_HERE
         return ImportedFile(
             provider=self.position.provider,
             path=self.position.path,
             new=new,
             grown=grown,
-            frames=self._n - self._began,
-            amounts=came,
+            frames=self._n - self._first_n,
+            amounts=amounts,
             unknown=dict(self._unknown),
-            skipped=refused,
-            left=self._left,
+            skipped=skipped,
+            left=self._unread_bytes,
         )
 
 
@@ -377,8 +380,8 @@ class _Params(msgspec.Struct, frozen=True, gc=False):
     @property
     def parent_id(self) -> str | None:
         """The agent's id of the session that this one is a sub-agent of."""
-        links = [link.parent_session_id for link in self.meta.values()]
-        return next((link for link in links if link is not None), None)
+        parents = [link.parent_session_id for link in self.meta.values()]
+        return next((parent for parent in parents if parent is not None), None)
 
 
 class _NewSession(msgspec.Struct, frozen=True, gc=False):
@@ -393,12 +396,12 @@ class _Unknown(msgspec.Struct, frozen=True, gc=False):
     params: _Kind
 
 
-def _sidecar(path: os.PathLike[str] | None) -> bytes:
+def _read_sidecar(path: os.PathLike[str] | None) -> bytes:
     if path is None:
         return b""
     try:
-        with opened(Path(path)) as file:
-            said = file.read(_SIDECAR + 1)
+        with open_transcript(Path(path)) as file:
+            data = file.read(_MAX_SIDECAR_BYTES + 1)
     except (OSError, InputError):
-        return b""  # there may be one
-    return said if len(said) <= _SIDECAR else b""
+        return b""  # most files have none
+    return data if len(data) <= _MAX_SIDECAR_BYTES else b""

@@ -1,197 +1,325 @@
-"""`PlaceWatch`: one folder, watched. Finds the files that have something new, and says so; it opens none of them.
+"""`FolderWatch`: watches one folder and reports the files that may have something new. It opens none of them.
 
-The folder may appear later, go away, and come back as another one.
+Looking through a folder reads names, sizes and times only. The folder may appear later, go away, and come back as
+another one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from shlex import quote
+from stat import S_ISREG
 from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from dragoman.translate.ingest.notifications import Notices, Unnoticed
-from dragoman.translate.ingest.report import REST
-from dragoman.translate.ingest.watched_folders import Place, State, barred, is_remote, state_of, unread
+from dragoman.clock import Clock, timeout
+from dragoman.errors import InputError
+from dragoman.translate.discover import may_be_transcript
+from dragoman.translate.ingest.notifications import FolderNotifications, NotificationsUnavailable
+from dragoman.translate.ingest.report import AT_REST_S
+from dragoman.translate.records import text_path
+from dragoman.translate.translator import get_provider
 
-Way: TypeAlias = Literal["native", "polling", "absent"]
-"""How changes are learnt of; `absent` where the folder is not there yet."""
+Method: TypeAlias = Literal["native", "polling", "absent"]
+"""How changes are noticed: the system reports them, or the folder is polled; `absent` if there is no folder yet."""
 
-# Where looking through a folder takes long, it is done less often: no more than this part of the time goes into it.
-_SHARE: Final = 0.02
+FileStamp: TypeAlias = tuple[int, int, float]
+"""Inode, size and time of change of a file. They change when it is written to, truncated or replaced."""
+
+# If looking through a folder takes long, it is done less often: no more than this part of the time goes into it.
+_MAX_LOOKING_SHARE: Final = 0.02
+
+# File systems on which other machines may write, which the system does not report. Those in user space are called
+# `fuse`, whatever they are.
+_REMOTE_FILE_SYSTEMS: Final = (
+    *("nfs", "cifs", "smb", "9p", "afs", "ceph", "glusterfs", "lustre"),
+    *("fuse", "drvfs", "vboxsf", "virtiofs"),
+)
+
+_MOUNTS: Final = Path("/proc/self/mountinfo")  # on Linux only
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often is looked, in seconds; and whether the system's notifications are used at all."""
+class WatchedFolder(msgspec.Struct, frozen=True):
+    """A folder with all that is below it; or, with a `name`, only this file in it."""
 
-    # Between two looks through a folder whose changes the system tells: for what it did not tell. Files that have come
-    # to rest are found by it too.
-    look: float = 60.0
-    # The same where it tells nothing. Who follows an agent's work hardly notices.
-    poll: float = 1.0
-    # Between two looks for a folder that is not there.
-    absent: float = 2.0
+    provider: str  # empty if it is detected for each file
+    path: str
+    name: str = ""
+
+    def matches(self, path: str) -> bool:
+        """Return True if a file below the folder may be a transcript, by its name."""
+        if self.name:
+            return path == os.path.join(self.path, self.name)
+        return get_provider(self.provider).reads(Path(path)) if self.provider else may_be_transcript(Path(path))
+
+    def find(
+        self, below: str | None = None, on_error: Callable[[OSError], object] | None = None
+    ) -> dict[str, FileStamp]:
+        """Return the transcripts that are there now, or those in the folder `below`. `on_error` is called for each
+        folder that cannot be read."""
+        if self.name:
+            path = os.path.join(self.path, self.name)
+            stamp = stamp_of(path)
+            return {} if stamp is None else {path: stamp}
+        stamps: dict[str, FileStamp] = {}
+        for folder, _, names in os.walk(below or self.path, onerror=on_error):
+            for name in names:
+                path = os.path.join(folder, name)
+                if self.matches(path) and (stamp := stamp_of(path)) is not None:
+                    stamps[path] = stamp
+        return stamps
+
+
+def provider_folders(provider: str, environment: Mapping[str, str], home: Path) -> list[WatchedFolder]:
+    """Return the folders where an agent keeps its transcripts on this machine. They need not exist yet."""
+    return [WatchedFolder(provider, str(path)) for path in get_provider(provider).folders(environment, home)]
+
+
+def folders_at(paths: Sequence[Path], provider: str | None = None) -> list[WatchedFolder]:
+    """Return what to watch for files and folders that the user names; with a provider, only its transcripts."""
+    folders = []
+    for path in paths:
+        absolute = path.absolute()
+        if absolute.is_dir():
+            folders.append(WatchedFolder(provider or "", str(absolute)))
+        elif absolute.exists():
+            file = Path(os.path.realpath(absolute))  # may be a symlink
+            folders.append(WatchedFolder(provider or "", str(file.parent), file.name))
+        else:
+            raise InputError(f"there is no file {path}", guidance="Name a transcript, or a folder that has some.")
+    return folders
+
+
+def stamp_of(path: str) -> FileStamp | None:
+    """Return None if the file is gone, or no regular file: opening a pipe may block for ever."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return (stat.st_ino, stat.st_size, stat.st_mtime) if S_ISREG(stat.st_mode) else None
+
+
+class WatchIntervals(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a folder is looked through, in seconds, and whether the system's notifications are used."""
+
+    # Between two looks through a folder with notifications: for changes that were not reported, and for files that have
+    # come to rest.
+    look_s: float = 60.0
+    # The same without notifications. Somebody who follows an agent's work hardly notices the delay.
+    poll_s: float = 1.0
+    # Between two looks for a folder that does not exist.
+    absent_s: float = 2.0
     # From when a file was first seen until it is read. An agent that Dragoman starts may write the beginning of its
-    # transcript before it tells us the session's name: by then we know that the session is our own.
-    settle: float = 1.0
+    # transcript before it reports the session's id: after this time we know that the session is our own.
+    settle_s: float = 1.0
     # After the journal could not be written.
-    retry: float = 5.0
-    notified: bool = True
+    retry_s: float = 5.0
+    use_notifications: bool = True
 
 
-USUAL: Final = Pace()
+DEFAULT_INTERVALS: Final = WatchIntervals()
 
 
-class Found(Protocol):
-    def __call__(self, watch: PlaceWatch, path: str, *, just_now: bool) -> None:
-        """This file may have something new."""
+class OnFile(Protocol):
+    def __call__(self, watch: FolderWatch, path: str, *, is_recent: bool) -> None:
+        """Take note that this file may have something new; `is_recent`: it was written to just now."""
 
 
-class PlaceWatch:
-    """`run` it. `files`: how each was when it was read last, and whether it was at rest; None when it is to be tried
-    again. Whoever reads them keeps it."""
+class FolderWatch:
+    """Start `run` as a task. `files` has each file as it was when it was last read, and whether it was at rest then;
+    None if it has to be read again. The reader of the files maintains it."""
 
-    def __init__(self, place: Place, pace: Pace, clock: Callable[[], float], found: Found) -> None:
-        self.place = place
-        self.files: dict[str, tuple[State, bool] | None] = {}
-        self.way: Way = "absent"
-        self._unread: str | None = None  # what may not be looked into, as far as it was seen
-        self._unnoticed: str | None = None  # why changes are not told, once that was tried
-        self.looked = asyncio.Event()  # once at least, and what was found has been told
-        self._pace = pace
+    def __init__(self, folder: WatchedFolder, intervals: WatchIntervals, clock: Clock, on_file: OnFile) -> None:
+        self.folder = folder
+        self.files: dict[str, tuple[FileStamp, bool] | None] = {}
+        self.method: Method = "absent"
+        self.first_look_done = asyncio.Event()
+        self.settling: set[str] = set()  # new files that are not read yet
+        self.nothing_settling = asyncio.Event()
+        self.nothing_settling.set()
+        self._intervals = intervals
         self._clock = clock
-        self._found = found
-        self.none_settles = asyncio.Event()
-        self.none_settles.set()
-        self.settling: set[str] = set()  # files that are new, and are not read yet
-        self._first_look = True
+        self._on_file = on_file
+        self._unreadable: str | None = None  # the folders that could not be read
+        self._not_notified: str | None = None  # why there are no notifications, once that was tried
+        self._is_first_look = True
 
     @property
-    def problem(self) -> str | None:
-        """What is not as it should be, as long as it is so."""
-        return self._unread or self._unnoticed
+    def error(self) -> str | None:
+        """What is wrong with the folder, as long as it is."""
+        return self._unreadable or self._not_notified
 
     async def run(self) -> None:
         while True:
-            folder = _identity(self.place.folder)
-            if folder is None:
-                self.way = "absent"
-                self._unread = unread(barred(self.place.folder))
+            identity = _identity(self.folder.path)
+            if identity is None:
+                self.method = "absent"
+                self._unreadable = _describe_unreadable(_unreadable_parent(self.folder.path))
                 self.files.clear()
-                self._first_look = False
-                self.looked.set()
-                await asyncio.sleep(self._pace.absent)
+                self._is_first_look = False
+                self.first_look_done.set()
+                await self._clock.sleep(self._intervals.absent_s)
                 continue
-            notices = await self._notices()
-            self.way = "polling" if notices is None else "native"
+            notifications = await self._open_notifications()
+            self.method = "polling" if notifications is None else "native"
             try:
-                await self._follow(notices, folder)
-            except Unnoticed as problem:
-                self._unnoticed = f"{self.place.folder} is looked through instead of watched: {problem}"
+                await self._follow(notifications, identity)
+            except NotificationsUnavailable as error:
+                self._not_notified = self._polling_reason(error)
             finally:
-                if notices is not None:
-                    await notices.close()
+                if notifications is not None:
+                    await notifications.close()
 
-    async def _notices(self) -> Notices | None:
-        """None where the folder is to be looked through instead."""
-        if not self._pace.notified or self._unnoticed is not None or is_remote(self.place.folder):
+    async def _open_notifications(self) -> FolderNotifications | None:
+        """None if the folder has to be polled."""
+        if not self._intervals.use_notifications or self._not_notified is not None or is_remote(self.folder.path):
             return None
         try:
-            return await Notices.open(self.place.folder, deep=not self.place.name)
-        except Unnoticed as problem:
-            if _identity(self.place.folder) is not None:  # else it went away just now
-                self._unnoticed = f"{self.place.folder} is looked through instead of watched: {problem}"
+            return await FolderNotifications.open(self.folder.path, is_recursive=not self.folder.name)
+        except NotificationsUnavailable as error:
+            if _identity(self.folder.path) is not None:  # else it went away just now
+                self._not_notified = self._polling_reason(error)
             return None
 
-    async def _follow(self, notices: Notices | None, folder: tuple[int, int]) -> None:
-        """Until something happens to the folder itself: it may be gone, or be another one; or all of it can be read at
-        last, and then it may be watched, too."""
-        while _identity(self.place.folder) == folder:
-            before, took = self._unread, await self._look()
-            if before is not None and self._unread is None:
-                self._unnoticed = None
+    def _polling_reason(self, error: NotificationsUnavailable) -> str:
+        return f"{self.folder.path} is polled, because the system does not report its changes: {error}"
+
+    async def _follow(self, notifications: FolderNotifications | None, identity: tuple[int, int]) -> None:
+        """Return when the folder itself is gone or replaced; or when all of it can be read again, and so may be
+        watched."""
+        while _identity(self.folder.path) == identity:
+            unreadable, look_s = self._unreadable, await self._look()
+            if unreadable is not None and self._unreadable is None:
+                self._not_notified = None
                 return
-            pause = max(self._pace.look if notices and self._unread is None else self._pace.poll, took / _SHARE)
-            if notices is None:
-                await self._poll(pause)
+            interval_s = self._intervals.look_s if notifications and not self._unreadable else self._intervals.poll_s
+            interval_s = max(interval_s, look_s / _MAX_LOOKING_SHARE)
+            if notifications is None:
+                await self._poll(interval_s)
                 continue
             try:
-                async with asyncio.timeout(pause):
-                    while await self._heard(notices):
+                async with timeout(self._clock, interval_s):
+                    while await self._handle_notifications(notifications):
                         pass
                     return
             except TimeoutError:
-                pass  # what was being heard of is seen by looking
+                pass  # the next look finds what was being handled
 
-    async def _poll(self, seconds: float) -> None:
-        """Until the next look through the folder: files that are not at rest are looked at more often than that."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            await asyncio.sleep(min(self._pace.poll, left))
-            now = self._clock()
-            awake = {path: known[0] for path, known in self.files.items() if known and now - known[0][2] <= REST}
-            for path, state in (await asyncio.to_thread(_states, awake)).items():
-                if state != awake[path]:
-                    self._tell(path, just_now=True)
+    async def _poll(self, interval_s: float) -> None:
+        """Wait for the next look through the folder; look at files that are not at rest more often than that."""
+        end = self._clock.monotonic() + interval_s
+        while (left := end - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(self._intervals.poll_s, left))
+            now = self._clock.time()
+            active = {path: entry[0] for path, entry in self.files.items() if entry and now - entry[0][2] <= AT_REST_S}
+            for path, stamp in (await asyncio.to_thread(_stamps, active)).items():
+                if stamp != active[path]:
+                    self._report(path, is_recent=True)
 
-    async def _heard(self, notices: Notices) -> bool:
-        """False where it is the folder itself that something happened to."""
-        paths = await notices.read()
+    async def _handle_notifications(self, notifications: FolderNotifications) -> bool:
+        """Return False if something happened to the folder itself."""
+        paths = await notifications.read()
         for path in paths:
-            if self.place.wants(path):
-                self._tell(path, just_now=True)
-            elif not self.place.name and await asyncio.to_thread(os.path.isdir, path):
+            if self.folder.matches(path):
+                self._report(path, is_recent=True)
+            elif not self.folder.name and await asyncio.to_thread(os.path.isdir, path):
                 # Files may have been made in it before it was watched, or it is not watched at all.
-                for inside in await asyncio.to_thread(self.place.find, path):
-                    self._tell(inside, just_now=True)
-                await notices.check(path)
-        return self.place.folder not in paths
+                for inside in await asyncio.to_thread(self.folder.find, path):
+                    self._report(inside, is_recent=True)
+                await notifications.check(path)
+        return self.folder.path not in paths
 
     async def _look(self) -> float:
-        """Tells of all files that have something new; how long it took to look."""
-        began = time.perf_counter()
-        closed: list[OSError] = []
-        found = await asyncio.to_thread(self.place.find, None, closed.append)
-        took = time.perf_counter() - began
-        self._unread = unread(closed)
-        for gone in self.files.keys() - found.keys():
+        """Report all files that have something new; returns the seconds that looking took."""
+        began = self._clock.monotonic()
+        errors: list[OSError] = []
+        stamps = await asyncio.to_thread(self.folder.find, None, errors.append)
+        look_s = self._clock.monotonic() - began
+        self._unreadable = _describe_unreadable(errors)
+        for gone in self.files.keys() - stamps.keys():
             del self.files[gone]
-        now = self._clock()
-        for path, state in sorted(found.items(), key=lambda one: one[1][2]):
-            if self.files.get(path) != (state, now - state[2] > REST):
-                self._tell(path, just_now=not self._first_look or now - state[2] < self._pace.settle)
-        self._first_look = False
-        self.looked.set()
-        return took
+        now = self._clock.time()
+        for path, stamp in sorted(stamps.items(), key=lambda item: item[1][2]):
+            if self.files.get(path) != (stamp, now - stamp[2] > AT_REST_S):
+                self._report(path, is_recent=not self._is_first_look or now - stamp[2] < self._intervals.settle_s)
+        self._is_first_look = False
+        self.first_look_done.set()
+        return look_s
 
-    def _tell(self, path: str, *, just_now: bool) -> None:
+    def _report(self, path: str, *, is_recent: bool) -> None:
         if path in self.settling:
             return
-        if path in self.files or not just_now or not self._pace.settle:
-            self._found(self, path, just_now=just_now)
+        if path in self.files or not is_recent or not self._intervals.settle_s:
+            self._on_file(self, path, is_recent=is_recent)
         else:
             self.settling.add(path)
-            self.none_settles.clear()
-            asyncio.get_running_loop().call_later(self._pace.settle, self._settled, path)
+            self.nothing_settling.clear()
+            self._clock.call_later(self._intervals.settle_s, lambda: self._on_settled(path))
 
-    def _settled(self, path: str) -> None:
+    def _on_settled(self, path: str) -> None:
         self.settling.discard(path)
-        self._found(self, path, just_now=True)
+        self._on_file(self, path, is_recent=True)
         if not self.settling:
-            self.none_settles.set()
+            self.nothing_settling.set()
 
 
-def _states(paths: Iterable[str]) -> dict[str, State | None]:
-    return {path: state_of(path) for path in paths}
+def _stamps(paths: Iterable[str]) -> dict[str, FileStamp | None]:
+    return {path: stamp_of(path) for path in paths}
 
 
 def _identity(folder: str) -> tuple[int, int] | None:
-    """Tells a folder from another one that has come in its place; None where there is none."""
+    """Numbers that differ between a folder and another one in its place; None if there is none."""
     try:
         stat = os.stat(folder)
     except OSError:
         return None
     return stat.st_dev, stat.st_ino
+
+
+def _unreadable_parent(folder: str) -> Sequence[OSError]:
+    """The error of the first parent that may not be read, so that nobody can tell whether the folder exists."""
+    for outer, inner in pairwise([*map(str, reversed(Path(folder).parents)), folder]):
+        try:
+            os.stat(inner)
+        except PermissionError as error:
+            return [PermissionError(error.errno, error.strerror, outer)]
+        except OSError:
+            break
+    return []
+
+
+def _describe_unreadable(errors: Sequence[OSError]) -> str | None:
+    """Say in one line which folders cannot be read, and what to do."""
+    lasting = [error for error in errors if not isinstance(error, FileNotFoundError)]  # those went away just now
+    if not lasting:
+        return None
+    first, others = lasting[0], len(lasting) - 1
+    folder = str(text_path(first.filename))
+    message = f"{folder}{f' and {others:,} more' if others else ''} cannot be read: {first.strerror or first}"
+    if isinstance(first, PermissionError):
+        message += f". If it is yours, this helps: chmod u+rx {quote(folder)}"
+    return message
+
+
+def is_remote(folder: str, read_mounts: Callable[[], str] = lambda: _MOUNTS.read_text("utf-8", "replace")) -> bool:
+    """Return True if another machine may write to the folder; False if that is not known."""
+    try:
+        lines = read_mounts().splitlines()
+    except OSError:
+        return False
+    path = os.path.realpath(folder)
+    nearest, file_system = -1, ""
+    for line in lines:
+        # "36 35 98:0 /root /mount/point options - ext4 /dev/sda1 options", with spaces in names written as \040
+        before, _, after = line.partition(" - ")
+        if len(fields := before.split(" ")) < 5 or not after:
+            continue
+        point = fields[4].replace("\\040", " ").rstrip("/")
+        if (path == point or path.startswith(f"{point}/")) and len(point) >= nearest:
+            nearest, file_system = len(point), after.split(" ")[0]
+    return file_system.startswith(_REMOTE_FILE_SYSTEMS)

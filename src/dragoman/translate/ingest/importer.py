@@ -1,13 +1,13 @@
-"""`Importer`: transcripts into the journal, each record once, whatever ends it and however often it is run.
+"""`Importer`: transcripts into the journal, each record once, however often it runs and whatever ends it.
 
 A file is translated from its beginning, and what the journal has of its sessions is left out, frame by frame. So a file
 that grew, was moved, replaced or copied, or whose import was killed, brings what is new and nothing else. How far it
 was read is committed with what came of it: a file that has not changed since is not opened.
 
-Who follows files while they are written may have some kept at hand: of these only what was added is read.
+A watcher may have the importer remember some files that are being written: of these only what was added is read.
 
-What a transcript leaves open is ended when nobody has written to it for a while. Should it go on after all, its next
-runs come in as any others.
+What a transcript leaves unfinished is ended when nobody has written to it for a while. Should it go on after all, its
+next runs come in as any others.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence, Set
 from hashlib import sha256
 from pathlib import Path
-from subprocess import Popen
 from typing import Final, TypeAlias
 
 import msgspec
@@ -27,286 +26,357 @@ import msgspec
 from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.protocols import Journal, Position
-from dragoman.translate.discover import Transcript, whose
-from dragoman.translate.ingest.apart import Apart, Arrived
-from dragoman.translate.ingest.apart_begin import begin, pays
-from dragoman.translate.ingest.apart_messages import Done
-from dragoman.translate.ingest.at_hand import AtHand
-from dragoman.translate.ingest.commit import Commit
-from dragoman.translate.ingest.commits import Commits
-from dragoman.translate.ingest.file_import import QUIET, Intake, Seen
-from dragoman.translate.ingest.import_policy import CONNECTION, DELETED, OPEN, Admission, look
-from dragoman.translate.ingest.report import REST, ImportedFile
-from dragoman.translate.lines import named
+from dragoman.translate.discover import Transcript, detect_provider
+from dragoman.translate.ingest.commits import Commit, Commits
+from dragoman.translate.ingest.dedup import (
+    CONNECTION_PREFIX,
+    SESSION_DELETED,
+    SESSION_OPEN,
+    ImportPolicy,
+    load_policy,
+)
+from dragoman.translate.ingest.file_import import QUIET_S, FileImport, FileState
+from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, ImportSummary, summarize
+from dragoman.translate.ingest.worker import FileDone, ImportWorker, ReadJob, is_worker_worthwhile
+from dragoman.translate.records import text_path
 from dragoman.translate.translator import PROVIDERS
 
-# Seconds for which we need not look again who else has the session of a file at hand: the agent is at work in it.
-_TRUSTED: Final = 30.0
+# How long the policy for a remembered file is used before the journal is asked again: the agent is at work in it.
+_POLICY_TRUSTED_S: Final = 30.0
 
 # Files that are begun before the first of them is done, and bytes of frames that wait for their commit: many small
 # files share one, and what waits fits in memory.
-_AHEAD: Final = 64
-_AHEAD_BYTES: Final = 8 * 1024 * 1024
+_MAX_FILES_AHEAD: Final = 64
+_MAX_BYTES_AHEAD: Final = 8 * 1024 * 1024
 
-# Bytes of a file that is rather read here while that process begins: some hundredths of a second.
-_SMALL: Final = 512 * 1024
+# A smaller file is read here while the worker process starts: that takes some hundredths of a second.
+_MIN_WORKER_FILE_BYTES: Final = 512 * 1024
 
-NOBODYS: Final = "no transcript that is known here (where it is one, --provider tells whose)"
+NOT_A_TRANSCRIPT: Final = "not a transcript of a known agent (if it is one, name the agent with --provider)"
 
-_Taken: TypeAlias = Intake[Commits] | Arrived
+_MAX_INODE: Final = 2**63 - 1  # that a journal can store; some file systems have larger ones
 
-_LARGEST: Final = 2**63 - 1  # that a journal can keep; some file systems number their files beyond it
+
+class _WorkerFile:
+    """A file that the worker read and that is being committed; used like a `FileImport`."""
+
+    def __init__(self, commits: Commits, sessions: Set[str], done: FileDone) -> None:
+        self.commits = commits
+        self.position = done.position
+        self.refusal = done.refusal
+        self._sessions = sessions
+        self._report = done.report
+
+    def writes_to(self, session_id: str) -> bool:
+        return session_id in self._sessions
+
+    def report(self) -> ImportedFile:
+        return self._report
+
+
+_ReadFile: TypeAlias = FileImport[Commits] | _WorkerFile
+
+
+class GrowingFiles:
+    """Imports of files that are still being written, so that only what was added has to be read.
+
+    They take memory in proportion to the files. Those that were used last stay, up to `max_bytes` of files; the very
+    last one stays however large it is, because it costs most to read again.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        """With `max_bytes` 0, none stay."""
+        self._max_bytes = max_bytes
+        self._files: OrderedDict[tuple[str, str], tuple[FileImport[Commits], float]] = OrderedDict()
+
+    def pop(self, provider: str, path: str) -> FileImport[Commits] | None:
+        """Take a file out, to be put back after it was read. If reading fails, it must not be used again."""
+        file, _ = self._files.pop((provider, path), (None, 0.0))
+        return file
+
+    def put(self, provider: str, path: str, file: FileImport[Commits], now: float) -> None:
+        if not self._max_bytes:
+            return
+        self._files[provider, path] = (file, now)
+        size = sum(file.position.offset for file, _ in self._files.values())
+        while size > self._max_bytes and len(self._files) > 1:
+            _, (oldest, _) = self._files.popitem(last=False)
+            size -= oldest.position.offset
+
+    def drop_unused_since(self, time_s: float) -> None:
+        self._files = OrderedDict((key, entry) for key, entry in self._files.items() if entry[1] >= time_s)
 
 
 class Importer:
-    """`take` files one after the other. `clock` tells whether a file is at rest, and how old what we know is.
-    `at_hand`: bytes of files that may be kept at hand."""
+    """Call `import_file` for one file after the other, or `import_all`.
 
-    def __init__(self, journal: Journal, *, clock: Callable[[], float] = time.time, at_hand: int = 0) -> None:
+    `clock` returns seconds since 1970; it decides whether a file is at rest and how old a policy is.
+    `max_growing_bytes`: how many bytes of growing files may be remembered.
+    """
+
+    def __init__(self, journal: Journal, *, clock: Callable[[], float] = time.time, max_growing_bytes: int = 0) -> None:
         self._journal = journal
         self._clock = clock
-        self._at_hand = AtHand(at_hand)
+        self._growing = GrowingFiles(max_growing_bytes)
         self._positions: dict[tuple[str, str], Position] | None = None
-        self._admissions: dict[str, tuple[float, Admission]] = {}
-        self._trusted: dict[tuple[str, str], float] = {}  # files that were read when they were quiet: their last change
-        self._taking = asyncio.Lock()  # one file at a time is read: another one may tell of the same session
-        self._unsettled: list[_Taken] = []  # files that were read, and are being committed
+        self._policies: dict[str, tuple[float, ImportPolicy]] = {}  # with the time when the journal was asked
+        # Files that were read after a quiet minute: their time of change then.
+        self._read_when_quiet: dict[tuple[str, str], float] = {}
+        self._reading = asyncio.Lock()  # one file at a time: another one may belong to the same session
+        self._uncommitted: list[_ReadFile] = []  # files that were read and are being committed
 
-    async def take_all(
+    async def import_all(
         self,
         transcripts: Iterable[Transcript],
-        told: Callable[[int], None] = lambda _: None,
-        done: Callable[[Transcript, ImportedFile], None] = lambda _, __: None,
-        process: Popen[bytes] | None = None,
+        on_progress: Callable[[int], None] = lambda _: None,
+        on_done: Callable[[Transcript, ImportedFile], None] = lambda _, __: None,
+        worker: ImportWorker | None = None,
     ) -> list[ImportedFile]:
-        """`take`, for each in turn; while one is being committed, the next ones are read. `done` hears of each.
-        `process`: who may read them, where one was begun; it is ended."""
-        every = list(transcripts)
-        if process is None:
-            known = {path for _, path in await self._all_positions()}
-            if not pays(one.size for one in every if _key(one.path) not in known):
-                return await self._take_ahead(every, told, done)
-        async with Apart(process or begin()) as apart:
-            return await self._take_ahead(every, told, done, apart)
+        """Import the files in their order; while one is being committed, the next ones are read.
 
-    async def _take_ahead(
+        `on_progress` is called with the bytes that are done of the current file, `on_done` after each file. `worker`:
+        a process that was started early; it is closed. Without one, a worker is started if there is enough to read.
+        """
+        files = list(transcripts)
+        if worker is None:
+            read_before = {path for _, path in await self._load_positions()}
+            if not is_worker_worthwhile(file.size for file in files if _key(file.path) not in read_before):
+                return await self._import_ahead(files, on_progress, on_done)
+        async with worker or ImportWorker() as reader:
+            return await self._import_ahead(files, on_progress, on_done, reader)
+
+    async def _import_ahead(
         self,
-        every: Sequence[Transcript],
-        told: Callable[[int], None],
-        done: Callable[[Transcript, ImportedFile], None],
-        apart: Apart | None = None,
+        files: Sequence[Transcript],
+        on_progress: Callable[[int], None],
+        on_done: Callable[[Transcript, ImportedFile], None],
+        worker: ImportWorker | None = None,
     ) -> list[ImportedFile]:
-        taken: list[ImportedFile] = []
+        reports: list[ImportedFile] = []
         ahead: deque[tuple[Transcript, asyncio.Task[ImportedFile]]] = deque()
-        keys: set[str] = set()  # of files that were asked for
+        worker_keys: set[str] = set()
 
-        async def next_one() -> None:
-            transcript, taking = ahead.popleft()
-            taken.append(await taking)
-            done(transcript, taken[-1])
+        async def finish_first() -> None:
+            transcript, task = ahead.popleft()
+            reports.append(await task)
+            on_done(transcript, reports[-1])
 
         try:
-            for one in every:
-                asked = apart if apart is not None and await self._ask(apart, one, keys) else None
-                ahead.append((one, asyncio.create_task(self.take(one, told, asked))))
-                while len(ahead) > (_AHEAD if apart is None or apart.is_up else 0):
-                    await next_one()
+            for file in files:
+                reader = worker if worker is not None and await self._give(worker, file, worker_keys) else None
+                ahead.append((file, asyncio.create_task(self.import_file(file, on_progress, reader))))
+                while len(ahead) > (_MAX_FILES_AHEAD if worker is None or worker.is_ready else 0):
+                    await finish_first()
             while ahead:
-                await next_one()
+                await finish_first()
         finally:
-            for _, taking in ahead:
-                taking.cancel()
-        return taken
+            for _, task in ahead:
+                task.cancel()
+        return reports
 
-    async def _ask(self, apart: Apart, one: Transcript, keys: set[str]) -> bool:
-        """Only for what was never read. Whatever else there is to say of a file, `take` says."""
-        if not apart.is_up and one.size < _SMALL:
+    async def _give(self, worker: ImportWorker, file: Transcript, worker_keys: set[str]) -> bool:
+        """Give the file to the worker, if it was never read. Errors are left to `import_file`."""
+        if not worker.is_ready and file.size < _MIN_WORKER_FILE_BYTES:
             return False
         try:
-            name = one.provider or whose(one.path)
-            key, stat = _looked_at(one.path)
+            provider = file.provider or detect_provider(file.path)
+            key, stat = _stat(file.path)
         except (OSError, InputError):
             return False
-        if name is None or key in keys or (name, key) in await self._all_positions():
+        if provider is None or key in worker_keys or (provider, key) in await self._load_positions():
             return False
-        keys.add(key)
-        end = self._end(stat)
-        apart.ask(os.fsencode(one.path), _start(name, key), end, await self._admission(name, stat.st_mtime))
+        worker_keys.add(key)
+        policy = await self._policy(provider, stat.st_mtime)
+        worker.add(ReadJob(os.fsencode(file.path), _first_position(provider, key), self._state(stat), policy))
         return True
 
-    async def _arrived(self, apart: Apart, told: Callable[[int], None]) -> Arrived | None:
-        """None where the file is to be read here: it tells of a session that the journal has, or something failed."""
+    async def _commit_answers(self, worker: ImportWorker, on_progress: Callable[[int], None]) -> _WorkerFile | None:
+        """None if the file has to be read here: the journal has one of its sessions, or something failed."""
         commits = Commits(self._journal)
         sessions: set[str] = set()
         fits = True
-        while isinstance(answer := await apart.answer(), Commit):
-            fits = fits and await self._added(commits, answer, sessions)
+        while isinstance(answer := await worker.next_answer(), Commit):
+            fits = fits and await self._add(commits, answer, sessions)
             if fits:
-                told(answer.position.offset)
-        if fits and isinstance(answer, Done):
-            arrived = Arrived(commits, sessions, answer)
-            self._unsettled.append(arrived)
-            return arrived
+                on_progress(answer.position.offset)
+        if fits and isinstance(answer, FileDone):
+            file = _WorkerFile(commits, sessions, answer)
+            self._uncommitted.append(file)
+            return file
         await commits.over()
         self._positions = None  # some of it may be committed
         return None
 
-    async def _added(self, commits: Commits, commit: Commit, sessions: set[str]) -> bool:
+    async def _add(self, commits: Commits, commit: Commit, sessions: set[str]) -> bool:
         try:
-            for session_id in {one.session_id for one in commit.entries if one.session_id is not None} - sessions:
-                await self._others(session_id)
+            for session_id in {entry.session_id for entry in commit.entries if entry.session_id} - sessions:
+                await self._wait_for_writers(session_id)
                 if (await self._journal.read(session_id, limit=1)).entries:
                     return False
                 sessions.add(session_id)
             await commits.add(commit)
         except Exception:
-            # It is told when the file is read here. Raised now, the answers to come would be taken for another's.
+            # Reported when the file is read here. Raised now, the next answers would be taken for another file's.
             return False
         return True
 
-    async def take(
-        self, transcript: Transcript, told: Callable[[int], None] = lambda _: None, apart: Apart | None = None
+    async def import_file(
+        self,
+        transcript: Transcript,
+        on_progress: Callable[[int], None] = lambda _: None,
+        worker: ImportWorker | None = None,
     ) -> ImportedFile:
-        """What is new of a file, committed. `told` hears how many bytes of it are done. Raises for the journal's sake
-        alone, never for a file. `apart`: who was asked for it."""
-        nothing = ImportedFile(provider=transcript.provider, path=str(named(transcript.path)))
+        """Commit what is new of a file. Raises for a failure of the journal, never for one of the file.
+
+        `on_progress` is called with the bytes that are done. `worker`: the process that was given the file.
+        """
+        empty = ImportedFile(provider=transcript.provider, path=str(text_path(transcript.path)))
         passing, failed = True, False
         try:
-            async with self._taking:
-                await self._room()
-                taken: _Taken | None = await self._arrived(apart, told) if apart is not None else None
-                if taken is None:
-                    name = transcript.provider or await self._known_as(transcript.path) or whose(transcript.path)
-                    if name is None:
-                        return msgspec.structs.replace(nothing, skipped=NOBODYS)
-                    taken = await self._read(name, transcript.path, told)
-                    if taken is None:
-                        return msgspec.structs.replace(nothing, provider=name)
-            await self._settled(taken)
-            return msgspec.structs.replace(taken.report(), path=nothing.path)
-        except OSError as problem:
-            reason = f"cannot be read: {problem.strerror or problem}"
-        except InputError as problem:
-            reason, passing = problem.message, False
+            async with self._reading:
+                await self._wait_for_room()
+                file: _ReadFile | None = None
+                if worker is not None:
+                    file = await self._commit_answers(worker, on_progress)
+                if file is None:
+                    path = transcript.path
+                    provider = transcript.provider or await self._provider_before(path) or detect_provider(path)
+                    if provider is None:
+                        return msgspec.structs.replace(empty, skipped=NOT_A_TRANSCRIPT)
+                    file = await self._read(provider, path, on_progress)
+                    if file is None:
+                        return msgspec.structs.replace(empty, provider=provider)
+            await self._finish_commits(file)
+            return msgspec.structs.replace(file.report(), path=empty.path)
+        except OSError as error:
+            reason = f"cannot be read: {error.strerror or error}"
+        except InputError as error:
+            reason, passing = error.message, False
         except NotTheOwner:
-            reason = OPEN
+            reason = SESSION_OPEN
         except SessionDeleted:
-            reason, passing = DELETED, False
+            reason, passing = SESSION_DELETED, False
         except OutOfOrder:
             reason = "another import is reading it"
         except JournalError:
             raise
-        except Exception as problem:  # a defect of ours in one file must not cost the others
-            reason, passing, failed = f"cannot be understood: {type(problem).__name__}: {problem}", False, True
-        self._positions = None  # what was to be committed was not
-        return msgspec.structs.replace(nothing, skipped=reason, passing=passing, failed=failed)
+        except Exception as error:  # a defect of ours in one file must not cost the others
+            reason, passing, failed = f"cannot be understood: {type(error).__name__}: {error}", False, True
+        self._positions = None  # the commits failed
+        return msgspec.structs.replace(empty, skipped=reason, passing=passing, failed=failed)
 
-    def let_go(self, before: float) -> None:
-        """Files that nobody has asked for since then, by our clock, are at hand no longer."""
-        self._at_hand.let_go(before)
+    def forget_growing_files(self, unused_since: float) -> None:
+        """Drop the remembered files that were not read since this time of the clock."""
+        self._growing.drop_unused_since(unused_since)
 
-    async def _read(self, name: str, path: Path, told: Callable[[int], None]) -> Intake[Commits] | None:
-        """None where nothing can be new. What was read may still have to be committed."""
-        key, stat = _looked_at(path)
-        for one in [one for one in self._unsettled if one.position.path == key]:
-            await one.commits.over()
-        positions = await self._all_positions()
-        known = positions.get((name, key))
-        end = self._end(stat)
-        state = (end.inode, end.size, end.modified)
+    async def _read(self, provider: str, path: Path, on_progress: Callable[[int], None]) -> FileImport[Commits] | None:
+        """None if nothing can be new. What was read may still have to be committed."""
+        key, stat = _stat(path)
+        for file in [file for file in self._uncommitted if file.position.path == key]:
+            await file.commits.over()
+        position = (await self._load_positions()).get((provider, key))
+        end = self._state(stat)
         if (
-            known is not None
-            and (known.inode, known.size, known.modified) == state
-            and (known.finished or not self._may_be_over(name, key, end))
+            position is not None
+            and (position.inode, position.size, position.modified) == (end.inode, end.size, end.modified)
+            and (position.finished or not self._may_be_finished(provider, key, end))
         ):
             return None
-        intake = self._at_hand.pop(name, key)
-        if intake is None or not await intake.read_on(path, end, await self._recent_admission(name), told):
-            admission = await self._admission(name, stat.st_mtime)
-            commits = Commits(self._journal)
-            intake = Intake(self._journal, admission, known or _start(name, key), end, commits, self._others)
-            try:
-                await intake.read(path, told)
-            except Exception:
-                await intake.commits.over()
-                raise
-        self._unsettled.append(intake)
-        return intake
+        growing = self._growing.pop(provider, key)
+        if growing is not None:
+            # The session was let in a moment ago, and asking the journal takes longer the more sessions it has.
+            policy = await self._policy(provider, self._clock() - _POLICY_TRUSTED_S)
+            if await growing.read_on(path, end, policy, on_progress):
+                self._uncommitted.append(growing)
+                return growing
+        policy = await self._policy(provider, stat.st_mtime)
+        start = position or _first_position(provider, key)
+        new = FileImport(self._journal, policy, start, end, Commits(self._journal), self._wait_for_writers)
+        try:
+            await new.read(path, on_progress)
+        except Exception:
+            await new.commits.over()
+            raise
+        self._uncommitted.append(new)
+        return new
 
-    def _may_be_over(self, name: str, key: str, end: Seen) -> bool:
-        """Whether what it leaves open may be ended now: nobody has written to it for long; or, as is looked at once,
-        it was brought here, and its times are trusted by now."""
+    def _may_be_finished(self, provider: str, key: str, end: FileState) -> bool:
+        """Whether unfinished runs of an unchanged file may be ended now.
+
+        Either nobody has written to it for long, or, checked once, it is a copy whose times can be trusted by now.
+        """
         if end.is_at_rest:
             return True
-        if end.age <= QUIET or self._trusted.get((name, key)) == end.modified:
+        if end.age <= QUIET_S or self._read_when_quiet.get((provider, key)) == end.modified:
             return False
-        self._trusted[name, key] = end.modified
+        self._read_when_quiet[provider, key] = end.modified
         return True
 
-    async def _settled(self, taken: _Taken) -> None:
-        """Another file may be read meanwhile, but none that tells of the same session."""
+    async def _finish_commits(self, file: _ReadFile) -> None:
+        """Other files may be read meanwhile, but none of the same session."""
         try:
-            await taken.commits.settled()
+            await file.commits.settled()
         finally:
-            self._unsettled.remove(taken)
-        if taken.refusal is None:
-            position = taken.position
-            (await self._all_positions())[position.provider, position.path] = position
-            if not position.finished and isinstance(taken, Intake):
-                self._at_hand.put(position.provider, position.path, taken, self._clock())
+            self._uncommitted.remove(file)
+        if file.refusal is None:
+            position = file.position
+            (await self._load_positions())[position.provider, position.path] = position
+            if not position.finished and isinstance(file, FileImport):
+                self._growing.put(position.provider, position.path, file, self._clock())
 
-    async def _others(self, session_id: str) -> None:
-        for one in [one for one in self._unsettled if one.writes_to(session_id)]:
-            await one.commits.over()
+    async def _wait_for_writers(self, session_id: str) -> None:
+        for file in [file for file in self._uncommitted if file.writes_to(session_id)]:
+            await file.commits.over()
 
-    async def _room(self) -> None:
-        """Returns when there is room in memory for one more file."""
-        while sum(one.commits.size for one in self._unsettled) > _AHEAD_BYTES:
-            await self._unsettled[0].commits.over()
+    async def _wait_for_room(self) -> None:
+        """Return when there is room in memory for one more file."""
+        while sum(file.commits.size for file in self._uncommitted) > _MAX_BYTES_AHEAD:
+            await self._uncommitted[0].commits.over()
 
-    def _end(self, stat: os.stat_result) -> Seen:
+    def _state(self, stat: os.stat_result) -> FileState:
         age = self._clock() - stat.st_mtime
-        return Seen(inode=stat.st_ino & _LARGEST, size=stat.st_size, modified=stat.st_mtime, age=age)
+        return FileState(inode=stat.st_ino & _MAX_INODE, size=stat.st_size, modified=stat.st_mtime, age=age)
 
-    async def _all_positions(self) -> dict[tuple[str, str], Position]:
+    async def _load_positions(self) -> dict[tuple[str, str], Position]:
         if self._positions is None:
-            self._positions = {(one.provider, one.path): one for one in await self._journal.positions()}
+            positions = await self._journal.positions()
+            self._positions = {(position.provider, position.path): position for position in positions}
         return self._positions
 
-    async def _known_as(self, path: Path) -> str | None:
-        """Whose the file was when it was read before."""
-        positions = await self._all_positions()
-        key, _ = _looked_at(path)
-        return next((name for name in PROVIDERS if (name, key) in positions), None)
+    async def _provider_before(self, path: Path) -> str | None:
+        """The provider of the file when it was read before."""
+        positions = await self._load_positions()
+        key = _key(path)
+        return next((provider for provider in PROVIDERS if (provider, key) in positions), None)
 
-    async def _admission(self, name: str, modified: float) -> Admission:
-        """A session that began after we looked has written to its transcript since."""
+    async def _policy(self, provider: str, modified: float) -> ImportPolicy:
+        """The policy for a file with this time of change: a session that began after the journal was asked has written
+        to its transcript since."""
         now = self._clock()
-        if modified > now + REST:  # a time that tells nothing, and would have us look for each file
-            modified = now - _TRUSTED
-        looked, admission = self._admissions.get(name, (0.0, None))
-        if admission is None or modified >= looked:
-            looked = now
-            admission = await look(self._journal, name)
-            self._admissions[name] = (looked, admission)
-        return admission
-
-    async def _recent_admission(self, name: str) -> Admission:
-        """For a session that was let in a moment ago. To look takes the longer the more sessions there are."""
-        return await self._admission(name, self._clock() - _TRUSTED)
+        if modified > now + AT_REST_S:  # a wrong time, for which the journal would be asked with each file
+            modified = now - _POLICY_TRUSTED_S
+        loaded_at, policy = self._policies.get(provider, (0.0, None))
+        if policy is None or modified >= loaded_at:
+            policy = await load_policy(self._journal, provider)
+            self._policies[provider] = (now, policy)
+        return policy
 
 
-def _start(name: str, key: str) -> Position:
-    """Of a file that was never read."""
-    connection_id = f"{CONNECTION}{sha256(f'{name}:{key}'.encode()).hexdigest()[:16]}"
-    return Position(connection_id=connection_id, provider=name, path=key, session_id="", frames=0, offset=0)
+async def import_transcripts(journal: Journal, transcripts: Iterable[Transcript]) -> ImportSummary:
+    """Import all of these files, as far as they are new to the journal."""
+    return summarize(await Importer(journal).import_all(transcripts))
 
 
-def _looked_at(path: Path) -> tuple[str, os.stat_result]:
-    """The file's own name, and how it is now."""
+def _first_position(provider: str, key: str) -> Position:
+    """The position in a file that was never read."""
+    connection_id = f"{CONNECTION_PREFIX}{sha256(f'{provider}:{key}'.encode()).hexdigest()[:16]}"
+    return Position(connection_id=connection_id, provider=provider, path=key, session_id="", frames=0, offset=0)
+
+
+def _stat(path: Path) -> tuple[str, os.stat_result]:
     return _key(path), path.stat()
 
 
 def _key(path: Path) -> str:
-    """The file's own name."""
-    return str(named(os.path.realpath(path)))
+    """The real path of the file, as text."""
+    return str(text_path(os.path.realpath(path)))

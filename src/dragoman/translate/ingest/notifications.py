@@ -1,8 +1,10 @@
-"""`Notices`: what the system tells of changes below a folder, as it happens.
+"""`FolderNotifications`: changes below a folder, as the operating system reports them.
 
-A notice is a path and no more: whoever gets it looks for himself. Notices of the same path are one until they are read,
-so that what waits is bounded by the files that there are. Some may be missing, as when a system's queue overflows or
-when a folder was just made: who wants all changes looks by himself from time to time.
+A notification is a path and no more; the reader looks at the file. Notifications of one path are one until they are
+read, so that what waits is bounded by the number of files.
+
+Not promised: that every change is reported. A queue of the system may overflow, and a folder may be filled before it is
+watched. A reader that must not miss a change looks through the folder from time to time.
 """
 
 from __future__ import annotations
@@ -16,56 +18,62 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
-# Milliseconds. The sooner it looks the sooner someone sees what was written; at these, half a tenth of a second of
-# processor time goes by in an idle minute. What is written without a pause is told after the longer time.
-_STEP: Final = 50
-_LONGEST: Final = 200
+# Changes are reported when nothing has changed for the shorter time, or after the longer one. Shorter times would show
+# changes sooner; with these, an idle minute takes 50 ms of processor time.
+_QUIET_MS: Final = 50
+_MAX_DELAY_MS: Final = 200
 
 
-class Unnoticed(Exception):
-    """The system tells nothing of this folder: why."""
+class NotificationsUnavailable(Exception):
+    """The system does not report changes of this folder, and says why."""
 
 
-class Notices:
-    """Made by `open`. For one reader, in the loop that opened it."""
+class FolderNotifications:
+    """Made by `open`. For one reader, in the event loop that opened it."""
 
-    def __init__(self, folder: str, *, deep: bool) -> None:
+    def __init__(self, folder: str, *, is_recursive: bool) -> None:
         self._folder = folder
-        self._real = os.path.realpath(folder)  # as some systems name it
-        self._deep = deep
+        self._real = os.path.realpath(folder)  # as macOS names it
+        self._is_recursive = is_recursive
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._ready: asyncio.Future[None] = self._loop.create_future()
-        self._some = asyncio.Event()
+        self._has_paths = asyncio.Event()
         self._paths: dict[str, None] = {}
-        self._problem: str | None = None
+        self._failure: str | None = None
         self._thread = threading.Thread(target=self._watch, name="dragoman watch", daemon=True)
 
     @classmethod
-    async def open(cls, folder: str, *, deep: bool) -> Notices:
-        """From when it returns, changes are noticed: also below the folder, if `deep`. Raises `Unnoticed`."""
-        notices = cls(folder, deep=deep)
-        notices._thread.start()
+    async def open(cls, folder: str, *, is_recursive: bool) -> FolderNotifications:
+        """Return when changes are being reported: also those below the folder, if `is_recursive`.
+
+        Raises `NotificationsUnavailable`.
+        """
+        notifications = cls(folder, is_recursive=is_recursive)
+        notifications._thread.start()
         try:
-            await asyncio.shield(notices._ready)
+            await asyncio.shield(notifications._ready)
         except BaseException:
-            await notices.close()
+            await notifications.close()
             raise
-        return notices
+        return notifications
 
     async def read(self) -> list[str]:
-        """Paths of files and folders that are new, were changed or are gone; waits for one. Raises `Unnoticed`."""
-        await self._some.wait()
-        if self._problem is not None:
-            raise Unnoticed(self._problem)
-        self._some.clear()
+        """Wait for changes; returns the paths of files and folders that are new, changed or gone.
+
+        Raises `NotificationsUnavailable` if the system stops reporting.
+        """
+        await self._has_paths.wait()
+        if self._failure is not None:
+            raise NotificationsUnavailable(self._failure)
+        self._has_paths.clear()
         paths = list(self._paths)
         self._paths.clear()
         return paths
 
     async def check(self, folder: str) -> None:
-        """For a folder that was made since. Raises `Unnoticed` where no more can be watched: nobody else says so."""
-        await asyncio.to_thread(_try, folder)
+        """Raise `NotificationsUnavailable` if this new folder cannot be watched: the library would not say so."""
+        await asyncio.to_thread(_try_to_watch, folder)
 
     async def close(self) -> None:
         self._stop.set()
@@ -73,61 +81,61 @@ class Notices:
 
     def _watch(self) -> None:
         try:
-            with _notify(self._folder, deep=self._deep) as notify:
-                self._tell(self._set_ready)
+            with _notify(self._folder, is_recursive=self._is_recursive) as notify:
+                self._call_in_loop(self._set_ready)
                 while not self._stop.is_set():
-                    told = notify.watch(_LONGEST, _STEP, 0, self._stop)
-                    if isinstance(told, set):
-                        self._tell(self._heard, [path for _, path in told])
-        except Exception as problem:  # of a library in another language: whatever it is, the files can be looked at
-            self._tell(self._failed, _reason(problem))
+                    changes = notify.watch(_MAX_DELAY_MS, _QUIET_MS, 0, self._stop)
+                    if isinstance(changes, set):
+                        self._call_in_loop(self._on_changes, [path for _, path in changes])
+        except Exception as error:  # of a library in another language: whatever it is, polling still works
+            self._call_in_loop(self._on_failure, _reason(error))
 
-    def _tell(self, what: Callable[..., None], *arguments: object) -> None:
+    def _call_in_loop(self, callback: Callable[..., None], *arguments: object) -> None:
         try:
-            self._loop.call_soon_threadsafe(what, *arguments)
+            self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
-            self._stop.set()  # its loop has ended without us
+            self._stop.set()  # the event loop has ended
 
     def _set_ready(self) -> None:
         if not self._ready.done():
             self._ready.set_result(None)
 
-    def _heard(self, paths: list[str]) -> None:
+    def _on_changes(self, paths: list[str]) -> None:
         for path in paths:
             inside = path.startswith(self._real) and self._real != self._folder
             self._paths[self._folder + path[len(self._real) :] if inside else path] = None
-        self._some.set()
+        self._has_paths.set()
 
-    def _failed(self, problem: str) -> None:
-        self._problem = problem
-        self._some.set()
+    def _on_failure(self, reason: str) -> None:
+        self._failure = reason
+        self._has_paths.set()
         if not self._ready.done():
-            self._ready.set_exception(Unnoticed(problem))
-            self._ready.exception()  # also where nobody waits any more
+            self._ready.set_exception(NotificationsUnavailable(reason))
+            self._ready.exception()  # marks it as retrieved: nobody may be waiting any more
 
 
-def _notify(folder: str, *, deep: bool) -> RustNotify:
-    from watchfiles._rust_notify import RustNotify  # its documented way in, for who has a thread of his own
+def _notify(folder: str, *, is_recursive: bool) -> RustNotify:
+    from watchfiles._rust_notify import RustNotify  # documented for callers with a thread of their own
 
     return RustNotify(
         [folder],
         debug=False,
         force_polling=False,
         poll_delay_ms=0,
-        recursive=deep,
-        ignore_permission_denied=False,  # else it also passes over in silence that there are no more watches to be had
+        recursive=is_recursive,
+        ignore_permission_denied=False,  # else it also ignores that the system has no watches left
     )
 
 
-def _try(folder: str) -> None:
+def _try_to_watch(folder: str) -> None:
     try:
-        _notify(folder, deep=False).close()
+        _notify(folder, is_recursive=False).close()
     except FileNotFoundError:
         pass  # gone already
-    except Exception as problem:  # as above
-        raise Unnoticed(_reason(problem)) from problem
+    except Exception as error:  # as above
+        raise NotificationsUnavailable(_reason(error)) from error
 
 
-def _reason(problem: Exception) -> str:
-    """Without what the library adds for its own people."""
-    return str(problem).partition(" about [")[0] or type(problem).__name__
+def _reason(error: Exception) -> str:
+    """The message without the debugging details that the library appends."""
+    return str(error).partition(" about [")[0] or type(error).__name__

@@ -1,31 +1,30 @@
-"""What came of an import: of a file, and of all of them. Pure data, and how it adds up."""
+"""The result of an import: of one file (`ImportedFile`) and of all of them (`ImportSummary`)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from dragoman.journal.rows import Session
 
-if TYPE_CHECKING:
-    from dragoman.translate.ingest.bounded_fold import BoundedFold
-
-# Seconds without a word after which a transcript is taken to be over. A tool may well run for minutes, and seldom for
-# an hour.
-REST: Final = 3600.0
+# A transcript that nobody has written to for so long is taken to be over. A tool may well run for minutes, and seldom
+# for an hour.
+AT_REST_S: Final = 3600.0
 
 
 def is_at_work(session: Session, now: float) -> bool:
-    """Whether an agent that Dragoman did not start is at work in the session, as far as its transcript tells. Not for
-    one that a process has open."""
-    return session.imported and session.status == "running" and now - session.updated <= REST
+    """Return True if an agent that Dragoman did not start seems to be at work in an imported session.
+
+    Do not call it for a session that a process of Dragoman has open.
+    """
+    return session.imported and session.status == "running" and now - session.updated <= AT_REST_S
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens as the transcripts report them."""
+    """Counts of what was imported; tokens as the transcripts report them."""
 
     messages: int = 0  # the user's and the agent's; thoughts are not counted
     tool_calls: int = 0
@@ -41,36 +40,25 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
         return Amounts(**{name: getattr(self, name) - getattr(other, name) for name in self.__struct_fields__})
 
 
-def amounts(fold: BoundedFold) -> Amounts:
-    """Of a session as it is now."""
-    spent = fold.spent
-    return Amounts(
-        messages=sum(message.kind != "thought" for message in fold.messages),
-        tool_calls=len(fold.tool_calls),
-        runs=len(fold.runs),
-        input_tokens=spent.input,
-        cached_tokens=spent.cached,
-        output_tokens=spent.output,
-    )
-
-
 class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """`skipped` says why nothing of the file, or not all of it, came in."""
+    """`skipped` is the reason why nothing of the file, or not all of it, was imported."""
 
     provider: str
     path: str
-    new: Sequence[str] = ()  # sessions that were not here before
-    grown: Sequence[str] = ()  # sessions that were, and have got more
+    new: Sequence[str] = ()  # sessions that the journal did not have
+    grown: Sequence[str] = ()  # sessions that it had, and that have more now
     frames: int = 0
     amounts: Amounts = Amounts()
-    unknown: dict[str, int] = {}  # records that nobody knows, by kind
+    unknown: dict[str, int] = {}  # records of unknown kinds, by kind
     skipped: str | None = None
-    passing: bool = False  # what kept it out may be over the next time, also where the file stays as it is
-    failed: bool = False  # what kept it out is a defect of ours
+    passing: bool = False  # the reason may be gone next time, though the file stays the same
+    failed: bool = False  # the reason is a defect of ours
     left: int = 0  # bytes of a last line that is half written
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
+class ImportSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """`dragoman import --json` prints this."""
+
     files: int
     unchanged: int  # files of which nothing was new
     new: int
@@ -82,22 +70,22 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     left: Sequence[str]  # files whose last line is half written
 
 
-def summed(files: Iterable[ImportedFile]) -> Imported:
-    every = list(files)
+def summarize(reports: Iterable[ImportedFile]) -> ImportSummary:
+    files = list(reports)
     unknown: Counter[str] = Counter()
     skipped: dict[str, list[str]] = {}
-    for one in every:
-        unknown.update({f"{one.provider}: {kind}": count for kind, count in one.unknown.items()})
-        if one.skipped is not None:
-            skipped.setdefault(one.skipped, []).append(one.path)
-    return Imported(
-        files=len(every),
-        unchanged=sum(not one.frames and one.skipped is None for one in every),
-        new=len({session_id for one in every for session_id in one.new}),
-        grown=len({session_id for one in every for session_id in one.grown}),
-        frames=sum(one.frames for one in every),
-        amounts=sum((one.amounts for one in every), Amounts()),
+    for file in files:
+        unknown.update({f"{file.provider}: {kind}": count for kind, count in file.unknown.items()})
+        if file.skipped is not None:
+            skipped.setdefault(file.skipped, []).append(file.path)
+    return ImportSummary(
+        files=len(files),
+        unchanged=sum(not file.frames and file.skipped is None for file in files),
+        new=len({session_id for file in files for session_id in file.new}),
+        grown=len({session_id for file in files for session_id in file.grown}),
+        frames=sum(file.frames for file in files),
+        amounts=sum((file.amounts for file in files), Amounts()),
         unknown=dict(unknown.most_common()),
         skipped=dict(skipped),
-        left=[one.path for one in every if one.left],
+        left=[file.path for file in files if file.left],
     )

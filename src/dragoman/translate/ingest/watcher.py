@@ -1,20 +1,19 @@
-"""`Watcher`: what agents write in other terminals, in the journal while they write it.
+"""`Watcher`: brings what agents write in other terminals into the journal while they write it.
 
-Folders are watched by the system's notifications, and looked through from time to time all the same: notifications are
-lost when a queue overflows, and when folders are made faster than they can be watched. Where there are none, as on a
-network's file system or when the system has no more to give, they are looked through often. What is new of a file is
-the `Importer`'s to take in, each record once: a watcher that is killed and started again goes on where it was.
+Folders are watched by the system's notifications and looked through from time to time all the same: notifications get
+lost when a queue overflows or folders are made faster than they can be watched. Where there are none, as on a network
+file system, the folders are polled. The `Importer` takes each record once: a watcher that was killed and started again
+goes on where it was.
 
-A provider is watched when the user has agreed (`Modes`); until then not even the names of its files are looked at. What
-comes in is told by the journal's own subscriptions.
+A provider is watched when the user has agreed (`WatchConsent`); until then not even the names of its files are read.
+Whoever wants to see what comes in subscribes to the journal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -23,208 +22,218 @@ from typing import Final
 
 import msgspec
 
+from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.errors import InputError
 from dragoman.journal.errors import JournalError
 from dragoman.journal.protocols import Journal
 from dragoman.translate.discover import Transcript
-from dragoman.translate.ingest.folder_watch import USUAL, Pace, PlaceWatch, Way
-from dragoman.translate.ingest.import_policy import OPEN
+from dragoman.translate.ingest.dedup import SESSION_OPEN
+from dragoman.translate.ingest.folder_watch import (
+    DEFAULT_INTERVALS,
+    FolderWatch,
+    Method,
+    WatchedFolder,
+    WatchIntervals,
+    provider_folders,
+    stamp_of,
+)
 from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.report import REST
-from dragoman.translate.ingest.watch_consent import Mode, Modes
-from dragoman.translate.ingest.watched_folders import Place, places_of, state_of
+from dragoman.translate.ingest.report import AT_REST_S
+from dragoman.translate.ingest.watch_consent import Mode, WatchConsent
 from dragoman.translate.translator import PROVIDERS
 
-# Bytes of files that are kept at hand while they are written: several times this in memory, and more than agents write
-# to at once, but for someone's longest session.
-_AT_HAND: Final = 32 * 1024 * 1024
-# Files that were found by looking and are taken in together: their commits are then one.
-_TOGETHER: Final = 16
-# Seconds after which a file that nobody writes to is read anew when someone does.
-_AT_HAND_FOR: Final = 600.0
+# Bytes of growing files that the importer remembers: several times this in memory, and more than agents write to at
+# once, except for somebody's longest session.
+_MAX_GROWING_BYTES: Final = 32 * 1024 * 1024
+# A file that nobody has written to for so long is forgotten, and read from its beginning when somebody does.
+_GROWING_FILE_S: Final = 600.0
+# Files from a look through a folder that are imported together, so that they share a commit.
+_MAX_FILES_TOGETHER: Final = 16
 
 
 class WatchStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a provider, or of the files that someone named (`provider` is empty)."""
+    """The state of a provider, or of the files that the user named (`provider` is empty)."""
 
     provider: str
     mode: Mode
     folders: Sequence[str] = ()
-    way: Way | None = None  # None where nothing is watched
+    method: Method | None = None  # None if nothing is watched
     files: int = 0
-    waiting: int = 0  # files that have something new, as far as it is known
-    problem: str | None = None  # that there is now; the last one, where there are several
+    waiting: int = 0  # files that have something new
+    error: str | None = None  # the latest one, as long as it lasts
 
 
 class Watcher:
-    """`start` it, or enter it. `places`: files and folders that someone named, watched whatever the modes say.
+    """Use it as a context manager, or call `start` and `close`.
 
-    Nothing that happens to a file, or to the journal, ends it: `status` tells the problem, and it tries again.
+    No failure of a file or of the journal ends it: `status` has the error, and the watcher tries again.
     """
 
     def __init__(
         self,
         journal: Journal,
-        modes: Modes | None = None,
+        consent: WatchConsent | None = None,
         *,
-        places: Sequence[Place] = (),
+        folders: Sequence[WatchedFolder] = (),
         providers: Sequence[str] = PROVIDERS,
         environment: Mapping[str, str] = os.environ,
         home: Path | None = None,
-        clock: Callable[[], float] = time.time,
-        pace: Pace = USUAL,
+        clock: Clock = SYSTEM_CLOCK,
+        intervals: WatchIntervals = DEFAULT_INTERVALS,
     ) -> None:
-        """`home`: the user's, where agents keep their files. `providers`: those that may be watched at all; without
-        `modes` none may, and only `places` are."""
-        self._modes = modes
-        self._providers = providers if modes is not None else ()
+        """Watch the `providers` that the user has agreed to, and the `folders` that the user named in any case.
+
+        `home` is the user's home folder, where agents keep their files. Without `consent`, only `folders` are watched.
+        """
+        self._consent = consent
+        self._providers = providers if consent is not None else ()
         self._environment = environment
         self._home = home or Path.home()
         self._clock = clock
-        self._pace = pace
-        self._importer = Importer(journal, clock=clock, at_hand=_AT_HAND)
-        self._named = places
-        self._watches: list[PlaceWatch] = []
+        self._intervals = intervals
+        self._importer = Importer(journal, clock=clock.time, max_growing_bytes=_MAX_GROWING_BYTES)
+        self._named_folders = folders
+        self._watches: list[FolderWatch] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._problems: dict[str, tuple[str, str]] = {}  # the last of each provider: the file, and what is wrong
-        self._first: dict[str, PlaceWatch] = {}  # files that were written to just now
-        self._then: dict[str, PlaceWatch] = {}  # files that were found by looking
-        self._now: dict[str, PlaceWatch] = {}  # files that are being taken in
-        self._some = asyncio.Event()
-        self._idle = asyncio.Event()
+        self._errors: dict[str, tuple[str, str]] = {}  # by provider: the path of the file, and its error
+        self._recent: dict[str, FolderWatch] = {}  # paths of files that were written to just now
+        self._older: dict[str, FolderWatch] = {}  # paths of files that a look through their folder brought
+        self._importing: dict[str, FolderWatch] = {}
+        self._has_files = asyncio.Event()
+        self._is_idle = asyncio.Event()
 
     async def __aenter__(self) -> Watcher:
         await self.start()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
     async def start(self) -> None:
-        """Returns at once; what is there already comes in from now on, the oldest files first."""
-        self._tasks.append(asyncio.create_task(self._take_all(), name="dragoman watch: files"))
-        self._watch(self._named)
-        for name in self._providers:
-            if self._mode(name) == "on":
-                self._watch(places_of(name, self._environment, self._home))
+        """Return at once; the files that exist are imported from now on, the oldest first."""
+        self._tasks.append(asyncio.create_task(self._import_files(), name="dragoman watch: files"))
+        self._watch(self._named_folders)
+        for provider in self._providers:
+            if self._mode(provider) == "on":
+                self._watch(provider_folders(provider, self._environment, self._home))
 
     async def close(self) -> None:
-        """What was taken in is committed. Closing twice is fine."""
+        """Stop watching. What was imported is committed. Closing twice is fine."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for watch in self._watches:
-            watch.looked.set()  # nobody will look any more; who waits for it need not
+            watch.first_look_done.set()  # there will be none, and nobody shall wait for it
 
     async def allow(self, provider: str) -> None:
-        """The user agrees that this provider's files are read, now and from now on; it is kept. Returns when it is
-        known which files there are."""
-        if self._modes is None:
-            raise InputError("only named files are watched here", guidance="Make the watcher with the modes.")
-        self._modes.agree(provider)
-        if self._tasks and not self._of(provider):
-            self._watch(places_of(provider, self._environment, self._home))
-            for watch in self._of(provider):
-                await watch.looked.wait()
+        """Store that the user agrees, and watch this provider from now on. Returns when its files are known."""
+        if self._consent is None:
+            raise InputError("only named files are watched here", guidance="Give the watcher a WatchConsent.")
+        self._consent.grant(provider)
+        if self._tasks and not self._watches_of(provider):
+            self._watch(provider_folders(provider, self._environment, self._home))
+            for watch in self._watches_of(provider):
+                await watch.first_look_done.wait()
 
     def status(self) -> list[WatchStatus]:
-        return [self._status(name) for name in [*([""] if self._named else []), *self._providers]]
+        return [self._status(provider) for provider in [*([""] if self._named_folders else []), *self._providers]]
 
     async def settled(self) -> None:
-        """Returns when every place was looked through and all that was found is in the journal."""
+        """Return when every folder was looked through and all new files are in the journal."""
         for watch in self._watches:
-            await watch.looked.wait()
-            await watch.none_settles.wait()
-        await self._idle.wait()
+            await watch.first_look_done.wait()
+            await watch.nothing_settling.wait()
+        await self._is_idle.wait()
 
-    def _mode(self, name: str) -> Mode:
-        return self._modes.mode(name) if self._modes is not None else "off"
+    def _mode(self, provider: str) -> Mode:
+        return self._consent.mode(provider) if self._consent is not None else "off"
 
-    def _watch(self, places: Sequence[Place]) -> None:
-        for place in places:
-            watch = PlaceWatch(place, self._pace, self._clock, self._found)
+    def _watch(self, folders: Sequence[WatchedFolder]) -> None:
+        for folder in folders:
+            watch = FolderWatch(folder, self._intervals, self._clock, self._on_file)
             self._watches.append(watch)
-            self._tasks.append(asyncio.create_task(watch.run(), name=f"dragoman watch: {place.folder}"))
+            self._tasks.append(asyncio.create_task(watch.run(), name=f"dragoman watch: {folder.path}"))
 
-    def _status(self, name: str) -> WatchStatus:
-        mine = self._of(name)
-        ways = [one.way for one in mine]
+    def _status(self, provider: str) -> WatchStatus:
+        watches = self._watches_of(provider)
+        methods = [watch.method for watch in watches]
+        queues = (self._importing, self._recent, self._older)
+        queued = sum(watch in watches for queue in queues for watch in queue.values())
         return WatchStatus(
-            provider=name,
-            mode=self._mode(name) if name else "on",
-            folders=[one.place.folder for one in mine],
-            way=min(ways, key=("polling", "native", "absent").index, default=None),
-            files=sum(len(one.files) for one in mine),
-            waiting=sum(watch in mine for some in (self._now, self._first, self._then) for watch in some.values())
-            + sum(len(one.settling) for one in mine),
-            problem=next((one.problem for one in mine if one.problem), self._problems.get(name, ("", None))[1]),
+            provider=provider,
+            mode=self._mode(provider) if provider else "on",
+            folders=[watch.folder.path for watch in watches],
+            method=min(methods, key=("polling", "native", "absent").index, default=None),
+            files=sum(len(watch.files) for watch in watches),
+            waiting=queued + sum(len(watch.settling) for watch in watches),
+            error=next(
+                (watch.error for watch in watches if watch.error),
+                self._errors.get(provider, ("", None))[1],
+            ),
         )
 
-    def _of(self, name: str) -> list[PlaceWatch]:
-        return [one for one in self._watches if self._name(one) == name]
+    def _watches_of(self, provider: str) -> list[FolderWatch]:
+        return [watch for watch in self._watches if self._provider_of(watch) == provider]
 
-    def _name(self, watch: PlaceWatch) -> str:
-        return "" if watch.place in self._named else watch.place.provider
+    def _provider_of(self, watch: FolderWatch) -> str:
+        return "" if watch.folder in self._named_folders else watch.folder.provider
 
-    # -- taking files in
+    # -- importing
 
-    def _found(self, watch: PlaceWatch, path: str, *, just_now: bool) -> None:
-        self._idle.clear()
-        if just_now:
-            self._then.pop(path, None)
-            self._first[path] = watch
-        elif path not in self._first:
-            self._then[path] = watch
-        self._some.set()
+    def _on_file(self, watch: FolderWatch, path: str, *, is_recent: bool) -> None:
+        self._is_idle.clear()
+        if is_recent:
+            self._older.pop(path, None)
+            self._recent[path] = watch
+        elif path not in self._recent:
+            self._older[path] = watch
+        self._has_files.set()
 
-    async def _take_all(self) -> None:
+    async def _import_files(self) -> None:
         while True:
-            waiting = self._first or self._then
-            if not waiting:
-                self._importer.let_go(self._clock() - _AT_HAND_FOR)
-                self._some.clear()
-                self._idle.set()
+            queue = self._recent or self._older
+            if not queue:
+                self._importer.forget_growing_files(self._clock.time() - _GROWING_FILE_S)
+                self._has_files.clear()
+                self._is_idle.set()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(_AT_HAND_FOR):
-                        await self._some.wait()
+                    async with timeout(self._clock, _GROWING_FILE_S):
+                        await self._has_files.wait()
                 continue
-            some = list(islice(waiting, 1 if waiting is self._first else _TOGETHER))
-            self._now = {path: waiting.pop(path) for path in some}
-            taken = await asyncio.gather(*(self._take(watch, path) for path, watch in self._now.items()))
-            self._now = {}
-            if not all(taken):
-                await asyncio.sleep(self._pace.retry)
+            paths = list(islice(queue, 1 if queue is self._recent else _MAX_FILES_TOGETHER))
+            self._importing = {path: queue.pop(path) for path in paths}
+            results = await asyncio.gather(*(self._import(watch, path) for path, watch in self._importing.items()))
+            self._importing = {}
+            if not all(results):
+                await self._clock.sleep(self._intervals.retry_s)
 
-    async def _take(self, watch: PlaceWatch, path: str) -> bool:
-        """False where the journal could not be written: the file comes in when that is over."""
-        state = state_of(path)
-        if state is None:
+    async def _import(self, watch: FolderWatch, path: str) -> bool:
+        """Return False if the journal could not be written: the file is imported later."""
+        stamp = stamp_of(path)
+        if stamp is None:
             watch.files.pop(path, None)
-            self._is_over(watch, path)
+            self._clear_error(watch, path)
             return True
-        watch.files[path] = (state, self._clock() - state[2] > REST)
+        watch.files[path] = (stamp, self._clock.time() - stamp[2] > AT_REST_S)
         try:
-            done = await self._importer.take(Transcript(watch.place.provider, Path(path), state[1], state[2]))
-        except JournalError as problem:
-            self._note(watch, path, str(problem))
-            self._then[path] = watch
+            report = await self._importer.import_file(Transcript(watch.folder.provider, Path(path), stamp[1], stamp[2]))
+        except JournalError as error:
+            self._errors[self._provider_of(watch)] = path, str(error)
+            self._older[path] = watch
             return False
-        if done.passing:
+        if report.passing:
             watch.files[path] = None
-        if done.skipped not in (None, OPEN) and (done.passing or done.failed or path.endswith(".zst")):
-            self._note(watch, path, f"{done.path}: {done.skipped}")
+        is_error = report.passing or report.failed or path.endswith(".zst")
+        if report.skipped not in (None, SESSION_OPEN) and is_error:
+            self._errors[self._provider_of(watch)] = path, f"{report.path}: {report.skipped}"
         else:
-            self._is_over(watch, path)
+            self._clear_error(watch, path)
         return True
 
-    def _note(self, watch: PlaceWatch, path: str, problem: str) -> None:
-        self._problems[self._name(watch)] = path, problem
-
-    def _is_over(self, watch: PlaceWatch, path: str) -> None:
-        """Nothing is wrong with this file any more."""
-        name = self._name(watch)
-        if name in self._problems and self._problems[name][0] == path:
-            del self._problems[name]
+    def _clear_error(self, watch: FolderWatch, path: str) -> None:
+        provider = self._provider_of(watch)
+        if provider in self._errors and self._errors[provider][0] == path:
+            del self._errors[provider]

@@ -1,7 +1,7 @@
-"""Lines of a transcript, read: the records that stand in one, whatever happened to the line.
+"""Decoding the lines of any transcript leniently: records, values, times and paths.
 
 Nearly every line is one JSON object. Some are two, where another writer lost the race for the newline; some have half
-a character in a string, where a program cut it; the last may be cut itself.
+a character in a string, where a program truncated it; the last may be truncated itself.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from dragoman.wire.messages import DECODE_ERRORS
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
-_LAST_DAY: Final = 253402214400.0  # 9999-12-31 in UTC; elsewhere it may be over
+_LAST_DAY: Final = 253402214400.0  # 9999-12-31 in UTC; in other time zones the year may be over
 
 _scan = json.JSONDecoder(strict=False).raw_decode
 
 
-def records(
+def decode_records(
     line: bytes, decode: Callable[[bytes], T], build: Callable[[bytes], T | None]
 ) -> Iterator[tuple[T | None, bytes]]:
-    """What a line holds, each with its own text; None for what is no record.
+    """Yield the records of a line, each with its own text; None for text that is no record.
 
-    `decode` is the quick way for a line that is as expected. Where it raises, `build` is asked, with one object in JSON
-    that any reader takes; it gives None for an object that is no record of any kind.
+    `decode` is the quick way for a line that is as expected. If it raises, `build` is called with one object in strict
+    JSON; it returns None for an object that is no record of any kind.
     """
     try:
         yield decode(line), line
     except DECODE_ERRORS:
-        yield from _carefully(line, decode, build)
+        yield from _decode_each(line, decode, build)
 
 
-def _carefully(
+def _decode_each(
     line: bytes, decode: Callable[[bytes], T], build: Callable[[bytes], T | None]
 ) -> Iterator[tuple[T | None, bytes]]:
     text = line.decode("utf-8", "surrogateescape")
@@ -55,16 +55,16 @@ def _carefully(
             yield None, text[start:].encode("utf-8", "surrogateescape")
             return
         if isinstance(value, dict):
-            yield _built(text[start:end].encode("utf-8", "surrogateescape"), value, decode, build)
+            yield _decode_one(text[start:end].encode("utf-8", "surrogateescape"), value, decode, build)
         else:
             yield None, text[start:end].encode("utf-8", "surrogateescape")
         start = end
 
 
-def _built(
+def _decode_one(
     raw: bytes, value: dict[str, Any], decode: Callable[[bytes], T], build: Callable[[bytes], T | None]
 ) -> tuple[T | None, bytes]:
-    """An object that has others beside it is read as if it stood alone: it may have been, before they came."""
+    """Decode an object as if it were alone in its line: it may have been, before the next one was appended."""
     try:
         return decode(raw), raw
     except DECODE_ERRORS:
@@ -72,24 +72,24 @@ def _built(
         return build(clean), clean
 
 
-def strict(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """The same for lines that are UTF-8 from end to end: a decoder does not look into what it leaves as it stands."""
+def strict_utf8(decode: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Make a decoder raise for a line that is not all UTF-8: by itself it does not check what it leaves as raw JSON."""
 
-    def decoded(line: bytes) -> T:
+    def decode_strictly(line: bytes) -> T:
         if not line.isascii():
             line.decode()
         return decode(line)
 
-    return decoded
+    return decode_strictly
 
 
-def named(path: str | PurePath) -> PurePath:
-    """A path as text that can be kept, whatever bytes are in it."""
+def text_path(path: str | PurePath) -> PurePath:
+    """Return a path as text that can be stored, whatever bytes are in it."""
     return PurePath(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
-def mended(raw: bytes | msgspec.Raw, type_: type[S], blank: S) -> S:
-    """A value of a struct's type of which some fields may be of another: these are as in `blank`."""
+def decode_leniently(raw: bytes | msgspec.Raw, type_: type[S], blank: S) -> S:
+    """Decode a struct; fields that have another type, or a value that is no object, are as in `blank`."""
     try:
         return msgspec.json.decode(raw, type=type_)
     except DECODE_ERRORS:
@@ -113,14 +113,14 @@ def _fitting(value: dict[str, Any], type_: type[Any]) -> Iterator[tuple[str, Any
             continue
 
 
-def seconds(stamp: str) -> float | None:
-    """An ISO time as seconds since 1970; None for what is none."""
+def parse_time(stamp: str) -> float | None:
+    """Return an ISO time as seconds since 1970; None for text that is none."""
     try:
-        return in_calendar(datetime.fromisoformat(stamp).timestamp())
+        return valid_time(datetime.fromisoformat(stamp).timestamp())
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def in_calendar(at: float) -> float | None:
-    """None for a time that no calendar has, wherever one is, or that is before 1970."""
+def valid_time(at: float) -> float | None:
+    """Return the time, or None if it is before 1970 or beyond the calendar in some time zone."""
     return at if 0.0 <= at < _LAST_DAY else None

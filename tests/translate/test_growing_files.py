@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from dragoman.journal import maintenance
 from dragoman.journal.memory import MemoryJournal
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.ingest.at_hand import AtHand
-from dragoman.translate.ingest.file_import import Intake
-from dragoman.translate.ingest.importer import Importer
+from dragoman.translate.ingest.file_import import FileImport
+from dragoman.translate.ingest.importer import GrowingFiles, Importer
 from journal.talk import all_entries
 from translate import codex_talk
 from translate.claude_talk import SESSION
@@ -33,10 +32,10 @@ NAMES = {"claude": f"{SESSION}.jsonl", "codex": codex_talk.NAME}
 async def _grown(provider: str, pieces: Sequence[bytes], path: Path) -> list[tuple[str | None, str, bytes]]:
     """The file is read after each piece that is added to it."""
     async with MemoryJournal() as journal:
-        importer = Importer(journal, at_hand=1 << 20)
+        importer = Importer(journal, max_growing_bytes=1 << 20)
         for piece in pieces:
             append(path, piece)
-            await importer.take(Found(provider, path, 0, 0.0))
+            await importer.import_file(Found(provider, path, 0, 0.0))
         assert not await maintenance.verify(journal)
         return told(await all_entries(journal))
 
@@ -55,7 +54,7 @@ def test_any_split_of_a_file_into_appends_gives_the_same_journal(provider: str, 
 
 
 async def _taken(importer: Importer, path: Path) -> None:
-    await importer.take(Found("claude", path, 0, 0.0))
+    await importer.import_file(Found("claude", path, 0, 0.0))
 
 
 async def test_objects_that_are_glued_together_are_read_as_one_line(tmp_path: Path) -> None:
@@ -71,35 +70,35 @@ async def test_a_file_that_was_asked_for_long_ago_is_at_hand_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     anew: list[Path] = []
-    read = Intake.read
+    read = FileImport.read
 
-    async def spy(self: Intake[Any], path: Path, *more: object) -> None:
+    async def spy(self: FileImport[Any], path: Path, *more: object) -> None:
         anew.append(path)
         await read(self, path, *more)  # type: ignore[arg-type]  # handed on as they are
 
-    monkeypatch.setattr(Intake, "read", spy)
+    monkeypatch.setattr(FileImport, "read", spy)
     path = tmp_path / NAMES["claude"]
     whole = talk("One", "Two", "Three")
     now = [1e9]
     async with MemoryJournal() as journal:
-        importer = Importer(journal, clock=lambda: now[0], at_hand=1 << 20)
+        importer = Importer(journal, clock=lambda: now[0], max_growing_bytes=1 << 20)
         for number, later in enumerate([0.0, 10.0, 1000.0]):
             now[0] += later
             append(path, lines(whole[number * 4 : number * 4 + 4]))
-            importer.let_go(now[0] - 100.0)
+            importer.forget_growing_files(now[0] - 100.0)
             await _taken(importer, path)
         assert len(anew) == 2
         assert told(await all_entries(journal, OURS)) == await imported(path)
 
 
 def test_the_files_that_were_asked_for_last_are_kept_and_the_very_last_one_always() -> None:
-    class Known:
+    class SessionDedup:
         def __init__(self, offset: int) -> None:
             self.position = self
             self.offset = offset
 
-    kept = AtHand(100)
-    known = {name: Known(size) for name, size in [("a", 40), ("b", 50), ("c", 30), ("d", 1000)]}
+    kept = GrowingFiles(100)
+    known = {name: SessionDedup(size) for name, size in [("a", 40), ("b", 50), ("c", 30), ("d", 1000)]}
 
     def put(name: str) -> None:
         kept.put("claude", name, known[name], 0.0)  # type: ignore[arg-type]  # all that is asked of it
@@ -113,6 +112,6 @@ def test_the_files_that_were_asked_for_last_are_kept_and_the_very_last_one_alway
     for name in "abd":
         put(name)
     assert at_hand() == ["d"]
-    nothing = AtHand(0)
+    nothing = GrowingFiles(0)
     nothing.put("claude", "a", known["a"], 0.0)  # type: ignore[arg-type]
     assert nothing.pop("claude", "a") is None
