@@ -20,7 +20,7 @@ from dragoman.config import load
 from dragoman.errors import ExitedAtStart, StartTimeout
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.rulebook import RuleSources
-from dragoman.proc._reaper_main import marked
+from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def processes() -> list[int]:
     """All processes of agents that live, found by the marker in their environment."""
-    return marked(f"{reaper().prefix}.", prefix=True)
+    return marked_processes(f"{reaper().prefix}.", prefix=True)
 
 
 class Requests:

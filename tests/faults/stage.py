@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import AgentRuntime, AgentSpec, Diagnostic, Limits, Run, Session, SessionConfig, Workspace, events
-from dragoman.proc._reaper_main import marked
+from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.reaper import reaper
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.rogue import command
@@ -107,10 +107,10 @@ class Neighbour:
 @asynccontextmanager
 async def untouched(neighbour: Neighbour) -> AsyncIterator[None]:
     """The block ends in time and leaves no task, descriptor or process; the neighbour notices nothing."""
-    alive = marked(reaper().prefix + ".", prefix=True)
+    alive = marked_processes(reaper().prefix + ".", prefix=True)
     async with asyncio.timeout(HANG), nothing_left(), neighbour.beside():
         yield
-    assert marked(reaper().prefix + ".", prefix=True) == alive
+    assert marked_processes(reaper().prefix + ".", prefix=True) == alive
 
 
 def resident() -> int:

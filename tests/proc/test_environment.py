@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.errors import CommandNotFound, InputError
 from dragoman.proc import loginshell
-from dragoman.proc.environment import WITHHELD, agent_environment, find_command, resolve
-from dragoman.proc.loginshell import BEGIN, END, login_path, parse
+from dragoman.proc.environment import WITHHELD_VARIABLES, agent_environment, find_command, resolve_command
+from dragoman.proc.loginshell import PATH_BEGIN, PATH_END, login_path, parse_path
 from dragoman.proc.spawn import spawn
 
 from .conftest import Agents, Lifeline
@@ -47,7 +47,7 @@ def test_the_users_environment_is_handed_on() -> None:
     assert agent_environment(base, {}) == base
 
 
-@pytest.mark.parametrize("name", [*WITHHELD, "DRAGOMAN_TOKEN", "DRAGOMAN_REAP", "DRAGOMAN_HOME"])
+@pytest.mark.parametrize("name", [*WITHHELD_VARIABLES, "DRAGOMAN_TOKEN", "DRAGOMAN_REAP", "DRAGOMAN_HOME"])
 def test_what_misleads_an_agent_is_withheld_unless_given_by_name(name: str) -> None:
     assert agent_environment({name: "x", "A": "1"}, {}) == {"A": "1"}
     assert agent_environment({name: "x"}, {name: "y"}) == {name: "y"}
@@ -124,7 +124,7 @@ async def test_a_resolved_script_finds_its_interpreter_beside_it(
     program(folder / "agent", "#!/usr/bin/env our-node\n")
     program(folder / "our-node", "#!/bin/sh\necho ran $1\n")
     env["PATH"] = "/usr/bin:/bin"
-    command, new_env = await resolve(["agent", "--acp"], env)
+    command, new_env = await resolve_command(["agent", "--acp"], env)
     assert command == [str(folder / "agent"), "--acp"]
     assert new_env["PATH"] == f"{folder}:/usr/bin:/bin"
     link = await spawn(command, cwd=None, env=new_env, name="test")
@@ -135,16 +135,16 @@ async def test_a_resolved_script_finds_its_interpreter_beside_it(
 async def test_resolving_what_is_on_path_changes_nothing_else(home: Path, env: dict[str, str]) -> None:
     wanted = program(home / "bin" / "agent")
     env["PATH"] = str(home / "bin")
-    assert await resolve(["agent", "x"], env) == ([str(wanted), "x"], env)
-    assert await resolve(["bin/agent"], env, cwd=home) == ([str(wanted)], env)
+    assert await resolve_command(["agent", "x"], env) == ([str(wanted), "x"], env)
+    assert await resolve_command(["bin/agent"], env, cwd=home) == ([str(wanted)], env)
 
 
 async def test_a_program_that_cannot_be_resolved_says_how_to_get_it(env: dict[str, str]) -> None:
     with pytest.raises(CommandNotFound, match="no-such-agent") as caught:
-        await resolve(["no-such-agent"], env, install="npm i agent")
+        await resolve_command(["no-such-agent"], env, install="npm i agent")
     assert caught.value.guidance == "Install it: npm i agent"
     with pytest.raises(InputError):
-        await resolve([], env)
+        await resolve_command([], env)
 
 
 # The login shell
@@ -157,7 +157,7 @@ async def test_the_login_shells_path_is_known_though_its_files_are_noisy(home: P
     left = home / "left"
     (home / ".bash_profile").write_text(f"""
 echo 'Welcome!'; printf 'no newline at the end'; echo trouble >&2
-echo '{BEGIN}'
+echo '{PATH_BEGIN}'
 . ~/.bashrc
 """)
     (home / ".bashrc").write_text(f"""
@@ -172,7 +172,7 @@ trap "echo goodbye" EXIT
         assert login_path(env) == f"/from/profile:/bin:{wanted.parent}"
     finally:
         os.kill(int(left.read_text()), signal.SIGKILL)
-    command, new_env = await resolve(["agent"], env)
+    command, new_env = await resolve_command(["agent"], env)
     assert command == [str(wanted)]
     assert new_env["PATH"] == f"{wanted.parent}:/usr/bin:/bin:/from/profile"
 
@@ -187,7 +187,7 @@ def test_the_login_shell_is_asked_once(home: Path, env: dict[str, str]) -> None:
 def test_a_login_shell_that_hangs_is_given_up_and_killed_with_its_children(
     tmp_path: Path, lifeline: Lifeline, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loginshell, "LOGIN_SHELL_LIMIT", 1.0)
+    monkeypatch.setattr(loginshell, "LOGIN_SHELL_TIMEOUT_S", 1.0)
     agents = Agents(tmp_path, lifeline)
     _, *options, code = agents.command(
         "child('stubborn(); live(\"child\"); rest()'); stubborn(); live('shell'); rest()"
@@ -209,13 +209,13 @@ def test_a_shell_that_is_none_gives_no_path(tmp_path: Path, env: dict[str, str],
 @pytest.mark.parametrize(
     ("output", "path"),
     [
-        (f"noise{BEGIN}\n\n/a:/b\n\n{END}\n", "/a:/b"),
-        (f"{BEGIN}\n/fake\n{END}\n{BEGIN}\n/a\n{END}", "/a"),
-        (f"{BEGIN}\n/a", None),
-        (f"{BEGIN}\n\n\n{END}", None),
-        (f"{BEGIN}\n/a\n/b\n{END}", None),
+        (f"noise{PATH_BEGIN}\n\n/a:/b\n\n{PATH_END}\n", "/a:/b"),
+        (f"{PATH_BEGIN}\n/fake\n{PATH_END}\n{PATH_BEGIN}\n/a\n{PATH_END}", "/a"),
+        (f"{PATH_BEGIN}\n/a", None),
+        (f"{PATH_BEGIN}\n\n\n{PATH_END}", None),
+        (f"{PATH_BEGIN}\n/a\n/b\n{PATH_END}", None),
         ("", None),
     ],
 )
 def test_the_path_is_what_stands_between_the_marks(output: str, path: str | None) -> None:
-    assert parse(output) == path
+    assert parse_path(output) == path

@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from dragoman.proc.pipes import HIGH_WATER, DrainedEnd, PulledEnd, PushedEnd
+from dragoman.proc.pipes import HIGH_WATER_BYTES, PipeDrainer, PipeReader, PipeWriter
 
 
 async def test_read_returns_all_that_is_there_then_the_end() -> None:
     reading, writing = os.pipe()
-    end = PulledEnd(asyncio.get_running_loop(), reading)
+    end = PipeReader(asyncio.get_running_loop(), reading)
     os.write(writing, b"one")
     os.write(writing, b"two")
     assert await end.read() == b"onetwo"
@@ -21,7 +21,7 @@ async def test_read_returns_all_that_is_there_then_the_end() -> None:
 
 async def test_a_cancelled_read_loses_nothing() -> None:
     reading, writing = os.pipe()
-    end = PulledEnd(asyncio.get_running_loop(), reading)
+    end = PipeReader(asyncio.get_running_loop(), reading)
     for number in range(50):
         first = asyncio.ensure_future(end.read())
         await asyncio.sleep(0)
@@ -41,7 +41,7 @@ async def test_a_cancelled_read_loses_nothing() -> None:
 
 async def test_two_readers_at_once_are_refused() -> None:
     reading, writing = os.pipe()
-    end = PulledEnd(asyncio.get_running_loop(), reading)
+    end = PipeReader(asyncio.get_running_loop(), reading)
     first = asyncio.ensure_future(end.read())
     await asyncio.sleep(0)
     with pytest.raises(RuntimeError, match="one reader"):
@@ -52,7 +52,7 @@ async def test_two_readers_at_once_are_refused() -> None:
 
 async def test_finishing_keeps_what_was_there_and_wakes_the_reader() -> None:
     reading, writing = os.pipe()
-    end = PulledEnd(asyncio.get_running_loop(), reading)
+    end = PipeReader(asyncio.get_running_loop(), reading)
     waiting = asyncio.ensure_future(end.read())
     await asyncio.sleep(0)
     os.write(writing, b"last words")
@@ -66,7 +66,7 @@ async def test_finishing_keeps_what_was_there_and_wakes_the_reader() -> None:
 async def test_what_nobody_asks_for_stays_in_the_pipe() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    end = PulledEnd(asyncio.get_running_loop(), reading)
+    end = PipeReader(asyncio.get_running_loop(), reading)
     os.write(writing, b"first")
     assert await end.read() == b"first"
     # A reader is registered now; the loop turns while the pipe fills.
@@ -87,8 +87,8 @@ async def test_what_nobody_asks_for_stays_in_the_pipe() -> None:
 async def test_drain_waits_for_room_and_close_sends_the_rest_first() -> None:
     loop = asyncio.get_running_loop()
     reading, writing = os.pipe()
-    end, peer = PushedEnd(loop, writing), PulledEnd(loop, reading)
-    data = os.urandom(HIGH_WATER * 4)
+    end, peer = PipeWriter(loop, writing), PipeReader(loop, reading)
+    data = os.urandom(HIGH_WATER_BYTES * 4)
     end.write(data)
     draining = asyncio.ensure_future(end.drain())
     await asyncio.sleep(0)
@@ -105,8 +105,8 @@ async def test_drain_waits_for_room_and_close_sends_the_rest_first() -> None:
 async def test_writes_to_a_peer_that_is_gone_do_nothing_and_drain_returns() -> None:
     loop = asyncio.get_running_loop()
     reading, writing = os.pipe()
-    end = PushedEnd(loop, writing)
-    end.write(b"x" * HIGH_WATER * 4)
+    end = PipeWriter(loop, writing)
+    end.write(b"x" * HIGH_WATER_BYTES * 4)
     draining = asyncio.ensure_future(end.drain())
     await asyncio.sleep(0)
     os.close(reading)
@@ -128,7 +128,7 @@ async def test_a_drained_end_gives_all_to_its_sink() -> None:
         if got.endswith(b"\n"):
             ended.set()
 
-    end = DrainedEnd(loop, reading, sink)
+    end = PipeDrainer(loop, reading, sink)
     await asyncio.to_thread(os.write, writing, b"x" * 500_000 + b"\n")
     await ended.wait()
     os.write(writing, b"more")

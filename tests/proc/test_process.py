@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.proc._reaper_main import marked
+from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.link import AgentLink
-from dragoman.proc.pipes import HIGH_WATER
+from dragoman.proc.pipes import HIGH_WATER_BYTES
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
 
@@ -136,7 +136,7 @@ while True:
 async def test_drain_holds_back_while_the_agent_does_not_read_and_returns_when_it_dies(agents: Agents) -> None:
     link = await agents.start("live('agent'); rest()")
     await agents.hear(1)
-    link.write(b"x" * (HIGH_WATER * 4))
+    link.write(b"x" * (HIGH_WATER_BYTES * 4))
     draining = asyncio.ensure_future(link.drain())
     done, _ = await asyncio.wait({draining}, timeout=0)
     assert not done
@@ -150,7 +150,7 @@ async def test_drain_holds_back_while_the_agent_does_not_read_and_returns_when_i
 async def test_drain_returns_when_the_agent_dies_though_a_grandchild_holds_its_stdin(agents: Agents) -> None:
     link = await agents.start("live('agent'); child('live(\"grandchild\"); rest()'); rest()")
     await agents.hear(2)
-    link.write(b"x" * (HIGH_WATER * 4))
+    link.write(b"x" * (HIGH_WATER_BYTES * 4))
     os.kill(link.pid, signal.SIGKILL)
     async with asyncio.timeout(LIMIT):
         await link.drain()
@@ -280,7 +280,7 @@ until_stdin_ends()
     assert await agents.hear(3) == ["agent", "daemon", "setsid"]
     assert await link.end(grace=LIMIT) == 0
     await agents.silence()
-    assert marked(link.marker) == []
+    assert marked_processes(link.marker) == []
 
 
 async def test_the_end_of_one_agent_spares_the_others(agents: Agents) -> None:

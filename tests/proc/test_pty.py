@@ -22,12 +22,12 @@ ENV = {"PATH": os.environ["PATH"]}
 
 
 @asynccontextmanager
-async def running(*command: str, typed_to: bool = False, **size: int) -> AsyncIterator[tuple[Pty, ProcessLink]]:
+async def running(*command: str, has_input: bool = False, **size: int) -> AsyncIterator[tuple[Pty, ProcessLink]]:
     async with asyncio.timeout(LIMIT):
         pty = Pty(**size)
-        link = await spawn_in(pty, command, cwd=None, env=ENV, name=command[0], typed_to=typed_to)
+        link = await spawn_in(pty, command, cwd=None, env=ENV, name=command[0], has_input=has_input)
         assert await link.read() == b""
-        pty.taken()
+        pty.close_slave()
         try:
             yield pty, link
         finally:
@@ -68,7 +68,7 @@ async def test_a_command_has_it_as_its_controlling_terminal_and_nothing_to_read(
 
 
 async def test_a_command_that_is_typed_to_reads_from_it() -> None:
-    async with running("cat", typed_to=True) as (pty, link):
+    async with running("cat", has_input=True) as (pty, link):
         pty.write("grüße\n\x04".encode())
         await pty.drain()
         assert await rest(pty) == "grüße\r\n".encode() * 2  # the echo, and what it wrote
@@ -124,7 +124,7 @@ open(sys.argv[1], "w").write(str(written))
         assert await link.wait() == 0
         written = int(told.read_text())
         assert 0 < written < 1_000_000
-        assert not pty.dry
+        assert not pty.is_empty
         assert len(await rest(pty)) == written
 
 
@@ -146,7 +146,7 @@ async def test_after_its_close_nothing_happens() -> None:
     pty.resize(1, 1)
     await pty.drain()
     assert await pty.read() == b""
-    assert pty.dry
+    assert pty.is_empty
     pty.close()
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.proc import _reaper_main
-from dragoman.proc._reaper_main import MARKER, end_all, group_alive, marked, start_time
-from dragoman.proc.reaper import PROGRAM, WAIT, Reaper, reaper
+from dragoman.proc._reaper_main import MARKER, end_all, group_alive, marked_processes, start_time
+from dragoman.proc.reaper import PROGRAM, WAIT_SCRIPT, Reaper, reaper
 from dragoman.proc.spawn import spawn
 
 from .conftest import LIMIT, Agents, Lifeline, needs_proc
@@ -153,7 +153,7 @@ def test_nothing_is_left_however_dragoman_ends(
         parent.process.send_signal(number)
     lifeline.silence()
     wait_for_end(parent.reaper)
-    assert marked(f"{parent.prefix}.", prefix=True) == []
+    assert marked_processes(f"{parent.prefix}.", prefix=True) == []
 
 
 def test_the_parent_does_not_wait_for_its_reaper(tmp_path: Path, lifeline: Lifeline, parents: list[Parent]) -> None:
@@ -196,7 +196,7 @@ def test_a_reaper_survives_the_sweep_of_a_dragoman_around_it(monkeypatch: pytest
     pid = inner.pid
     assert pid is not None
     assert MARKER.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
-    inner.let_go()
+    inner.detach()
     os.waitpid(pid, 0)
 
 
@@ -248,7 +248,7 @@ def test_a_reaper_that_is_started_again_knows_what_the_first_one_knew(tmp_path: 
     kill_child(ours.pid)
     ours.ensure()
     again = ours.pid
-    ours.let_go()
+    ours.detach()
     assert victim.wait(LIMIT) == -signal.SIGTERM
     assert again is not None
     os.waitpid(again, 0)
@@ -260,7 +260,7 @@ def kill_child(pid: int) -> None:
 
 
 def run_reaper(prefix: str, python: str = sys.executable, program: str = str(PROGRAM)) -> subprocess.Popen[bytes]:
-    command = ["/bin/sh", "-c", WAIT, "reaper", python, program, prefix]
+    command = ["/bin/sh", "-c", WAIT_SCRIPT, "reaper", python, program, prefix]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
@@ -318,9 +318,9 @@ def test_markers_are_told_apart(tmp_path: Path, lifeline: Lifeline) -> None:
     }
     lifeline.hear(2)
     try:
-        assert marked(f"test{os.getpid()}.1") == [processes[1].pid]
+        assert marked_processes(f"test{os.getpid()}.1") == [processes[1].pid]
         both = sorted(process.pid for process in processes.values())
-        assert sorted(marked(f"test{os.getpid()}.", prefix=True)) == both
+        assert sorted(marked_processes(f"test{os.getpid()}.", prefix=True)) == both
     finally:
         for process in processes.values():
             process.kill()

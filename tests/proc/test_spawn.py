@@ -105,7 +105,7 @@ async def test_a_file_is_no_folder_to_work_in(tmp_path: Path) -> None:
 
 
 async def test_a_file_without_the_right_may_not_be_run(tmp_path: Path) -> None:
-    with pytest.raises(CommandNotExecutable, match="may not be run"):
+    with pytest.raises(CommandNotExecutable, match="cannot be run"):
         await start(str(script(tmp_path / "agent", "#!/bin/sh\n", 0o644)))
 
 
@@ -187,7 +187,7 @@ async def test_exit_127_is_a_program_not_found(agents: Agents) -> None:
 async def test_exit_126_is_a_program_not_executable(agents: Agents) -> None:
     error = await failed_start(agents, "sys.exit(126)")
     assert isinstance(error, CommandNotExecutable)
-    assert "It said nothing" in str(error)
+    assert "stderr is empty" in str(error)
 
 
 async def test_another_exit_shows_command_code_and_last_lines(agents: Agents) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.proc.stderr import CUT, StderrTail
+from dragoman.proc.stderr import TRUNCATION_MARK, StderrTail
 
 
 def fed(*pieces: bytes, **limits: int) -> StderrTail:
@@ -22,7 +22,7 @@ def test_lines_are_joined_across_pieces_and_an_unfinished_one_is_shown() -> None
 
 
 def test_only_the_last_lines_are_kept() -> None:
-    tail = fed(b"".join(b"%d\n" % number for number in range(1000)), keep_lines=3)
+    tail = fed(b"".join(b"%d\n" % number for number in range(1000)), max_lines=3)
     assert tail.text() == "997\n998\n999"
     assert tail.text(lines=1) == "999"
     assert tail.text(lines=0) == ""
@@ -30,20 +30,20 @@ def test_only_the_last_lines_are_kept() -> None:
 
 
 def test_long_lines_do_not_keep_more_than_the_limit() -> None:
-    tail = fed(*[b"x" * 1000 + b"\n"] * 100, keep_characters=5000)
+    tail = fed(*[b"x" * 1000 + b"\n"] * 100, max_characters=5000)
     assert len(tail.text(lines=10**6)) <= 5000 + 100
 
 
 def test_an_overlong_line_is_cut_and_says_so() -> None:
     tail = fed(b"ab", b"cdef", b"ghi", b"jkl\nnext\n", max_line=4)
-    assert tail.text() == f"abcd{CUT}\nnext"
+    assert tail.text() == f"abcd{TRUNCATION_MARK}\nnext"
 
 
 def test_a_megabyte_without_a_newline_costs_one_line() -> None:
     tail = fed(*[b"x" * 65536] * 16)
     assert len(tail.text()) < 5000
     tail.feed(b"\nafter\n")
-    assert tail.text().endswith(f"{CUT}\nafter")
+    assert tail.text().endswith(f"{TRUNCATION_MARK}\nafter")
 
 
 def test_a_progress_line_shows_its_last_state() -> None:

@@ -13,7 +13,7 @@ from dragoman.errors import InputError, RequestFailed
 from dragoman.host.permission import PermissionRequest, answer_later
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import Question, QuestionAnswer
-from dragoman.proc._reaper_main import marked
+from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.reaper import reaper
 from dragoman.record import events
 from dragoman.session.runtime import AgentRuntime
@@ -299,4 +299,4 @@ async def test_fifty_sessions_of_one_process_have_each_its_own_answers_and_comma
             mine, others = word in result.text, [other for other in words if other != word and other in result.text]
             assert (mine, others) == (not word.endswith("7x"), [])
     assert set(asked) == set(words)
-    assert marked(reaper().prefix + ".", prefix=True) == []
+    assert marked_processes(reaper().prefix + ".", prefix=True) == []

@@ -1,12 +1,12 @@
-"""Processes: starting an agent, holding on to it, and leaving none behind.
+"""Processes: start an agent, hold it, and leave no process behind.
 
-link         what a session holds: bytes, stderr, wait, end (`AgentLink`)
-spawn        starts a command and says clearly why it could not
-process      the link to a real process (`ProcessLink`)
+link         `AgentLink`: bytes, stderr, wait and end of a running agent
+spawn        start a command, and explain why it could not be started
+process      `ProcessLink`: the link to a real process
 pipes        the three pipe ends on the event loop
-pty          a terminal of our own, and a command started on it
-exits        hearing of a process's end without losing its number
-stderr       the last lines an agent complained with (`StderrTail`)
-environment  what an agent inherits, and where its command is found
-reaper       the helper that ends agents when we cannot any more
+pty          a pseudo-terminal, and a command started in it
+exits        watch for the end of a process without losing its pid
+stderr       `StderrTail`: the last lines of an agent's stderr
+environment  the environment of an agent, and the search for its command
+reaper       the helper that ends agents when this process cannot
 """

@@ -1,8 +1,8 @@
-"""What an agent inherits, and where its command is found.
+"""The environment of an agent, and the search for its command.
 
-The user's own environment is what makes agents work (keys, proxies, certificates, version managers), so all of it is
-handed on, but for the few variables of `WITHHELD`, each of which is known to mislead or to break. A command is looked
-for where the user's terminal would find it, also when dragoman was not started from a terminal.
+Agents need the user's own environment (keys, proxies, certificates, version managers), so they inherit all of it except
+the few variables in `WITHHELD_VARIABLES`, each of which is known to mislead or break an agent. A command is found where
+the user's terminal would find it, also when Dragoman was not started from a terminal.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from pathlib import Path
 
 from dragoman.errors import CommandNotFound, InputError
 
-OURS = "DRAGOMAN_"
-"""Our own settings and secrets (tokens, the home folder). An agent gets them only where they are given by name."""
+OWN_PREFIX = "DRAGOMAN_"
+"""The prefix of Dragoman's own settings and secrets. An agent gets these only if its preset names them."""
 
-WITHHELD: Mapping[str, str] = {
-    # An agent that runs us in its own shell tool marks that shell; the agent that we start must not believe itself
-    # inside of it.
+WITHHELD_VARIABLES: Mapping[str, str] = {
+    # An agent whose shell tool runs Dragoman marks that shell; the agent that Dragoman starts must not believe that it
+    # runs inside the other one.
     "CLAUDECODE": "claude refuses to start inside itself",
-    "CLAUDE_CODE_ENTRYPOINT": "claude reports by whom it was started: not by the claude around us",
-    "CLAUDE_CODE_SSE_PORT": "claude would attach to the editor of the claude around us",
-    # Promises made to this process alone.
-    "NODE_CHANNEL_FD": "Node ends at start when the descriptor it names was not passed on",
+    "CLAUDE_CODE_ENTRYPOINT": "claude reports who started it: not the claude around Dragoman",
+    "CLAUDE_CODE_SSE_PORT": "claude would attach to the editor of the claude around Dragoman",
+    # Meant for this process alone.
+    "NODE_CHANNEL_FD": "Node exits at start when the descriptor that it names was not passed on",
     "NODE_CHANNEL_SERIALIZATION_MODE": "belongs to NODE_CHANNEL_FD",
-    "NODE_UNIQUE_ID": "Node would believe itself a cluster's worker",
-    "ELECTRON_RUN_AS_NODE": "editors that an agent opens would start as Node; set when an editor started us",
-    "VSCODE_INSPECTOR_OPTIONS": "a debugger that is attached to us would stop every agent written in Node",
-    "NOTIFY_SOCKET": "an agent could tell the service manager that we are ready, or stopping",
-    "WATCHDOG_PID": "the service manager watches us, not the agent",
-    "WATCHDOG_USEC": "the service manager watches us, not the agent",
-    "LISTEN_FDS": "sockets that were passed to us, and not on",
+    "NODE_UNIQUE_ID": "Node would believe that it is a worker of a cluster",
+    "ELECTRON_RUN_AS_NODE": "editors that an agent opens would start as Node; set when an editor started Dragoman",
+    "VSCODE_INSPECTOR_OPTIONS": "a debugger attached to Dragoman would stop every agent written in Node",
+    "NOTIFY_SOCKET": "an agent could tell the service manager that Dragoman is ready, or stopping",
+    "WATCHDOG_PID": "the service manager watches Dragoman, not the agent",
+    "WATCHDOG_USEC": "the service manager watches Dragoman, not the agent",
+    "LISTEN_FDS": "sockets that were passed to Dragoman alone",
     "LISTEN_FDNAMES": "belongs to LISTEN_FDS",
     "LISTEN_PID": "belongs to LISTEN_FDS",
-    "__PYVENV_LAUNCHER__": "on macOS, every Python below would believe itself in our virtual environment",
+    "__PYVENV_LAUNCHER__": "on macOS, every Python of the agent would use Dragoman's virtual environment",
     # Set by git for its hooks: from there, git in the workspace would work on the hook's repository.
-    "GIT_DIR": "names the repository of the hook that we run in",
-    "GIT_WORK_TREE": "names the repository of the hook that we run in",
-    "GIT_INDEX_FILE": "names the index of the hook that we run in",
-    "GIT_PREFIX": "names the repository of the hook that we run in",
-    "GIT_COMMON_DIR": "names the repository of the hook that we run in",
-    "GIT_OBJECT_DIRECTORY": "names the objects of the hook that we run in",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES": "names the objects of the hook that we run in",
+    "GIT_DIR": "names the repository of the git hook that runs Dragoman",
+    "GIT_WORK_TREE": "names the repository of the git hook that runs Dragoman",
+    "GIT_INDEX_FILE": "names the index of the git hook that runs Dragoman",
+    "GIT_PREFIX": "names the repository of the git hook that runs Dragoman",
+    "GIT_COMMON_DIR": "names the repository of the git hook that runs Dragoman",
+    "GIT_OBJECT_DIRECTORY": "names the objects of the git hook that runs Dragoman",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES": "names the objects of the git hook that runs Dragoman",
 }
-"""What an agent does not inherit, and why."""
+"""The variables that an agent does not inherit, and the reasons."""
 
-FOLDERS = (
+INSTALL_FOLDERS = (
     "~/.local/bin",
     "~/bin",
     "~/.volta/bin",
@@ -75,61 +75,65 @@ FOLDERS = (
     "/bin",
     "/snap/bin",
 )
-"""Where installers put agents, for when no shell tells: version managers and package managers, then the system."""
+"""The folders of version managers and package managers, then of the system; searched after the login shell's PATH."""
 
 
 def agent_environment(base: Mapping[str, str], extra: Mapping[str, str | None]) -> dict[str, str]:
-    """The environment for an agent: `base` without what is withheld, then `extra`; a value of None takes a name away.
+    """Return the environment of an agent: `base` without the withheld variables, with `extra`; None removes a variable.
 
-    The marker by which the reaper knows our processes is not put here but by `spawn`, for each process its own.
+    `spawn` adds the marker by which the reaper finds the process, a different one for each.
     """
-    env = {name: value for name, value in base.items() if name not in WITHHELD and not name.startswith(OURS)}
-    for name, given in extra.items():
-        if given is None:
+    env = {
+        name: value
+        for name, value in base.items()
+        if name not in WITHHELD_VARIABLES and not name.startswith(OWN_PREFIX)
+    }
+    for name, value in extra.items():
+        if value is None:
             env.pop(name, None)
         else:
-            env[name] = given
+            env[name] = value
     return env
 
 
 def find_command(command: str, env: Mapping[str, str], *, cwd: Path | None = None) -> Path | None:
-    """The file that `command` means, or None. May block for seconds, in the user's login shell.
+    """Return the file of a command, or None. May block for seconds, in the user's login shell.
 
-    A name with a slash is taken relative to `cwd`. Others are looked for on PATH, then on the login shell's, then in
-    the folders that installers use.
+    A name with a slash is relative to `cwd`. Others are searched on PATH, then on the login shell's PATH, then in the
+    folders of installers.
     """
     if "/" in command:
         file = _file(command, env, cwd)
         return file if _is_program(file) else None
-    found = _on_path(command, env, cwd)
-    if found is None and (beyond := _beyond_path(command, env)):
-        found, _ = beyond
-    return found
+    path = _on_path(command, env, cwd)
+    if path is None and (outside := _find_beyond_path(command, env)):
+        path, _ = outside
+    return path
 
 
-async def resolve(
+async def resolve_command(
     command: Sequence[str], env: Mapping[str, str], *, cwd: Path | None = None, install: str | None = None
 ) -> tuple[list[str], dict[str, str]]:
-    """The command with its program as an absolute path, and the environment to start it in.
+    """Return the command with its program as an absolute path, and the environment to start it in.
 
-    If the program was found outside of PATH, its folder comes first in the new PATH, so that what lies beside it is
-    found too (a script's `#!/usr/bin/env node`), and the rest of the login shell's PATH comes last.
-    A name with a slash is taken relative to `cwd`. Raises `CommandNotFound`, with `install` as the line that helps.
+    If the program was found outside of PATH, its folder comes first in the new PATH, so that the programs beside it are
+    found too (a script's `#!/usr/bin/env node`), and the rest of the login shell's PATH comes last. A name with a slash
+    is relative to `cwd`. Raises `CommandNotFound`, with `install` as the line that installs the program.
     """
     if not command or not command[0]:
         raise InputError("There is no command to start.", guidance="Give the program and its arguments.")
     program, *arguments = command
     if "/" in program:
-        # Whether it is there is not asked: starting it says best what is wrong with it.
+        # Existence is not checked: the error at start says best what is wrong.
         return [str(_file(program, env, cwd)), *arguments], dict(env)
     if path := _on_path(program, env, cwd):
         return [str(path), *arguments], dict(env)
-    if found := await asyncio.to_thread(_beyond_path, program, env):
-        path, search = found
+    if outside := await asyncio.to_thread(_find_beyond_path, program, env):
+        path, search = outside
         return [str(path), *arguments], {**env, "PATH": search}
     raise CommandNotFound(
-        f"No program named {program} was found: not on PATH, "
-        "not on the login shell's, and not in the folders that installers use.",
+        f"Found no program named {program}: not on PATH, "
+        "not on the login shell's PATH, and not in the folders of installers.",
         install=install,
     )
 
@@ -146,8 +150,8 @@ def _on_path(command: str, env: Mapping[str, str], cwd: Path | None) -> Path | N
     return _first_program(command, (base / folder for folder in env.get("PATH", os.defpath).split(os.pathsep)))
 
 
-def _beyond_path(command: str, env: Mapping[str, str]) -> tuple[Path, str] | None:
-    from dragoman.proc.loginshell import login_path  # seldom needed, and not cheap to import
+def _find_beyond_path(command: str, env: Mapping[str, str]) -> tuple[Path, str] | None:
+    from dragoman.proc.loginshell import login_path  # rarely needed, and slow to import
 
     login = (login_path(env) or "").split(os.pathsep)
     path = _first_program(command, (Path(folder) for folder in login if folder.startswith("/")))
@@ -172,7 +176,7 @@ def _is_program(path: Path) -> bool:
 def _folders(env: Mapping[str, str]) -> Iterator[Path]:
     home = _home(env)
     yield from _node_versions(Path(env.get("NVM_DIR") or f"{home}/.nvm"))
-    for folder in FOLDERS:
+    for folder in INSTALL_FOLDERS:
         yield Path(folder.replace("~", home, 1))
 
 
@@ -181,7 +185,7 @@ def _home(env: Mapping[str, str]) -> str:
 
 
 def _node_versions(nvm: Path) -> list[Path]:
-    """The folders of all versions that nvm has installed, newest first; nvm itself chooses one, in a shell only."""
+    """Return the folders of all versions that nvm has installed, newest first; nvm chooses one only in a shell."""
     try:
         versions = list((nvm / "versions" / "node").iterdir())
     except OSError:

@@ -1,9 +1,8 @@
-"""Hearing of a process's end at once, and, where the platform lets us, without giving up its number.
+"""Watch for the end of a process, without giving up its pid where the platform allows it.
 
-While an ended process has not been reaped, its number, and with it that of its group, cannot be taken by a stranger:
-signals to the group are safe for as long as we like. So we look at the exit status first (`waitid` with WNOWAIT) and
-reap when the group has been dealt with. On macOS before Python 3.13 there is no `waitid`; there the process is reaped
-as it ends, and `Ended.reaped` says so.
+While an ended process has not been reaped, no other process can get its pid or its group: signals to the group stay
+safe. So the exit status is read first (`waitid` with WNOWAIT), and the process is reaped when the group has ended. On
+macOS before Python 3.13 there is no `waitid`; there the process is reaped as it ends, and `ExitStatus.reaped` says so.
 """
 
 from __future__ import annotations
@@ -16,45 +15,45 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 UNKNOWN_EXIT = 255
-"""The exit code we report when someone else in this process has taken it (a `waitpid(-1)`, an ignored SIGCHLD)."""
+"""The exit code where other code of this process has taken the real one (`waitpid(-1)`, an ignored SIGCHLD)."""
 
 
-class Ended(NamedTuple):
+class ExitStatus(NamedTuple):
     code: int
     reaped: bool
 
 
 def signal_name(number: int) -> str:
-    """A signal as people call it."""
+    """Return the usual name of a signal."""
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def watch_exit(loop: asyncio.AbstractEventLoop, pid: int, on_exit: Callable[[Ended], None]) -> Callable[[], None]:
-    """Call `on_exit` once, on the loop, when our child `pid` ends. Returns a function that stops watching."""
+def watch_exit(loop: asyncio.AbstractEventLoop, pid: int, on_exit: Callable[[ExitStatus], None]) -> Callable[[], None]:
+    """Call `on_exit` once, on the loop, when the child `pid` ends. Return a function that stops watching."""
     pidfd_open = getattr(os, "pidfd_open", None)
     if pidfd_open is not None:
         try:
             fd: int = pidfd_open(pid)
         except OSError:
-            pass  # an old kernel, or a sandbox without the call: a thread does it as well
+            pass  # an old kernel, or a sandbox without the call: use a thread
         else:
             return _watch_descriptor(loop, fd, pid, on_exit)
     return _watch_in_thread(loop, pid, on_exit)
 
 
 def reap(pid: int) -> None:
-    """Let go of an ended child's number."""
+    """Reap an ended child, which frees its pid."""
     try:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
-        pass  # someone was faster
+        pass  # already reaped
 
 
 def reap_later(pid: int) -> None:
-    """The same for a child that has been killed but may not have ended yet, without waiting for it."""
+    """Reap a child that has been killed but may not have ended yet, in a thread."""
 
     def run() -> None:
         try:
@@ -66,14 +65,14 @@ def reap_later(pid: int) -> None:
 
 
 def _watch_descriptor(
-    loop: asyncio.AbstractEventLoop, fd: int, pid: int, on_exit: Callable[[Ended], None]
+    loop: asyncio.AbstractEventLoop, fd: int, pid: int, on_exit: Callable[[ExitStatus], None]
 ) -> Callable[[], None]:
-    watched = True
+    is_watching = True
 
     def stop() -> None:
-        nonlocal watched
-        if watched:
-            watched = False
+        nonlocal is_watching
+        if is_watching:
+            is_watching = False
             if not loop.is_closed():
                 loop.remove_reader(fd)
             os.close(fd)
@@ -86,11 +85,13 @@ def _watch_descriptor(
     return stop
 
 
-def _watch_in_thread(loop: asyncio.AbstractEventLoop, pid: int, on_exit: Callable[[Ended], None]) -> Callable[[], None]:
-    watched = True
+def _watch_in_thread(
+    loop: asyncio.AbstractEventLoop, pid: int, on_exit: Callable[[ExitStatus], None]
+) -> Callable[[], None]:
+    is_watching = True
 
-    def deliver(end: Ended) -> None:
-        if watched:
+    def deliver(end: ExitStatus) -> None:
+        if is_watching:
             on_exit(end)
 
     def run() -> None:
@@ -98,26 +99,26 @@ def _watch_in_thread(loop: asyncio.AbstractEventLoop, pid: int, on_exit: Callabl
         try:
             loop.call_soon_threadsafe(deliver, end)
         except RuntimeError:
-            pass  # the loop is closed: nobody is left to tell
+            pass  # the loop is closed
 
     def stop() -> None:
-        nonlocal watched
-        watched = False
+        nonlocal is_watching
+        is_watching = False
 
-    # A daemon: it must never hold up the interpreter's exit.
+    # A daemon thread: it must never delay the exit of the interpreter.
     threading.Thread(target=run, name=f"dragoman-wait-{pid}", daemon=True).start()
     return stop
 
 
-def _wait(pid: int) -> Ended:
-    """Wait for the end, without reaping if that can be done."""
+def _wait(pid: int) -> ExitStatus:
+    """Wait for the end, without reaping if possible."""
     try:
         if hasattr(os, "waitid"):
             status = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             assert status is not None  # only WNOHANG may return nothing
             exited = status.si_code == os.CLD_EXITED
-            return Ended(status.si_status if exited else -status.si_status, reaped=False)
+            return ExitStatus(status.si_status if exited else -status.si_status, reaped=False)
         _, wait_status = os.waitpid(pid, 0)
-        return Ended(os.waitstatus_to_exitcode(wait_status), reaped=True)
+        return ExitStatus(os.waitstatus_to_exitcode(wait_status), reaped=True)
     except ChildProcessError:
-        return Ended(UNKNOWN_EXIT, reaped=True)
+        return ExitStatus(UNKNOWN_EXIT, reaped=True)

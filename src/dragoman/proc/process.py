@@ -1,7 +1,6 @@
-"""`ProcessLink`: the link to a real process, the leader of a group of its own.
+"""`ProcessLink`: the link to a real process, which leads a process group of its own.
 
-Owns the process, its three pipes and its place in the reaper's list, from `spawn` until `end`. All of it lives on one
-event loop.
+It owns the process, its three pipes and its entry in the reaper's list, from `spawn` until `end`, on one event loop.
 """
 
 from __future__ import annotations
@@ -15,29 +14,29 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from dragoman.proc._reaper_main import group_alive, marked, signal_group, signal_marked
-from dragoman.proc.exits import Ended, reap, reap_later, watch_exit
+from dragoman.proc._reaper_main import group_alive, marked_processes, signal_group, signal_marked
+from dragoman.proc.exits import ExitStatus, reap, reap_later, watch_exit
 from dragoman.proc.link import END_GRACE_S
-from dragoman.proc.pipes import DrainedEnd, PulledEnd, PushedEnd
+from dragoman.proc.pipes import PipeDrainer, PipeReader, PipeWriter
 from dragoman.proc.reaper import reaper
 from dragoman.proc.stderr import StderrTail
 
-LATE_OUTPUT_GRACE = 0.25
-"""Seconds for which we still read after the agent's exit, if children hold its stdout open. All that the agent itself
-wrote is in the pipe by then; this is for the last words of the program that a wrapper script had started."""
+LATE_OUTPUT_GRACE_S = 0.25
+"""Seconds of reading after the agent's exit, if children hold its stdout open. All that the agent itself wrote is in
+the pipe by then; this is for the last output of a program that a wrapper script started."""
 
-STRAGGLER_GRACE = 0.5
-"""Seconds between SIGTERM and SIGKILL for what outlived the leader. Tool servers see their own stdin end and go."""
+STRAGGLER_GRACE_S = 0.5
+"""Seconds between SIGTERM and SIGKILL for processes that outlive the leader. Tool servers exit with their stdin."""
 
-LOOK_AGAIN = 0.01
-"""Seconds between two looks at what is left; there is no notice of a group becoming empty."""
+POLL_INTERVAL_S = 0.01
+"""Seconds between two reads of the process table; the kernel does not notify of an empty group."""
 
-KILL_LIMIT = 5.0
-"""Seconds after SIGKILL until we stop waiting. Only a process stuck in the kernel (a dead network disk) needs more."""
+KILL_TIMEOUT_S = 5.0
+"""Seconds to wait after SIGKILL. Only a process stuck in the kernel (a dead network disk) needs more."""
 
 
 class ProcessLink:
-    """An `AgentLink`. Made by `spawn`, which hands over the process and our ends of its pipes."""
+    """An `AgentLink`, made by `spawn`, which passes the process and Dragoman's ends of its pipes."""
 
     def __init__(
         self,
@@ -57,23 +56,23 @@ class ProcessLink:
         self._loop = asyncio.get_running_loop()
         self._tail = tail
         stdin, stdout, stderr = pipes
-        self._stdin = PushedEnd(self._loop, stdin)
-        self._stdout = PulledEnd(self._loop, stdout)
-        self._stderr = DrainedEnd(self._loop, stderr, tail.feed)
+        self._stdin = PipeWriter(self._loop, stdin)
+        self._stdout = PipeReader(self._loop, stdout)
+        self._stderr = PipeDrainer(self._loop, stderr, tail.feed)
         self._exited: asyncio.Future[int] = self._loop.create_future()
         self._reaped = False
-        self._left_behind = False
+        self._group_alive = False
         self._late_output: asyncio.TimerHandle | None = None
-        self._ending: asyncio.Task[int] | None = None
+        self._end_task: asyncio.Task[int] | None = None
         self._stop_watching = watch_exit(self._loop, self.pid, self._on_exit)
-        self._owner = os.getpid()
-        self._held = True
+        self._owner_pid = os.getpid()
+        self._is_open = True
 
     def __repr__(self) -> str:
         state = "running" if self.exit_code is None else f"exit {self.exit_code}"
         return f"<ProcessLink {self.name} pid={self.pid} {state}>"
 
-    # The bytes
+    # -- the bytes
 
     async def read(self) -> bytes:
         return await self._stdout.read()
@@ -87,11 +86,11 @@ class ProcessLink:
     def close(self) -> None:
         self._stdin.close()
 
-    # The process
+    # -- the process
 
     @property
     def command_line(self) -> str:
-        """The command as one would type it."""
+        """The command as typed in a shell."""
         return shlex.join(self.command)
 
     @property
@@ -119,12 +118,12 @@ class ProcessLink:
             signal_group(self.pid, signal.SIGKILL)
 
     async def end(self, grace: float = END_GRACE_S) -> int:
-        if self._ending is None:
-            # A task of its own: a caller that is cancelled must not leave the agent half ended.
-            self._ending = self._loop.create_task(self._end(grace), name=f"end {self.name}")
-        return await asyncio.shield(self._ending)
+        if self._end_task is None:
+            # A separate task: a cancelled caller must not leave the agent half ended.
+            self._end_task = self._loop.create_task(self._end(grace), name=f"end {self.name}")
+        return await asyncio.shield(self._end_task)
 
-    # The end
+    # -- the end
 
     async def _end(self, grace: float) -> int:
         try:
@@ -133,11 +132,11 @@ class ProcessLink:
                 signal_group(self.pid, signal.SIGTERM)
                 if not await self._ended_within(grace):
                     signal_group(self.pid, signal.SIGKILL)
-                    await self._ended_within(KILL_LIMIT)
+                    await self._ended_within(KILL_TIMEOUT_S)
             self._reap()
             await self._end_stragglers()
         except BaseException:
-            # The loop is being torn down around us: what can be done without it is done.
+            # The loop is closing: do what is possible without it.
             self._end_at_once()
             raise
         finally:
@@ -149,64 +148,64 @@ class ProcessLink:
         return self._exited.done()
 
     async def _end_stragglers(self) -> None:
-        """End what outlived the leader: members of its group, and children that left it but carry our marker."""
-        if not await self._any_left():
+        """End the processes that outlive the leader: members of its group, and marked children outside of it."""
+        if not await self._any_alive():
             return
-        await self._signal_left(signal.SIGTERM)
-        if await self._gone_within(STRAGGLER_GRACE, None):
+        await self._signal_stragglers(signal.SIGTERM)
+        if await self._all_ended_within(STRAGGLER_GRACE_S, None):
             return
-        await self._gone_within(KILL_LIMIT, signal.SIGKILL)
+        await self._all_ended_within(KILL_TIMEOUT_S, signal.SIGKILL)
 
-    async def _gone_within(self, seconds: float, number: signal.Signals | None) -> bool:
-        """Wait until nothing is left; with a number, signal at every look, because children may have children."""
+    async def _all_ended_within(self, seconds: float, signal_number: signal.Signals | None) -> bool:
+        """Wait until no process is left; with a signal, send it at every poll, because children may have children."""
         deadline = self._loop.time() + seconds
         while True:
-            if number is not None:
-                await self._signal_left(number)
-            if not await self._any_left():
+            if signal_number is not None:
+                await self._signal_stragglers(signal_number)
+            if not await self._any_alive():
                 return True
             if self._loop.time() > deadline:
                 return False
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
-    async def _any_left(self) -> bool:
-        # In threads: a look at all processes takes some 20 µs for each of them.
-        if self._left_behind:
-            self._left_behind = await asyncio.to_thread(group_alive, self.pid)
-        return self._left_behind or bool(await asyncio.to_thread(marked, self.marker))
+    async def _any_alive(self) -> bool:
+        # In threads: reading the process table takes some 20 µs for each process.
+        if self._group_alive:
+            self._group_alive = await asyncio.to_thread(group_alive, self.pid)
+        return self._group_alive or bool(await asyncio.to_thread(marked_processes, self.marker))
 
-    async def _signal_left(self, number: signal.Signals) -> None:
-        if self._left_behind:
-            signal_group(self.pid, number)
-        await asyncio.to_thread(signal_marked, self.marker, number)
+    async def _signal_stragglers(self, signal_number: signal.Signals) -> None:
+        if self._group_alive:
+            signal_group(self.pid, signal_number)
+        await asyncio.to_thread(signal_marked, self.marker, signal_number)
 
-    def _on_exit(self, ended: Ended) -> None:
-        if ended.reaped:
-            self._note_reaped(ended.code)
+    def _on_exit(self, status: ExitStatus) -> None:
+        if status.reaped:
+            self._mark_reaped(status.code)
         self._stderr.catch_up()
         self._stdin.abandon()
-        self._late_output = self._loop.call_later(LATE_OUTPUT_GRACE, self._stdout.finish)
-        self._exited.set_result(ended.code)
+        self._late_output = self._loop.call_later(LATE_OUTPUT_GRACE_S, self._stdout.finish)
+        self._exited.set_result(status.code)
 
     def _reap(self) -> None:
         if not self._reaped and self._exited.done():
             reap(self.pid)
-            self._note_reaped(self._exited.result())
+            self._mark_reaped(self._exited.result())
 
-    def _note_reaped(self, code: int) -> None:
+    def _mark_reaped(self, code: int) -> None:
         self._reaped = True
-        self._process.returncode = code  # `Popen` would wait for it by itself, and complain
-        # If nobody is left now, the number is free and may soon be a stranger's: never signal it again.
-        self._left_behind = signal_group(self.pid, 0)
+        self._process.returncode = code  # else `Popen` would wait for it, and warn
+        # If the group is empty now, its number is free for other processes: never signal it again.
+        self._group_alive = signal_group(self.pid, 0)
 
     def _end_at_once(self) -> None:
-        if self._left_behind or not self._reaped:
+        if self._group_alive or not self._reaped:
             signal_group(self.pid, signal.SIGKILL)
         signal_marked(self.marker, signal.SIGKILL)
 
     def _release(self) -> None:
-        """Give back all that we hold. Synchronous: it also runs when nothing can be awaited any more."""
-        self._held = False
+        """Release all resources. Synchronous: it also runs when nothing can be awaited any more."""
+        self._is_open = False
         self._stop_watching()
         if self._late_output is not None:
             self._late_output.cancel()
@@ -219,17 +218,17 @@ class ProcessLink:
         if self._reaped:
             reaper().remove(self.pid)
         else:
-            # Killed a moment ago, or stuck in the kernel: the reaper keeps it on its list.
+            # Killed a moment ago, or stuck in the kernel: it stays on the reaper's list.
             reap_later(self.pid)
-            self._note_reaped(self._exited.result())
+            self._mark_reaped(self._exited.result())
 
     def __del__(self) -> None:
-        # Nobody can end it any more. In a fork of ours it is only a copy, and the agent is not ours to end.
-        if not getattr(self, "_held", False) or self._owner != os.getpid():
+        # The last reference is gone. In a forked process it is only a copy, and the agent must not be ended there.
+        if not getattr(self, "_is_open", False) or self._owner_pid != os.getpid():
             return
         warnings.warn(f"{self!r} was never ended", ResourceWarning, source=self, stacklevel=2)
         if sys.is_finalizing():
-            # Little of Python is left to work with; the reaper is at it already.
+            # The interpreter is shutting down, and the reaper ends the agent.
             self.kill()
             self._process.returncode = -signal.SIGKILL
         else:

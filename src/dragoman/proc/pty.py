@@ -1,11 +1,11 @@
 """A pseudo-terminal, and a command started in it: `Pty` and `spawn_in`.
 
-`Pty` owns both ends: ours (the master) on the event loop until `close`, and the command's (the slave) until the command
-has it. Neither is inherited by any other process. A command that is started in it has it as its controlling terminal:
-it finds it as `/dev/tty`, hears of a new size, and is interrupted by a ^C that is written to it.
+`Pty` owns both ends: the master, on the event loop, until `close`, and the slave until the command has opened it. No
+other process inherits them. The command has it as its controlling terminal: it can open `/dev/tty`, is notified of a
+new size, and is interrupted by a ^C that is written to the master.
 
-The command is a session of its own, led by a launcher that becomes it: a few words of shell, for Python code between
-fork and exec (`preexec_fn`) can deadlock in a process with threads, and a Python launcher would cost its start-up.
+The command leads a session of its own. A short shell script starts it, because Python code between fork and exec
+(`preexec_fn`) can deadlock in a process with threads, and a Python launcher would cost its start-up time.
 """
 
 from __future__ import annotations
@@ -16,100 +16,102 @@ import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dragoman.proc.pipes import PulledEnd, PushedEnd
+from dragoman.proc.pipes import PipeReader, PipeWriter
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.spawn import spawn
 
-COLUMNS = 80
-ROWS = 24
-"""What a terminal has had since there were any: programs are at ease with it."""
+DEFAULT_COLUMNS = 80
+DEFAULT_ROWS = 24
+"""The traditional size of a terminal, which all programs support."""
 
-MOST_CELLS = 9999
-"""Of a size, in either direction: programs make room for all of them, and the kernel keeps 16 bits."""
+MAX_CELLS = 9999
+"""The largest number of columns or rows: programs allocate all of them, and the kernel stores 16 bits."""
 
-_PREPARE = """trap '' HUP; exec "$@" """
-"""Begins the launcher, whose name (`$0`) is the terminal's path. The kernel would hang up on what the command leaves in
-the background as soon as the command itself has ended; it is to live until we end it, as it does without a terminal."""
+_LAUNCHER_START = """trap '' HUP; exec "$@" """
+"""The start of the launcher, whose name (`$0`) is the terminal's path. Without the trap, the kernel would send SIGHUP
+to background processes as soon as the command ends; they shall live until Dragoman ends them, as without a terminal."""
 
-_DEAF = ("/bin/sh", "-c", _PREPARE + """1<>"$0" 2>&1 </dev/null""")
-_TYPED_TO = ("/bin/sh", "-c", _PREPARE + """0<>"$0" 1>&0 2>&1""")
-"""How it goes on. The first terminal that the leader of a session opens, to read as well, is its controlling one."""
+_WITHOUT_INPUT = ("/bin/sh", "-c", _LAUNCHER_START + """1<>"$0" 2>&1 </dev/null""")
+_WITH_INPUT = ("/bin/sh", "-c", _LAUNCHER_START + """0<>"$0" 1>&0 2>&1""")
+"""The two launchers. The first terminal that the leader of a session opens for reading becomes its controlling one."""
 
 
 class Pty:
-    """Reading is as with a pipe: what is not asked for waits, and then the command does."""
+    """A pseudo-terminal. As with a pipe, bytes that nobody reads stay in it, and then the command waits."""
 
-    def __init__(self, *, columns: int = COLUMNS, rows: int = ROWS) -> None:
-        """OSError where the system has none to give."""
+    def __init__(self, *, columns: int = DEFAULT_COLUMNS, rows: int = DEFAULT_ROWS) -> None:
+        """Open a pseudo-terminal; raise `OSError` where the system has none left."""
         loop = asyncio.get_running_loop()
         master, slave = os.openpty()
         try:
             self.path = os.ttyname(slave)
-            writing = os.dup(master)
+            write_end = os.dup(master)
         except OSError:
             os.close(master)
             os.close(slave)
             raise
         self._master = master
         self._slave = slave
-        self._reading = PulledEnd(loop, master)
-        self._writing = PushedEnd(loop, writing)
-        self._open = True
+        self._reader = PipeReader(loop, master)
+        self._writer = PipeWriter(loop, write_end)
+        self._is_open = True
         self.resize(columns, rows)
 
     async def read(self) -> bytes:
-        """The next bytes; `b""` when nobody has the terminal open any more, or after `close`."""
-        # Once for each time that there is something: looking for more at once was measured to delay the loop by far.
-        return await self._reading.read()
+        """Return the next bytes; `b""` when no process has the terminal open any more, or after `close`."""
+        # One read per wake-up: reading on at once was measured to delay the loop far more.
+        return await self._reader.read()
 
     @property
-    def dry(self) -> bool:
-        """Whether all that was written until now has been read."""
-        return self._reading.dry
+    def is_empty(self) -> bool:
+        """True if all that was written so far has been read."""
+        return self._reader.is_empty
 
     def write(self, data: bytes) -> None:
-        """Type it. Does nothing after `close`."""
-        self._writing.write(data)
+        """Write input for the command. Does nothing after `close`."""
+        self._writer.write(data)
 
     async def drain(self) -> None:
-        await self._writing.drain()
+        await self._writer.drain()
 
     def resize(self, columns: int, rows: int) -> None:
-        """Does nothing after `close`."""
-        if self._open:
-            termios.tcsetwinsize(self._master, (_cells(rows), _cells(columns)))
+        """Set the size in characters. Does nothing after `close`."""
+        if self._is_open:
+            termios.tcsetwinsize(self._master, (_clamp_cells(rows), _clamp_cells(columns)))
 
-    def taken(self) -> None:
-        """The command has it now: from here on, its end is the end of what can be read."""
+    def close_slave(self) -> None:
+        """Close the slave, once the command has opened it; then the end of the command ends `read`."""
         if self._slave >= 0:
             os.close(self._slave)
             self._slave = -1
 
     def close(self) -> None:
-        """What was written before can still be read."""
-        self._open = False
-        self.taken()
-        self._writing.abandon()
-        self._reading.finish()
+        """Close both ends. Bytes that were written before can still be read."""
+        self._is_open = False
+        self.close_slave()
+        self._writer.abandon()
+        self._reader.finish()
 
     def __del__(self) -> None:
-        # Its loop was torn down around it: the descriptors at least are given back.
-        if getattr(self, "_open", False):
+        # The loop was closed first: release at least the descriptors.
+        if getattr(self, "_is_open", False):
             self.close()
 
 
 async def spawn_in(
-    pty: Pty, command: Sequence[str], *, cwd: Path | None, env: Mapping[str, str], name: str, typed_to: bool = False
+    pty: Pty, command: Sequence[str], *, cwd: Path | None, env: Mapping[str, str], name: str, has_input: bool = False
 ) -> ProcessLink:
-    """Start `command` in `pty`, as `spawn` does. It reads from the terminal if it is `typed_to`, else from /dev/null.
+    """Start `command` in `pty`, as `spawn` does. With `has_input` it reads from the terminal, else from /dev/null.
 
-    The link is for the process alone: the end of its `read()` tells that the launcher has become the command (then
-    `pty.taken()` is to be called), and its `stderr` has what the launcher had to complain of.
+    The link is for the process alone. The end of its `read()` means that the launcher has become the command (call
+    `pty.close_slave()` then), and its `stderr` has the errors of the launcher.
     """
-    link = await spawn([*(_TYPED_TO if typed_to else _DEAF), pty.path, *command], cwd=cwd, env=env, name=name)
+    link = await spawn(
+        [*(_WITH_INPUT if has_input else _WITHOUT_INPUT), pty.path, *command], cwd=cwd, env=env, name=name
+    )
     link.close()
     return link
 
 
-def _cells(number: int) -> int:
-    return max(1, min(number, MOST_CELLS))
+def _clamp_cells(cells: int) -> int:
+    return max(1, min(cells, MAX_CELLS))

@@ -1,10 +1,10 @@
-"""Our side of the reaper: one helper per dragoman process that ends our agents when we cannot any more (G6).
+"""The reaper: one helper per Dragoman process that ends its agents, however that process ends.
 
-Promised: starting it costs the caller one `Popen` and no wait; without it everything works but the promise itself, and
-at the next spawn it is tried again. It shares no descriptor with agents, and a fork of ours gets its own.
+Promised: starting the helper costs the caller one `Popen` and no wait. If it cannot be started, everything else works,
+and the next spawn tries again. It shares no descriptor with agents, and a forked process gets its own.
 
-The helper waits as a shell, because that starts in a millisecond and costs little memory; only when there is
-something to end does it become `_reaper_main.py`.
+The helper waits as a shell, which starts in a millisecond and needs little memory; it runs `_reaper_main.py` only when
+there is a process to end.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from dragoman.proc._reaper_main import MARKER, start_time
 PROGRAM = Path(__file__).with_name("_reaper_main.py")
 
 SHELL = "/bin/sh"
-"""Where POSIX systems have it, whatever PATH says."""
+"""The path on all POSIX systems, whatever PATH says."""
 
-WAIT = r"""
+WAIT_SCRIPT = r"""
 trap '' INT TERM HUP
 groups=
 while read -r word group start; do
-    kept=
-    for one in $groups; do
-        case $one in "$group":*) ;; *) kept="$kept $one" ;; esac
+    others=
+    for entry in $groups; do
+        case $entry in "$group":*) ;; *) others="$others $entry" ;; esac
     done
-    groups=$kept
+    groups=$others
     case $word in add) groups="$groups $group:$start" ;; esac
 done
 "$1" -I -S "$2" "$3" $groups && exit
-for one in $groups; do kill -9 "-${one%%:*}"; done
+for entry in $groups; do kill -9 "-${entry%%:*}"; done
 """
-"""Given to `sh -c` with our interpreter, PROGRAM and the prefix. Its stdin is a pipe with the lines `add GROUP START`
-and `remove GROUP`; the pipe's end means that we have ended, however we did. The last line is for the day when our
-interpreter is not there any more, or was never known (an embedded one does not know its program)."""
+"""The script for `sh -c`, with the interpreter, PROGRAM and the prefix as arguments. Its stdin is a pipe with the lines
+`add GROUP START` and `remove GROUP`; the end of the pipe means that the Dragoman process has ended. The last line is
+for an interpreter that was removed meanwhile, or is not known (an embedded one does not know its program)."""
 
 
 class Reaper:
-    """The reaper of this process. Methods may be called from any thread, and none of them raises."""
+    """The reaper of this process. Its methods may be called from any thread, and never raise."""
 
     def __init__(self) -> None:
         self.prefix = os.urandom(8).hex()
@@ -57,78 +57,78 @@ class Reaper:
 
     @property
     def pid(self) -> int | None:
-        """The helper's process, if it was started."""
+        """The pid of the helper, if it was started."""
         return self._process.pid if self._process is not None else None
 
     def mark(self, env: Mapping[str, str]) -> tuple[dict[str, str], str]:
-        """The environment with a marker of its own, and that marker."""
+        """Return the environment with a new marker, and the marker."""
         marker = f"{self.prefix}.{next(self._numbers)}"
         return {**env, MARKER: marker}, marker
 
     def ensure(self) -> None:
-        """Start the helper, if it does not run. To be called before a process is started."""
+        """Start the helper, if it does not run. Call this before starting a process."""
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 return
-            self._forget()
+            self._disconnect()
             self._start()
             for group, start in self._groups.items():
-                self._tell(f"add {group} {start}")
+                self._send(f"add {group} {start}")
 
     def add(self, group: int) -> None:
-        """From now on this group, led by a child of ours, ends with us."""
+        """Add a group, led by a child of this process, to those that the helper ends."""
         with self._lock:
             start = self._groups[group] = start_time(group)
-            self._tell(f"add {group} {start}")
+            self._send(f"add {group} {start}")
 
     def remove(self, group: int) -> None:
         with self._lock:
             if self._groups.pop(group, None) is not None:
-                self._tell(f"remove {group}")
+                self._send(f"remove {group}")
 
-    def let_go(self) -> None:
-        """This process ends, or is a fork of the one that has the helper: it does what is left, and we do not wait."""
-        self._forget()
+    def detach(self) -> None:
+        """Close the pipe to the helper, at the exit of this process or in a fork of it, without waiting."""
+        self._disconnect()
         self._groups.clear()
 
     def _start(self) -> None:
         try:
-            reading, writing = os.pipe()
+            read_end, write_end = os.pipe()
         except OSError:
             return
-        os.set_blocking(writing, False)
+        os.set_blocking(write_end, False)
         try:
             self._process = subprocess.Popen(
-                [SHELL, "-c", WAIT, "dragoman-reaper", sys.executable, str(PROGRAM), self.prefix],
-                stdin=reading,
+                [SHELL, "-c", WAIT_SCRIPT, "dragoman-reaper", sys.executable, str(PROGRAM), self.prefix],
+                stdin=read_end,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # The marker of a dragoman that started us must not be on it: it has to survive that one's sweep.
+                # Without the marker of a Dragoman that started this one: the helper has to survive that one's reaper.
                 env={name: value for name, value in os.environ.items() if name != MARKER},
                 cwd="/",
                 start_new_session=True,
             )
         except OSError:
-            os.close(writing)
+            os.close(write_end)
         else:
-            self._pipe = writing
+            self._pipe = write_end
         finally:
-            os.close(reading)
+            os.close(read_end)
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if self._pipe < 0:
             return
         try:
             os.write(self._pipe, f"{line}\n".encode())
         except OSError:
-            pass  # it died (`ensure` sees that) or its pipe is full (the sweep by marker will find the group)
+            pass  # the helper has ended (`ensure` sees that) or its pipe is full (the marker will find the group)
 
-    def _forget(self) -> None:
+    def _disconnect(self) -> None:
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
         if self._process is not None:
-            # It outlives us by design, or is dead, or is our parent's child: in no case is there anything to wait for.
+            # It outlives this process by design, or has ended, or is the parent's child: there is nothing to wait for.
             self._process.returncode = self._process.returncode or 0
             self._process = None
 
@@ -138,7 +138,7 @@ _creating = threading.Lock()
 
 
 def reaper() -> Reaper:
-    """The reaper of this process, created at the first call; its helper is started by `ensure()`."""
+    """Return the reaper of this process, created at the first call; `ensure()` starts its helper."""
     global _reaper
     with _creating:
         if _reaper is None:
@@ -148,17 +148,17 @@ def reaper() -> Reaper:
 
 def _at_exit() -> None:
     if _reaper is not None:
-        _reaper.let_go()
+        _reaper.detach()
 
 
-def _in_a_fork() -> None:
-    """A fork must not keep the pipe open, and has agents of its own."""
+def _after_fork() -> None:
+    """Close the inherited pipe in a forked process, which has agents of its own."""
     global _reaper, _creating
     if _reaper is not None:
-        _reaper.let_go()
+        _reaper.detach()
     _reaper = None
     _creating = threading.Lock()
 
 
 atexit.register(_at_exit)
-os.register_at_fork(after_in_child=_in_a_fork)
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,4 +1,4 @@
-"""Starting an agent's process, and saying clearly why it could not be started."""
+"""Start an agent's process, and explain why it could not be started."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dragoman.proc.exits import signal_name
 from dragoman.proc.link import AgentLink
 from dragoman.proc.process import ProcessLink
 from dragoman.proc.reaper import reaper
-from dragoman.proc.stderr import KEEP_LINES, StderrTail
+from dragoman.proc.stderr import MAX_LINES, StderrTail
 
-# What a shell, `env` and most launchers report when they could not run the program they were given.
+# The exit codes of a shell, `env` and most launchers when they could not run a program.
 EXIT_NOT_FOUND = 127
 EXIT_NOT_EXECUTABLE = 126
 
@@ -30,13 +30,13 @@ async def spawn(
     env: Mapping[str, str],
     name: str,
     on_stderr: Callable[[str], None] | None = None,
-    stderr_lines: int = KEEP_LINES,
+    stderr_lines: int = MAX_LINES,
     install: str | None = None,
 ) -> ProcessLink:
-    """Start `command` as the leader of a process group, with `env` and nothing else (but our marker, and PWD).
+    """Start `command` as the leader of a process group, with `env` plus the reaper's marker and PWD.
 
-    `install` is the line that installs the agent, for the error. A coroutine because the link belongs to the running
-    loop; it waits for nothing, so that a cancelled caller never leaves a process without a link.
+    `install` is the line that installs the agent, for the error. It is a coroutine because the link belongs to the
+    running loop; it never waits, so that a cancelled caller never leaves a process without a link.
     """
     if not command or not command[0]:
         raise InputError(f"{name} has no command to start.", guidance="Give the program and its arguments.")
@@ -50,12 +50,12 @@ async def spawn(
                 name=name,
                 command=command,
                 marker=marker,
-                tail=StderrTail(on_stderr, keep_lines=stderr_lines),
+                tail=StderrTail(on_stderr, max_lines=stderr_lines),
             )
         except BaseException:  # a loop that cannot watch descriptors
             signal_group(process.pid, signal.SIGKILL)
             process.wait()
-            reaper().remove(process.pid)  # its number is free, and may soon be a stranger's
+            reaper().remove(process.pid)  # its pid is free, and another process may get it
             raise
     except BaseException:
         pipes.close_ours()
@@ -67,12 +67,12 @@ async def spawn(
 def _start(
     command: Sequence[str], cwd: Path | None, env: Mapping[str, str], pipes: _Pipes, install: str | None
 ) -> tuple[subprocess.Popen[bytes], str]:
-    """Start the process, known to the reaper; returns it and its marker. Blocks for the fork, about a millisecond."""
+    """Start the process and add it to the reaper; return it and its marker. Blocks for the fork, about 1 ms."""
     ours = reaper()
     ours.ensure()
     environment, marker = ours.mark(env)
     if cwd is not None:
-        # Some agents believe PWD more than the kernel, and ours is of another folder.
+        # Some agents trust PWD more than the kernel, and the inherited PWD names another folder.
         environment["PWD"] = os.path.abspath(cwd)
     try:
         pipes.open()
@@ -98,43 +98,41 @@ def _start(
 
 
 def start_failure(link: AgentLink, install: str | None = None) -> StartError:
-    """The error for an agent that ended before it said anything, from its exit code and its last words.
+    """Return the error for an agent that ended before it sent anything, from its exit code and its stderr.
 
-    `install` is the line that installs the agent. To be called when `link.wait()` has returned.
+    `install` is the line that installs the agent. Call it when `link.wait()` has returned.
     """
     code = link.exit_code
     assert code is not None, "start_failure() is for an agent that has ended"
     command = link.command_line if isinstance(link, ProcessLink) else link.name
     stderr = link.stderr.text()
-    words = f" It said:\n{stderr}" if stderr else " It said nothing on stderr."
+    details = f" Its stderr:\n{stderr}" if stderr else " Its stderr is empty."
     match code:
         case _ if code < 0:
-            message = f"`{command}` was ended at start by {signal_name(-code)}."
+            message = f"`{command}` was killed at start by {signal_name(-code)}."
         case _ if code == EXIT_NOT_FOUND:
-            message = f"`{command}` could not find the program to run (exit code 127)."
-            return CommandNotFound(message + words, install=install, stderr=stderr, exit_code=code)
+            message = f"`{command}` did not find the program to run (exit code 127)."
+            return CommandNotFound(message + details, install=install, stderr=stderr, exit_code=code)
         case _ if code == EXIT_NOT_EXECUTABLE:
             message = f"`{command}` found the program, but could not run it (exit code 126)."
-            return CommandNotExecutable(message + words, stderr=stderr, exit_code=code)
+            return CommandNotExecutable(message + details, stderr=stderr, exit_code=code)
         case 0:
-            message = (
-                f"`{command}` ended at start, with exit code 0: it may need another argument to speak the protocol."
-            )
+            message = f"`{command}` exited at start with exit code 0: it may need another argument to speak ACP."
         case _:
-            message = f"`{command}` ended at start with exit code {code}."
+            message = f"`{command}` exited at start with exit code {code}."
     guidance = None if stderr else "Run the same command in a terminal to see what it does."
-    return ExitedAtStart(message + words, stderr=stderr, exit_code=code, guidance=guidance)
+    return ExitedAtStart(message + details, stderr=stderr, exit_code=code, guidance=guidance)
 
 
 class _Pipes:
-    """The three pipes of a process: its ends and ours, each closed by whoever has it."""
+    """The three pipes of a process: its ends and ours."""
 
     def __init__(self) -> None:
         self.theirs: list[int] = []
         self.ours: list[int] = []
 
     def open(self) -> None:
-        for ours in (1, 0, 0):  # stdin is the one that we write
+        for ours in (1, 0, 0):  # stdin is the pipe that Dragoman writes
             ends = os.pipe()
             self.ours.append(ends[ours])
             self.theirs.append(ends[1 - ours])
@@ -149,7 +147,7 @@ class _Pipes:
 
 
 def _check_folder(cwd: Path | None) -> None:
-    """Raise if the trouble is the folder and not the command; the kernel's answer looks the same for both."""
+    """Raise if the error is about the folder, not the command; the kernel reports both alike."""
     if cwd is None:
         return
     if not cwd.exists():
@@ -157,7 +155,7 @@ def _check_folder(cwd: Path | None) -> None:
     if not cwd.is_dir():
         raise InputError(f"{cwd} is not a folder.", guidance="Give a folder to work in (cwd), not a file.")
     if not os.access(cwd, os.X_OK):
-        raise InputError(f"The folder {cwd} may not be entered.", guidance="Check its permissions (chmod u+x).")
+        raise InputError(f"The folder {cwd} cannot be entered.", guidance="Check its permissions (chmod u+x).")
 
 
 def _explain(
@@ -170,28 +168,28 @@ def _explain(
     match error.errno:
         case errno.ENOENT if has_slash and file.exists():
             return CommandNotFound(
-                f"{program} is there, but not the interpreter that its first line names: {_first_line(file)}",
+                f"{program} exists, but the interpreter in its first line does not: {_first_line(file)}",
                 guidance="Install that interpreter, or correct the file's first line.",
             )
         case errno.ENOENT | errno.ENOTDIR if has_slash:
-            return CommandNotFound(f"There is no file {file}, to run `{line}`.", install=install)
+            return CommandNotFound(f"The file {file} does not exist; it is needed to run `{line}`.", install=install)
         case errno.ENOENT | errno.ENOTDIR:
             return CommandNotFound(
-                f"No program named {program} was found on PATH, to run `{line}`.",
+                f"Found no program named {program} on PATH, to run `{line}`.",
                 install=install,
             )
         case errno.EACCES if has_slash and file.is_dir():
             return CommandNotExecutable(f"{program} is a folder.", guidance="Name the program inside it.")
         case errno.EACCES | errno.EPERM:
-            return CommandNotExecutable(f"{program} may not be run, for `{line}`: {error.strerror}.")
+            return CommandNotExecutable(f"{program} cannot be run, for `{line}`: {error.strerror}.")
         case errno.ENOEXEC:
             return CommandNotExecutable(
-                f"{program} is no program for this machine, nor a script that names its interpreter (#!).",
+                f"{program} is neither a program for this machine nor a script with an interpreter line (#!).",
                 guidance="Name the interpreter in the command (as in `node agent.js`), or install the right build.",
             )
         case errno.E2BIG:
             return StartError(
-                f"`{program}` was given more arguments or environment than the system passes on.",
+                f"`{program}` got more arguments or environment than the system allows.",
                 guidance="Give long text in the prompt or in a file, not as an argument.",
             )
         case errno.EMFILE | errno.ENFILE:

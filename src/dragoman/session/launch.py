@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from dragoman.errors import CommandNotFound
-from dragoman.proc.environment import agent_environment, resolve
+from dragoman.proc.environment import agent_environment, resolve_command
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import spawn
 from dragoman.session.spec import AgentSpec, Limits
@@ -32,7 +32,7 @@ async def find_command(
     missing: CommandNotFound | None = None
     for command in (spec.command, *spec.alternatives):
         try:
-            return await resolve((*command, *args), environment, cwd=spec.cwd, install=spec.install)
+            return await resolve_command((*command, *args), environment, cwd=spec.cwd, install=spec.install)
         except CommandNotFound as problem:
             missing = missing or problem
     assert missing is not None

@@ -18,7 +18,7 @@ import msgspec
 
 from dragoman.errors import AuthenticationRequired, InputError, InvalidFrame, StartError
 from dragoman.host.question.question import OnQuestion
-from dragoman.proc.environment import agent_environment, resolve
+from dragoman.proc.environment import agent_environment, resolve_command
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.client import Agent, LocalClient
 from dragoman.session.diagnostics import Diagnostic
@@ -108,7 +108,7 @@ class Login:
             )
         env = self.environment(method.env)
         if method.program is not None:
-            return await resolve((method.program, *method.args), env, cwd=self.spec.cwd)
+            return await resolve_command((method.program, *method.args), env, cwd=self.spec.cwd)
         return await find_command(self.spec, env, method.args)
 
     async def verify(self) -> None:

@@ -23,8 +23,8 @@ import msgspec
 from dragoman.host.terminal.output import Chunk, Output
 from dragoman.host.terminal.throttle import read_throttle
 from dragoman.proc.exits import signal_name
-from dragoman.proc.pipes import LAST_READ
-from dragoman.proc.process import LATE_OUTPUT_GRACE, ProcessLink
+from dragoman.proc.pipes import MAX_FINAL_READ_BYTES
+from dragoman.proc.process import LATE_OUTPUT_GRACE_S, ProcessLink
 from dragoman.proc.pty import Pty, spawn_in
 from dragoman.proc.spawn import spawn
 from dragoman.wire.vocabulary import TerminalExitStatus
@@ -166,7 +166,7 @@ class Terminal:
             if self._pty is not None:
                 while await self._process.read():
                     pass
-                self._pty.taken()
+                self._pty.close_slave()
             source = self._pty or self._process
             ours = read_throttle()
             while data := await source.read():
@@ -179,11 +179,11 @@ class Terminal:
 
     async def _settle(self) -> None:
         await self._process.wait()
-        await asyncio.wait({self._reading}, timeout=LATE_OUTPUT_GRACE if self._pty else None)
+        await asyncio.wait({self._reading}, timeout=LATE_OUTPUT_GRACE_S if self._pty else None)
         # Something in the background has the terminal open, and may write on for ever. What the command itself wrote
         # is among what is there now.
-        most = self._output.total + LAST_READ
-        while self._pty and not self._reading.done() and not self._pty.dry and self._output.total < most:
+        most = self._output.total + MAX_FINAL_READ_BYTES
+        while self._pty and not self._reading.done() and not self._pty.is_empty and self._output.total < most:
             await self._output.changed()
         if self._on_exit is not None:
             self._loop.call_soon(self._on_exit, self)
@@ -199,7 +199,7 @@ class Terminal:
         await self._process.end(GRACE)
         if self._pty is not None:
             # Nobody has it now, but what left both its group and its environment.
-            await asyncio.wait({self._reading}, timeout=LATE_OUTPUT_GRACE)
+            await asyncio.wait({self._reading}, timeout=LATE_OUTPUT_GRACE_S)
             self._pty.close()
         await asyncio.wait({self._reading, self._settling})
 

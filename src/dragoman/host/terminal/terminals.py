@@ -24,7 +24,7 @@ import msgspec
 from dragoman.errors import INVALID_REQUEST, InputError, StartError
 from dragoman.host.refusals import invalid, not_found
 from dragoman.host.terminal.terminal import Terminal, start
-from dragoman.proc.pty import COLUMNS, MOST_CELLS, ROWS, Pty
+from dragoman.proc.pty import DEFAULT_COLUMNS, DEFAULT_ROWS, MAX_CELLS, Pty
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 
@@ -59,8 +59,8 @@ class Terminals:
         self,
         *,
         pty: bool = True,
-        columns: int = COLUMNS,
-        rows: int = ROWS,
+        columns: int = DEFAULT_COLUMNS,
+        rows: int = DEFAULT_ROWS,
         on_exit: Callable[[Terminal], None] | None = None,
     ) -> None:
         self._pty = pty
@@ -91,7 +91,7 @@ class Terminals:
             # A program of that name has come or gone meanwhile: it would be another command than the one allowed.
             raise invalid("command", f"{request.command!r} is something else now than when it was allowed")
         wishes = terminal_options(request.meta)
-        rows = min(max(wishes.rows or self._rows, 1), MOST_CELLS)
+        rows = min(max(wishes.rows or self._rows, 1), MAX_CELLS)
         wanted = request.output_byte_limit
         # Random, so that no terminal of an earlier process of ours has the same in the session's record.
         terminal_id = f"term_{uuid.uuid4().hex[:12]}"
