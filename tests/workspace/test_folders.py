@@ -146,4 +146,4 @@ def test_a_name_that_is_not_utf8_is_inside(inside: Path) -> None:
 def test_a_place_is_told_from_the_outermost_folder(inside: Path) -> None:
     (inside / ".git").mkdir()
     workspace = Workspace(inside, [inside / ".git"])
-    assert str(workspace.within(inside / ".git" / "config")) == ".git/config"
+    assert str(workspace.relative_path(inside / ".git" / "config")) == ".git/config"

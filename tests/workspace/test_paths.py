@@ -28,7 +28,7 @@ def test_a_place_is_known_by_names_that_are_no_links(inside: Path) -> None:
     (inside / "folder" / "file").write_text("text")
     (inside / "to-folder").symlink_to("folder")
     (inside / "to-file").symlink_to(inside / "to-folder" / "file")
-    with Workspace(inside).hold(inside / "to-file") as place, place.open() as file:
+    with Workspace(inside).pin(inside / "to-file") as place, place.open() as file:
         assert place.path == inside / "folder" / "file"
         assert file.read() == b"text"
 
@@ -37,7 +37,7 @@ def test_a_place_stays_the_same_while_its_path_becomes_another(inside: Path, tmp
     (inside / "folder").mkdir()
     (inside / "folder" / "file").write_text("inside")
     (tmp_path / "file").write_text("outside")
-    with Workspace(inside).hold(inside / "folder" / "file") as place:
+    with Workspace(inside).pin(inside / "folder" / "file") as place:
         (inside / "folder").rename(inside / "moved")
         (inside / "folder").symlink_to(tmp_path)
         with place.open() as file:
@@ -52,7 +52,7 @@ def test_a_link_that_is_put_in_its_place_is_an_error_to_read_and_replaced_by_a_w
 ) -> None:
     (tmp_path / "secret").write_text("outside")
     (inside / "file").write_text("inside")
-    with Workspace(inside).hold(inside / "file") as place:
+    with Workspace(inside).pin(inside / "file") as place:
         (inside / "file").unlink()
         (inside / "file").symlink_to(tmp_path / "secret")
         with pytest.raises(OSError, match="symbolic link"):
@@ -63,10 +63,10 @@ def test_a_link_that_is_put_in_its_place_is_an_error_to_read_and_replaced_by_a_w
 
 
 def test_what_is_missing_has_a_place_and_is_made_with_its_folders(inside: Path) -> None:
-    with Workspace(inside).hold(inside / "a" / "b" / "c") as place:
+    with Workspace(inside).pin(inside / "a" / "b" / "c") as place:
         assert place.path == inside / "a" / "b" / "c"
         assert place.status() is None
-        assert place.writable()
+        assert place.is_writable()
         with pytest.raises(FileNotFoundError):
             place.open()
         place.replace(b"text")
@@ -78,7 +78,7 @@ def test_what_is_missing_has_a_place_and_is_made_with_its_folders(inside: Path) 
 def test_folders_are_made_by_the_umask(inside: Path) -> None:
     before = os.umask(0o027)
     try:
-        with Workspace(inside).hold(inside / "a" / "b") as place:
+        with Workspace(inside).pin(inside / "a" / "b") as place:
             place.replace(b"text")
     finally:
         os.umask(before)
@@ -87,14 +87,14 @@ def test_folders_are_made_by_the_umask(inside: Path) -> None:
 
 def test_folders_that_were_made_for_nothing_go_again(inside: Path) -> None:
     (inside / "a").mkdir()
-    with Workspace(inside).hold(inside / "a" / "b" / "c" / ("x" * 300)) as place, pytest.raises(OSError):
+    with Workspace(inside).pin(inside / "a" / "b" / "c" / ("x" * 300)) as place, pytest.raises(OSError):
         place.replace(b"text")
     assert os.listdir(inside) == ["a"]
     assert os.listdir(inside / "a") == []
 
 
 def test_a_link_in_the_place_of_a_missing_folder_is_not_followed(inside: Path, tmp_path: Path) -> None:
-    with Workspace(inside).hold(inside / "new" / "file") as place:
+    with Workspace(inside).pin(inside / "new" / "file") as place:
         (inside / "new").symlink_to(tmp_path)
         with pytest.raises(NotADirectoryError):
             place.replace(b"text")
@@ -123,14 +123,14 @@ def test_where_no_file_can_be_there_is_no_place_and_nothing_stays_open(
     (inside / "ring").symlink_to("ring")
     before = descriptors()
     with pytest.raises(problem):
-        Workspace(inside).hold(path.format(inside=inside))
+        Workspace(inside).pin(path.format(inside=inside))
     assert descriptors() == before
 
 
 def test_a_deep_path_needs_few_descriptors(inside: Path) -> None:
     path = inside.joinpath(*["d"] * 200)
     before = descriptors()
-    with Workspace(inside).hold(path) as place:
+    with Workspace(inside).pin(path) as place:
         place.replace(b"text")
         assert descriptors() == before + 1
     assert path.read_text() == "text"
@@ -142,10 +142,10 @@ def test_the_whole_disk_can_be_the_workspace(tmp_path: Path) -> None:
     everything = Workspace("/")
     assert everything.resolve("/") == Path("/")
     (tmp_path / "file").write_text("text")
-    with everything.hold(tmp_path / "file") as place, place.open() as file:
+    with everything.pin(tmp_path / "file") as place, place.open() as file:
         assert file.read() == b"text"
     with pytest.raises(IsADirectoryError):
-        everything.hold("/")
+        everything.pin("/")
 
 
 NAMES = ["a", "b", "c"]

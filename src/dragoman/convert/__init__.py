@@ -1,1 +1,1 @@
-"""Our values in the words of other libraries, for programs that stand on these."""
+"""Conversions of Dragoman's values to the types of other libraries."""

@@ -5,9 +5,9 @@
     model = acp.to_sdk(update)          # e.g. acp.schema.AgentMessageChunk
     update = acp.from_sdk(model)
 
-Both ways a value comes back as it went, as far as the SDK has words for it. Its schema is older than ours: a kind that
-it does not know at all is an `UnknownToSdk`; what it drops of a kind that it knows, `losses` tells. What must not be
-lost is kept as the frame's own bytes (`event.line`, `message.line`), never as a model.
+A value survives the way there and back, as far as the SDK has types for it. The SDK's schema is older than Dragoman's:
+an unknown kind raises `UnknownToSdk`; `losses` returns the fields that a known kind drops. To lose nothing, use the
+frame's own bytes (`event.line`, `message.line`) instead of a model.
 
 Needs the package `agent-client-protocol` (`dragoman[acp]`), which is loaded when first used.
 """
@@ -28,7 +28,7 @@ from dragoman.wire.vocabulary import Verbatim, WireStruct
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
 
-# Where the SDK has another name, or several types for what is one of ours. All others have the same name.
+# Types that have another name in the SDK, or several. All others have the same name.
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "AudioContent": ("AudioContentBlock",),
     "AuthMethod": ("EnvVarAuthMethod", "TerminalAuthMethod", "AuthMethodAgent"),
@@ -74,44 +74,44 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 class UnknownToSdk(InputError):
-    """A value that the SDK has no type for, or holds one that its type does not take."""
+    """A value for which the SDK has no type, or that its type does not accept."""
 
-    default_guidance = "Keep such values as they are, or use their frame's own bytes."
+    default_guidance = "Use the value itself, or the bytes of its frame."
 
 
 def to_sdk(value: WireStruct) -> BaseModel:
-    """The value as a model of the SDK."""
+    """Return the value as a model of the SDK."""
     adapter, plain = _adapter(type(value)), _plain(value)
     from pydantic import ValidationError
 
     try:
         model: BaseModel = adapter.validate_python(plain)
-    except ValidationError as problem:
-        # Not its own text, which repeats the values: there may be keys among them.
-        wrong = "; ".join(
-            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
-            for each in problem.errors(include_input=False, include_url=False, include_context=False)
+    except ValidationError as error:
+        # Not pydantic's own text, which repeats the values: there may be keys among them.
+        reasons = "; ".join(
+            f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}"
+            for detail in error.errors(include_input=False, include_url=False, include_context=False)
         )
-        raise UnknownToSdk(f"the SDK's types cannot hold this {type(value).__name__}: {wrong}") from None
+        raise UnknownToSdk(f"the SDK's types cannot hold this {type(value).__name__}: {reasons}") from None
     return model
 
 
 def from_sdk(model: BaseModel) -> WireStruct:
-    """A model of the SDK as our value."""
-    # A program's own subclass of a model is read as that model.
+    """Return a model of the SDK as a value of `wire.vocabulary`."""
+    # A program's subclass of a model counts as that model.
     names = [kind.__name__ for kind in type(model).__mro__ if kind.__module__ == "acp.schema"]
-    ours = next((_ours()[name] for name in names if name in _ours()), None)
-    if ours is None:
-        raise InputError(f"{type(model).__module__}.{type(model).__name__} has no counterpart among our types")
-    said = model.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    wire_type = next((_types_by_sdk_name()[name] for name in names if name in _types_by_sdk_name()), None)
+    if wire_type is None:
+        raise InputError(f"{type(model).__module__}.{type(model).__name__} has no counterpart among Dragoman's types")
+    encoded = model.model_dump_json(by_alias=True, exclude_unset=True).encode()
     try:
-        return lenient.decode(said, ours)
-    except msgspec.ValidationError as problem:
-        raise InputError(f"this {type(model).__name__} cannot be read as {ours.__name__}: {problem}") from problem
+        return lenient.decode(encoded, wire_type)
+    except msgspec.ValidationError as error:
+        raise InputError(f"this {type(model).__name__} cannot be read as {wire_type.__name__}: {error}") from error
 
 
 def losses(value: WireStruct) -> tuple[str, ...]:
-    """What the SDK's types would drop or change of this value, as paths: `update.name`, `sessions[].archived`."""
+    """Return the fields that the SDK's types drop or change, as paths: `update.name`, `sessions[].archived`."""
     return tuple(dict.fromkeys(_differences(_plain(value), _plain(from_sdk(to_sdk(value))), "")))
 
 
@@ -120,25 +120,25 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
         for key in before.keys() | after.keys():
             yield from _differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for one, other in zip(before, after, strict=True):
-            yield from _differences(one, other, f"{path}[]")
+        for before_item, after_item in zip(before, after, strict=True):
+            yield from _differences(before_item, after_item, f"{path}[]")
     elif before != after:
         yield path
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON has it, with what is empty written out: the SDK asks for lists that ours leave unsaid."""
+    """Return the value as plain JSON values, with empty lists, which the SDK requires and the wire leaves out."""
     if isinstance(value, WireStruct):
         config = value.__struct_config__
         plain = {config.tag_field: config.tag} if config.tag_field is not None else {}
         for field in msgspec.structs.fields(value):
             part = getattr(value, field.name)
-            # Null is said only where it says something else than silence.
+            # Null is written only where it differs from an absent field.
             if part is not msgspec.UNSET and not (part is None and field.default is None):
                 plain[field.encode_name] = _plain(part)
         return plain
     if isinstance(value, Verbatim):
-        raise UnknownToSdk(f"a part of a kind that we do not know: {bytes(value)[:200]!r}")
+        raise UnknownToSdk(f"a part of an unknown kind: {bytes(value)[:200]!r}")
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
@@ -147,13 +147,13 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _adapter(ours: type[WireStruct]) -> TypeAdapter[Any]:
-    """What builds the SDK's model of one of our types."""
+def _adapter(wire_type: type[WireStruct]) -> TypeAdapter[Any]:
+    """Return the adapter that builds the SDK's model of a type."""
     schema = _schema()
-    names = _OTHER_NAMES.get(ours.__name__, (ours.__name__,))
+    names = _OTHER_NAMES.get(wire_type.__name__, (wire_type.__name__,))
     models = tuple(getattr(schema, name) for name in names if hasattr(schema, name))
     if not models:
-        raise UnknownToSdk(f"the SDK has no type for {ours.__name__}")
+        raise UnknownToSdk(f"the SDK has no type for {wire_type.__name__}")
     from pydantic import TypeAdapter
 
     union: Any = Union[models]  # noqa: UP007 (a tuple of types cannot be written with |)
@@ -161,24 +161,24 @@ def _adapter(ours: type[WireStruct]) -> TypeAdapter[Any]:
 
 
 @cache
-def _ours() -> Mapping[str, type[WireStruct]]:
-    """Our types by the name of the SDK's. Where several of ours become one of theirs, the plainest name wins."""
+def _types_by_sdk_name() -> Mapping[str, type[WireStruct]]:
+    """Return the types by their SDK name. Where several types have the same SDK name, the plainest wins."""
     own = {
-        name: found
-        for name, found in vars(vocabulary).items()
-        if isinstance(found, type) and issubclass(found, WireStruct) and found is not WireStruct
+        name: type_
+        for name, type_ in vars(vocabulary).items()
+        if isinstance(type_, type) and issubclass(type_, WireStruct) and type_ is not WireStruct
     }
     renamed = {other: own[name] for name, others in _OTHER_NAMES.items() if len(others) > 1 for other in others}
     renamed |= {others[0]: own[name] for name, others in _OTHER_NAMES.items() if len(others) == 1}
-    return {**renamed, **{name: found for name, found in own.items() if hasattr(_schema(), name)}}
+    return {**renamed, **{name: type_ for name, type_ in own.items() if hasattr(_schema(), name)}}
 
 
 @cache
 def _schema() -> Any:
     try:
         return importlib.import_module("acp.schema")
-    except ImportError as missing:
+    except ImportError as error:
         raise InputError(
-            "to convert to and from the official SDK's types its package is needed, and it is not installed",
+            "converting to and from the types of the official SDK needs its package, which is not installed",
             guidance="Install it: pip install 'dragoman[acp]'",
-        ) from missing
+        ) from error

@@ -1,4 +1,4 @@
-"""What the network transports share: addresses, headers, keep-alive, and the queues of lines in both directions.
+"""The parts that the network transports share: addresses, headers, keep-alive, and the queues of lines in both directions.
 
 Headers carry tokens; an address never does, so that it can be shown in messages, logs and snapshots.
 """

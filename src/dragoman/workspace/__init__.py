@@ -1,11 +1,12 @@
-"""The workspace: the folders a session may touch, on one machine.
+"""The workspace: the folders that a session may touch, on one machine.
 
-folders     which these are, and whether a path is in them
-paths       where a path leads, and a place there held open
-replacing   a file replaced whole
+folders      `Workspace`: these folders, and the check that a path is inside them
+paths        the safe lookup of a path, and `PinnedPath`, a path whose folder is held open
+replacement  replace a file as a whole
+listing      the files of a folder, to choose from
 """
 
 from dragoman.workspace.folders import Workspace
-from dragoman.workspace.paths import OutsideWorkspace, Place
+from dragoman.workspace.paths import OutsideWorkspace, PinnedPath
 
-__all__ = ["OutsideWorkspace", "Place", "Workspace"]
+__all__ = ["OutsideWorkspace", "PinnedPath", "Workspace"]

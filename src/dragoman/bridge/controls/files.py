@@ -16,7 +16,7 @@ from dragoman.host.files.text_files import read_text
 from dragoman.hub.prompting import is_within
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
-from dragoman.workspace.listing import files_of, ranked
+from dragoman.workspace.listing import list_folder, rank_paths
 
 if TYPE_CHECKING:
     from dragoman.bridge.bridge import Bridge
@@ -38,10 +38,10 @@ async def list_files(bridge: Bridge, said: asked.FilesList, caller: Caller) -> a
         cwd = folder_of(said.cwd)
     else:
         raise Refusal("invalid", "name a session, or a folder", field="session_id")
-    found = await asyncio.to_thread(files_of, cwd)
+    found = await asyncio.to_thread(list_folder, cwd)
     limit = min(max(said.limit, 1), 500)
-    paths = await asyncio.to_thread(ranked, said.query[:200], found.paths, limit)
-    return answers.Files(cwd=str(cwd), paths=tuple(paths), complete=found.complete)
+    paths = await asyncio.to_thread(rank_paths, said.query[:200], found.paths, limit)
+    return answers.Files(cwd=str(cwd), paths=tuple(paths), complete=found.is_complete)
 
 
 async def read(bridge: Bridge, said: asked.FilesRead, caller: Caller) -> answers.FileText:

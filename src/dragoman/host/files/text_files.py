@@ -20,7 +20,7 @@ import msgspec
 from dragoman.host.files import shape
 from dragoman.host.refusals import failed, invalid
 from dragoman.wire.connection import RpcRefusal
-from dragoman.workspace import OutsideWorkspace, Place, Workspace
+from dragoman.workspace import OutsideWorkspace, PinnedPath, Workspace
 
 # So that an answer fits into one line of the wire (64 MiB) even when every byte is written as \u00XX.
 SIZE_LIMIT: Final = 10 * 1024 * 1024
@@ -121,9 +121,9 @@ def write_text(workspace: Workspace, real: Path, content: str) -> str:
     return text
 
 
-def _hold(workspace: Workspace, path: str) -> Place:
+def _hold(workspace: Workspace, path: str) -> PinnedPath:
     try:
-        place = workspace.hold(path)
+        place = workspace.pin(path)
     except OutsideWorkspace as problem:
         raise invalid("path", str(problem)) from None
     except OSError as problem:
@@ -147,18 +147,18 @@ def _checked(path: str, real: Path) -> Path:
     return real
 
 
-def _check_target(path: str, place: Place) -> os.stat_result | None:
+def _check_target(path: str, place: PinnedPath) -> os.stat_result | None:
     """The file that would be replaced, None for a new one."""
     status = place.status()
     if status is not None:
         _check_regular(path, status)
         # To replace it asks only for the folder's permission; a file that was made read-only stays so.
-        if not place.writable():
+        if not place.is_writable():
             raise invalid("path", f"{path} is read-only")
     return status
 
 
-def _old_text(place: Place) -> str | None:
+def _old_text(place: PinnedPath) -> str | None:
     """None where there is nothing that could be shown: no file, no text, too much of it, or not to be read by us."""
     try:
         with _opened("", place) as file:
@@ -168,7 +168,7 @@ def _old_text(place: Place) -> str | None:
         return None
 
 
-def _opened(path: str, place: Place) -> BinaryIO:
+def _opened(path: str, place: PinnedPath) -> BinaryIO:
     # Looked at before it is opened, since opening a device can itself do something; and after, since it can change.
     status = place.status()
     if status is not None:

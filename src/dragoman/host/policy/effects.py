@@ -25,7 +25,7 @@ from dragoman.host.policy.globs import ResolvedPath, fold, host_of, mcp_of
 from dragoman.host.policy.rules import EffectKind
 from dragoman.host.requests import command_of
 from dragoman.workspace import OutsideWorkspace, Workspace
-from dragoman.workspace.paths import PATH_LIMIT
+from dragoman.workspace.paths import MAX_PATH_BYTES
 
 if TYPE_CHECKING:
     from dragoman.host.shell.reader import Script, ShellCommand
@@ -210,7 +210,7 @@ def _file_effects(
 
 def resolve_path(path: str, workspace: Workspace) -> ResolvedPath:
     """Follow the links of an absolute path and find it in the workspace."""
-    if len(path) > PATH_LIMIT:
+    if len(path) > MAX_PATH_BYTES:
         return ResolvedPath(path[:80], error=f"the path {path[:80]}… is too long for a file")
     try:
         real = str(workspace.resolve(path))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.workspace.replacing import replace
+from dragoman.workspace.replacement import replace_file
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 
@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("mode", [0o644, 0o755, 0o600, 0o4755, 0o6711, 0o200, 0o1644])
 def test_the_mode_is_kept_but_for_the_right_to_act_as_another(folder: int, file: Path, mode: int) -> None:
     file.chmod(mode)
-    replace(folder, "file", b"new")
+    replace_file(folder, "file", b"new")
     assert stat.S_IMODE(file.stat().st_mode) == mode & 0o1777
     file.chmod(0o600)
     assert file.read_text() == "new"
@@ -57,7 +57,7 @@ def test_what_only_the_owner_may_read_is_never_readable_by_others(
     file.chmod(0o600)
     monkeypatch.setattr(os, "fsync", look)
     monkeypatch.setattr(os, "fchmod", look_before)
-    replace(folder, "file", b"new")
+    replace_file(folder, "file", b"new")
     assert modes == [0o600, 0o600]
 
 
@@ -65,7 +65,7 @@ def test_what_only_the_owner_may_read_is_never_readable_by_others(
 def test_owner_and_group_are_kept_where_we_may(folder: int, file: Path) -> None:
     os.chown(file, 12345, 23456)
     file.chmod(0o640)
-    replace(folder, "file", b"new")
+    replace_file(folder, "file", b"new")
     status = file.stat()
     assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 23456, 0o640)
 
@@ -87,7 +87,7 @@ def test_another_group_does_not_get_the_old_ones_rights(
 
     monkeypatch.setattr(os, "stat", of_others)
     monkeypatch.setattr(os, "fchown", refuse)
-    replace(folder, "file", b"new")
+    replace_file(folder, "file", b"new")
     monkeypatch.undo()
     assert stat.S_IMODE(file.stat().st_mode) == expected
 
@@ -98,19 +98,19 @@ def test_the_users_own_attributes_are_kept(folder: int, file: Path) -> None:
         os.setxattr(file, "user.dragoman", b"kept")
     except OSError as problem:
         pytest.skip(f"this disk has no such attributes: {problem}")
-    replace(folder, "file", b"new")
+    replace_file(folder, "file", b"new")
     assert os.getxattr(file, "user.dragoman") == b"kept"
 
 
 def test_a_hard_links_other_name_keeps_the_old_content(folder: int, file: Path, tmp_path: Path) -> None:
     os.link(file, tmp_path / "other")
-    replace(folder, "file", b"new")
+    replace_file(folder, "file", b"new")
     assert ((tmp_path / "other").read_text(), file.read_text()) == ("old", "new")
 
 
 def test_a_link_is_replaced_itself(folder: int, file: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
-    replace(folder, "link", b"new")
+    replace_file(folder, "link", b"new")
     assert (file.read_text(), (tmp_path / "link").read_text()) == ("old", "new")
 
 
@@ -123,9 +123,9 @@ def test_a_failure_leaves_nothing_beside_it(
 
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError):
-        replace(folder, "folder", b"new")
+        replace_file(folder, "folder", b"new")
     monkeypatch.setattr(os, "replace", taken_away)
     with pytest.raises(FileNotFoundError):
-        replace(folder, "file", b"new")
+        replace_file(folder, "file", b"new")
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]
     assert file.read_text() == "old"
