@@ -1,4 +1,4 @@
-"""The parts that the network transports share: addresses, headers, keep-alive, and the queues of lines in both directions.
+"""Shared parts of the network transports: addresses, headers, keep-alive, and queues of lines in both directions.
 
 Headers carry tokens; an address never does, so that it can be shown in messages, logs and snapshots.
 """
