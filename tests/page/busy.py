@@ -72,8 +72,8 @@ def _runs(name: str) -> Iterator[dict[str, Any]]:
     shown = [{"type": "terminal", "terminalId": name}]
     yield {**_call(name, "execute", "make test"), "content": shown, "_meta": {"terminal_info": {"terminal_id": name}}}
     for at in range(60):
-        told = {"terminal_output_delta": {"terminal_id": name, "data": f"test {at} passed\n"}}
-        yield {"sessionUpdate": "tool_call_update", "toolCallId": name, "_meta": told}
+        output = {"terminal_output_delta": {"terminal_id": name, "data": f"test {at} passed\n"}}
+        yield {"sessionUpdate": "tool_call_update", "toolCallId": name, "_meta": output}
     yield _ended(name, _meta={"terminal_exit": {"terminal_id": name, "exit_code": 0}})
 
 

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from page.person import Person
-from page.served import PAGE, Served
+from page.server import PAGE, Server
 
 # What keeps a browser from speaking with anyone but the server.
 ARGUMENTS = (
@@ -46,23 +46,23 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    served = Served(tmp_path)
-    served.start()
-    yield served
-    served.stop()
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path)
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture
-def person(browser: Browser, served: Served) -> Iterator[Person]:
+def person(browser: Browser, server: Server) -> Iterator[Person]:
     """At a desk, with the page open."""
-    person = Person.at(browser, served, width=1360, height=850)
+    person = Person.at(browser, server, width=1360, height=850)
     yield person
     person.leave()
 
 
 @pytest.fixture
-def on_phone(browser: Browser, served: Served) -> Iterator[Person]:
-    person = Person.at(browser, served, width=390, height=844, touch=True)
+def on_phone(browser: Browser, server: Server) -> Iterator[Person]:
+    person = Person.at(browser, server, width=390, height=844, touch=True)
     yield person
     person.leave()

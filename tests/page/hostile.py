@@ -76,7 +76,7 @@ def updates() -> Iterator[dict[str, Any]]:
     }
 
 
-def asked() -> dict[str, Any]:
+def permission_request() -> dict[str, Any]:
     return {
         "toolCall": {
             "toolCallId": "asked",
@@ -114,7 +114,7 @@ def main() -> None:
                 prompt = message["id"]
                 for update in updates():
                     _send(method="session/update", params={"sessionId": params["sessionId"], "update": update})
-                _send(id="ask", method="session/request_permission", params={"sessionId": "s", **asked()})
+                _send(id="ask", method="session/request_permission", params={"sessionId": "s", **permission_request()})
             case None if message.get("id") == "ask":
                 _send(id=prompt, result={"stopReason": "end_turn"})
             case _ if "id" in message and "method" in message:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
-from page.served import Served
+from page.server import Server
 
 AXE = Path(__file__).resolve().parents[2] / "web/node_modules/axe-core/axe.min.js"
 
@@ -18,12 +18,12 @@ expect.set_options(timeout=PATIENCE)
 
 
 class Person:
-    """What a browser complains of, and what it fetches from elsewhere, fails the test when the person leaves."""
+    """Fails the test when the person leaves, if the browser logged an error or fetched anything from another host."""
 
-    def __init__(self, context: BrowserContext, served: Served, *, touch: bool = False) -> None:
+    def __init__(self, context: BrowserContext, server: Server, *, touch: bool = False) -> None:
         self.context = context
         self.touch = touch
-        self.served = served
+        self.server = server
         self.page: Page = context.new_page()
         self.complaints: list[str] = []
         self.page.on("console", self._console)
@@ -32,10 +32,10 @@ class Person:
         self.away = False  # the server is: that the socket complains is right then
 
     @classmethod
-    def at(cls, browser: Browser, served: Served, *, width: int, height: int, touch: bool = False) -> Person:
+    def at(cls, browser: Browser, server: Server, *, width: int, height: int, touch: bool = False) -> Person:
         context = browser.new_context(viewport={"width": width, "height": height}, has_touch=touch)
-        person = cls(context, served, touch=touch)
-        person.page.goto(served.link())
+        person = cls(context, server, touch=touch)
+        person.page.goto(server.link())
         person.page.wait_for_url(lambda url: urlsplit(url).path != "/pair")
         person.is_in()
         return person
@@ -49,20 +49,20 @@ class Person:
             self.complaints.append(message.text)
 
     def _request(self, request: Request) -> None:
-        if not request.url.startswith((self.served.url, "data:", "blob:")):
+        if not request.url.startswith((self.server.url, "data:", "blob:")):
             self.complaints.append(f"the page asked for {request.url}")
 
     # -- what one does
 
     def go(self, path: str) -> None:
-        self.page.goto(self.served.url + path)
+        self.page.goto(self.server.url + path)
         self.is_in()
 
     def start_session(self, agent: str = "Demo", access: str = "Ask") -> str:
         """A new session in the workspace; its id."""
         self.go("/new")
         self.page.get_by_role("radio", name=re.compile(f"^{agent}")).check()
-        self.page.get_by_label("Folder").fill(str(self.served.workspace))
+        self.page.get_by_label("Folder").fill(str(self.server.workspace))
         self.page.get_by_role("radio", name=re.compile(f"^{access}")).check()
         self.page.get_by_role("button", name="Start").click()
         self.page.wait_for_url(re.compile(r"/s/[^/]+$"))
@@ -99,15 +99,15 @@ class Person:
 
     def act(self, item: str) -> None:
         """Something of the session's menu."""
-        self.page.get_by_role("button", name="What can be done with this session").click()
+        self.page.get_by_role("button", name="Session actions").click()
         self.page.get_by_role("menuitem", name=re.compile(f"^{item}")).click()
 
     def allow(self) -> None:
         """Allows what is asked, once, whatever the agent calls that."""
-        self.permission.get_by_title("Allows this, once").click()
+        self.permission.get_by_title("Allow this once").click()
 
     def refuse(self) -> None:
-        self.permission.get_by_title("Denies this, once").click()
+        self.permission.get_by_title("Deny this once").click()
 
     def cut_off(self) -> None:
         """The network is gone, for this browser alone."""
@@ -116,7 +116,7 @@ class Person:
 
     def reconnect(self) -> None:
         self.context.set_offline(False)
-        expect(self.page.get_by_text("The server is out of reach.")).to_have_count(0)
+        expect(self.page.get_by_text("Cannot reach the server.")).to_have_count(0)
         self.away = False
 
     def done(self, runs: int = 1) -> None:
@@ -143,7 +143,7 @@ class Person:
 
     @property
     def permission(self) -> Locator:
-        """What waits for an answer in the conversation."""
+        """The permission request that is pending in the conversation."""
         return self.conversation.locator("[data-permission].waiting")
 
     @property
@@ -154,7 +154,7 @@ class Person:
         expect(self.page.get_by_text(text).first).to_be_visible()
 
     def faults(self) -> list[str]:
-        """What axe-core finds of people being shut out."""
+        """Accessibility violations that axe-core finds."""
         self.page.evaluate(AXE.read_text())
         found: list[dict[str, Any]] = self.page.evaluate("axe.run().then(({ violations }) => violations)")
         return [f"{one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]]

@@ -10,13 +10,13 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from page.person import Person
-from page.served import Served
+from page.server import Server
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs/images"
 
 
-def take(browser: Browser, served: Served) -> None:
-    person = Person.at(browser, served, width=1280, height=800)
+def take(browser: Browser, server: Server) -> None:
+    person = Person.at(browser, server, width=1280, height=800)
     page = person.page
     person.sees("Try the demo")
     expect(page.get_by_text("Looking")).to_have_count(0)
@@ -36,7 +36,7 @@ def take(browser: Browser, served: Served) -> None:
     session = page.url.rsplit("/", 1)[1]
     person.context.close()
 
-    dark = Person.at(browser, served, width=1280, height=800)
+    dark = Person.at(browser, server, width=1280, height=800)
     dark.page.emulate_media(color_scheme="dark")
     dark.go("/new")
     expect(dark.page.get_by_role("button", name="Start")).to_be_enabled()
@@ -50,15 +50,15 @@ def take(browser: Browser, served: Served) -> None:
     dark.page.screenshot(path=IMAGES / "page-settings-dark.png")
     dark.context.close()
 
-    phone = Person.at(browser, served, width=390, height=780, touch=True)
-    phone.sees("waiting for you")
+    phone = Person.at(browser, server, width=390, height=780, touch=True)
+    phone.sees("needs you")
     phone.page.screenshot(path=IMAGES / "page-phone-needs.png")
     phone.go(f"/s/{session}")
     expect(phone.page.get_by_role("button", name=re.compile("Allow")).first).to_be_visible()
     phone.page.screenshot(path=IMAGES / "page-phone-session.png")
     phone.context.close()
 
-    troubled = Person.at(browser, served, width=1280, height=800)
+    troubled = Person.at(browser, server, width=1280, height=800)
     troubled.edit_agent("Demo", command="no-such-program")
     troubled.go(f"/s/{session}")
     troubled.act("Restart and reload")
@@ -72,12 +72,12 @@ def main() -> None:
     path = shutil.which("chromium") or shutil.which("google-chrome")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        served = Served(Path(folder))
-        served.start()
+        server = Server(Path(folder))
+        server.start()
         try:
-            take(browser, served)
+            take(browser, server)
         finally:
-            served.stop()
+            server.stop()
             browser.close()
 
 

@@ -20,18 +20,18 @@ from agents.catalog import RealAgent
 from agents.conftest import Stage, staged
 from dragoman.agents.preset import Preset, load_preset
 from dragoman.config import load
-from page.served import Served
+from page.server import Server
 
 # Seconds: the first test of an agent may have to install it.
 WITHIN = 240.0
 
 
 class Staged:
-    def __init__(self, stage: Stage, served: Served) -> None:
+    def __init__(self, stage: Stage, server: Server) -> None:
         self.agent = stage.agent
         self.requests = stage.requests
         self.home = stage.home
-        self.served = served
+        self.server = server
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class Staged:
     @property
     def written(self) -> Path:
         """The new file that `writing` makes."""
-        return self.served.workspace / "written.txt"
+        return self.server.workspace / "written.txt"
 
     @property
     def writing(self) -> str:
@@ -78,14 +78,14 @@ def on_stage(agent: RealAgent, folder: Path, config: pytest.Config) -> Iterator[
         stack = AsyncExitStack()
         entering = stack.enter_async_context(staged(agent, folder / "agent", config))
         stage = asyncio.run_coroutine_threadsafe(entering, loop).result(WITHIN)
-        served = Served(folder / "server")
-        _write_config(served.home, stage)
-        here = Staged(stage, served)
+        server = Server(folder / "server")
+        _write_config(server.home, stage)
+        here = Staged(stage, server)
         try:
-            served.start()
+            server.start()
             yield here
         finally:
-            served.stop()
+            server.stop()
             asyncio.run_coroutine_threadsafe(stack.aclose(), loop).result(WITHIN)
     assert here.processes() == [], "a process of the agent was left"
 

@@ -1,4 +1,4 @@
-"""Nobody is shut out: what axe-core finds, in both themes, at a desk and on a phone."""
+"""Accessibility, by axe-core: both themes, at a desk and on a phone."""
 
 from __future__ import annotations
 

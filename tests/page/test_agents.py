@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from agents.catalog import AGENTS, RealAgent
 from agents.conftest import LIMIT
 from page.person import PATIENCE, Person
-from page.served import Served
+from page.server import Server
 from page.staged import WITHIN, Staged, on_stage
 
 pytestmark = pytest.mark.timeout(WITHIN + 60)
@@ -46,8 +46,8 @@ def _patience() -> Iterator[None]:
 
 
 @pytest.fixture
-def served(stage: Staged) -> Served:
-    return stage.served
+def server(stage: Staged) -> Server:
+    return stage.server
 
 
 def only(name: str) -> pytest.MarkDecorator:
@@ -89,7 +89,7 @@ def test_what_is_refused_is_not_done_and_is_shown_as_refused(stage: Staged, pers
     assert not stage.written.exists()
     expect(person.permission).to_have_count(0)
     person.conversation.locator(".step-row").first.click()
-    expect(person.conversation).to_contain_text("Denied by a person")
+    expect(person.conversation).to_contain_text("Denied by you")
     expect(person.page.get_by_role("button", name=re.compile("file changed"))).to_have_count(0)
 
 
@@ -149,7 +149,7 @@ def test_a_command_that_was_edited_counts_from_the_next_start_on(stage: Staged, 
     assert (stage.home / "wrapped").exists()
     person.say("[[recall]]")
     person.done(2)
-    expect(person.conversation).to_contain_text("I said before: The word is azure.")
+    expect(person.conversation).to_contain_text("I messages before: The word is azure.")
 
 
 def test_a_closed_session_is_found_again_loaded_and_continued(stage: Staged, person: Person, browser: Browser) -> None:
@@ -157,27 +157,27 @@ def test_a_closed_session_is_found_again_loaded_and_continued(stage: Staged, per
     person.say("[[say:The word is azure.]]")
     person.done()
     person.act("Close")
-    person.sees("Closed. The conversation is kept.")
+    person.sees("Closed. The conversation is received.")
     assert stage.processes() == []
-    before = said(person)
+    before = messages(person)
 
-    later = Person.at(browser, person.served, width=1360, height=850)
+    later = Person.at(browser, person.server, width=1360, height=850)
     later.sessions.get_by_role("link").filter(has_text=re.compile("workspace")).first.click()
     later.page.get_by_role("button", name="Continue").click()
     later.is_ready()
-    assert said(later) == before
+    assert messages(later) == before
     later.say("[[recall]]")
     later.done(2)
-    expect(later.conversation).to_contain_text("I said before: The word is azure.")
-    expect(person.conversation).to_contain_text("I said before: The word is azure.")
-    assert said(later) == said(person)
+    expect(later.conversation).to_contain_text("I messages before: The word is azure.")
+    expect(person.conversation).to_contain_text("I messages before: The word is azure.")
+    assert messages(later) == messages(person)
     later.leave()
 
 
 @only("opencode")
 def test_two_browsers_share_a_session_and_either_answers(stage: Staged, person: Person, browser: Browser) -> None:
     session = person.start_session(stage.name)
-    other = Person.at(browser, person.served, width=390, height=844, touch=True)
+    other = Person.at(browser, person.server, width=390, height=844, touch=True)
     other.go(f"/s/{session}")
     person.say(f"{stage.writing}[[say:It went on.]]")
     expect(person.permission).to_be_visible()
@@ -190,7 +190,7 @@ def test_two_browsers_share_a_session_and_either_answers(stage: Staged, person: 
     person.done(2)
     other.done(2)
     expect(person.conversation).to_contain_text("From the phone.")
-    assert said(person) == said(other)
+    assert messages(person) == messages(other)
     other.leave()
 
 
@@ -200,14 +200,14 @@ def test_a_network_that_is_cut_in_mid_stream_costs_nothing(stage: Staged, person
     person.say("[[slow:160:0.05]]")
     expect(person.conversation).to_contain_text("word3 ")
     person.cut_off()
-    person.sees("The server is out of reach.")
-    other = Person.at(browser, person.served, width=1360, height=850)
+    person.sees("Cannot reach the server.")
+    other = Person.at(browser, person.server, width=1360, height=850)
     other.go(f"/s/{session}")
     other.done()
     person.reconnect()
     person.done()
     assert words(person) == [str(number) for number in range(1, 161)]
-    assert said(person) == said(other)
+    assert messages(person) == messages(other)
     other.leave()
 
 
@@ -222,26 +222,26 @@ def test_a_server_that_restarts_in_mid_stream_keeps_what_was_said(
     person.say(ENDLESS)
     expect(person.conversation).to_contain_text("word3 ")
     person.away = True
-    stage.served.stop(how)
-    person.sees("The server is out of reach.")
-    stage.served.start()
-    expect(person.page.get_by_text("The server is out of reach.")).to_have_count(0)
+    stage.server.stop(how)
+    person.sees("Cannot reach the server.")
+    stage.server.start()
+    expect(person.page.get_by_text("Cannot reach the server.")).to_have_count(0)
     person.away = False
     person.done(2)
     expect(person.page.get_by_role("button", name="Stop")).to_have_count(0)
-    kept = words(person)
-    assert kept == [str(number) for number in range(1, len(kept) + 1)]
-    assert len(kept) >= 3
+    received = words(person)
+    assert received == [str(number) for number in range(1, len(received) + 1)]
+    assert len(received) >= 3
     person.page.get_by_role("button", name="Continue").click()
     person.is_ready()
     person.say("[[begin]][[recall]]")
     person.done(3)
-    expect(person.conversation).to_contain_text("I said before: The word is azure.")
+    expect(person.conversation).to_contain_text("I messages before: The word is azure.")
 
 
 def words(person: Person) -> list[str]:
-    return re.findall(r"word(\d+)", "".join(said(person)))
+    return re.findall(r"word(\d+)", "".join(messages(person)))
 
 
-def said(person: Person) -> list[str]:
+def messages(person: Person) -> list[str]:
     return person.conversation.get_by_role("article").all_inner_texts()

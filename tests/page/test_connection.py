@@ -12,16 +12,16 @@ import pytest
 from playwright.sync_api import Browser, WebSocketRoute, expect
 
 from page.person import Person
-from page.served import Served
+from page.server import Server
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def server(tmp_path: Path) -> Iterator[Server]:
     """With an agent that takes its time, so that it can be cut off."""
-    served = Served(tmp_path, pace=0.02)
-    served.start()
-    yield served
-    served.stop()
+    server = Server(tmp_path, pace=0.02)
+    server.start()
+    yield server
+    server.stop()
 
 
 def test_a_page_that_lost_the_server_says_so_and_goes_on_when_it_is_back(person: Person) -> None:
@@ -29,11 +29,11 @@ def test_a_page_that_lost_the_server_says_so_and_goes_on_when_it_is_back(person:
     person.say("hello")
     person.done()
     person.away = True
-    person.served.stop(signal.SIGKILL)
-    person.sees("The server is out of reach.")
+    person.server.stop(signal.SIGKILL)
+    person.sees("Cannot reach the server.")
     expect(person.conversation).to_contain_text("hello")
-    person.served.start()
-    expect(person.page.get_by_text("The server is out of reach.")).to_have_count(0)
+    person.server.start()
+    expect(person.page.get_by_text("Cannot reach the server.")).to_have_count(0)
     person.away = False
     person.page.get_by_role("button", name="Continue").click()
     person.is_ready()
@@ -57,17 +57,17 @@ def test_a_line_that_breaks_in_mid_stream_loses_and_doubles_nothing(browser: Bro
     person.done()
     assert len(lines) > 3
     assert re.findall(r"word (\d+)", person.conversation.inner_text()) == [str(number) for number in range(1, 17)]
-    other = Person.at(browser, person.served, width=1360, height=850)
-    other.go(person.page.url.removeprefix(person.served.url))
+    other = Person.at(browser, person.server, width=1360, height=850)
+    other.go(person.page.url.removeprefix(person.server.url))
     other.done()
-    assert _said(person) == _said(other)
+    assert _messages(person) == _messages(other)
     other.leave()
 
 
 def test_a_page_that_comes_back_goes_on_from_where_it_was(person: Person) -> None:
-    """It names its cursor and is told only what is new: whoever loads all anew each time would not be seen to."""
+    """The page names its cursor and gets only what is new. Loading everything again would look the same to a person."""
     lines: list[WebSocketRoute] = []
-    asked: list[str | None] = []
+    cursors: list[str | None] = []
     resumed: list[bool] = []
 
     def through(line: WebSocketRoute) -> None:
@@ -75,15 +75,15 @@ def test_a_page_that_comes_back_goes_on_from_where_it_was(person: Person) -> Non
         lines.append(line)
 
         def from_page(text: str | bytes) -> None:
-            said = json.loads(text)
-            if said["type"] == "subscribe" and said["stream"] == "session":
-                asked.append(said["after"])
+            message = json.loads(text)
+            if message["type"] == "subscribe" and message["stream"] == "session":
+                cursors.append(message["after"])
             server.send(text)
 
         def from_server(text: str | bytes) -> None:
-            said = json.loads(text)
-            if said["type"] == "snapshot" and said["stream"] == "session":
-                resumed.append(said["resumed"])
+            message = json.loads(text)
+            if message["type"] == "snapshot" and message["stream"] == "session":
+                resumed.append(message["resumed"])
             line.send(text)
 
         line.on_message(from_page)
@@ -96,13 +96,13 @@ def test_a_page_that_comes_back_goes_on_from_where_it_was(person: Person) -> Non
         expect(person.conversation).to_contain_text(f"word {number}")
         lines[-1].close(code=1012)
     person.done()
-    assert len(asked) == 4
-    assert asked[0] is None
-    assert len(set(asked)) == 4  # each further than the one before
+    assert len(cursors) == 4
+    assert cursors[0] is None
+    assert len(set(cursors)) == 4  # each further than the one before
     assert resumed == [False, True, True, True]
 
 
-def _said(person: Person) -> list[str]:
+def _messages(person: Person) -> list[str]:
     return person.conversation.get_by_role("article").all_inner_texts()
 
 
@@ -111,10 +111,10 @@ def test_a_run_that_was_cut_by_the_end_of_the_server_is_shown_as_cut(person: Per
     person.say("slow 200")
     expect(person.page.get_by_role("button", name="Stop")).to_be_visible()
     person.away = True
-    person.served.stop(signal.SIGKILL)
-    person.sees("The server is out of reach.")
-    person.served.start()
-    expect(person.page.get_by_text("The server is out of reach.")).to_have_count(0)
+    person.server.stop(signal.SIGKILL)
+    person.sees("Cannot reach the server.")
+    person.server.start()
+    expect(person.page.get_by_text("Cannot reach the server.")).to_have_count(0)
     person.away = False
     expect(person.page.get_by_text(re.compile("interrupted", re.IGNORECASE)).first).to_be_visible()
     expect(person.page.get_by_role("button", name="Stop")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""What is read, written and answered in a session, on the demo agent."""
+"""Reading, writing and answering in a session, on the demo agent."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_a_refusal_is_shown_as_one_with_who_refused(person: Person) -> None:
     row = step(person, "touch made")
     expect(row.get_by_role("img", name="denied")).to_be_visible()
     row.click()
-    expect(person.conversation.locator(".step-details")).to_contain_text("Denied by a person")
-    assert not (person.served.workspace / "made").exists()
+    expect(person.conversation.locator(".step-details")).to_contain_text("Denied by you")
+    assert not (person.server.workspace / "made").exists()
 
 
 def test_a_form_says_what_it_needs_and_is_answered(person: Person) -> None:
@@ -64,11 +64,11 @@ def test_a_form_says_what_it_needs_and_is_answered(person: Person) -> None:
     person.say("ask me")
     card = person.conversation.locator("[data-question]")
     card.get_by_role("button", name="Answer").click()
-    expect(card.get_by_text("Needs an answer")).to_be_visible()
+    expect(card.get_by_text("Required")).to_be_visible()
     card.get_by_role("radio").first.check()
     card.get_by_role("button", name="Answer").click()
     person.done()
-    expect(card).to_contain_text("Answered by a person")
+    expect(card).to_contain_text("Answered by you")
 
 
 def test_a_command_is_watched_while_it_runs_and_ended(person: Person) -> None:
@@ -78,14 +78,14 @@ def test_a_command_is_watched_while_it_runs_and_ended(person: Person) -> None:
     person.page.get_by_role("tab", name="Terminals").click()
     terminals = person.page.get_by_role("tabpanel", name="Terminals")
     expect(terminals.locator(".screen")).to_contain_text("begun")
-    terminals.get_by_role("button", name="End it").click()
+    terminals.get_by_role("button", name="Kill").click()
     person.done()
     expect(terminals.locator(".screen")).to_contain_text("begun")
 
 
 def test_a_file_that_was_named_goes_with_the_prompt_and_opens_beside_it(person: Person) -> None:
-    (person.served.workspace / "notes").mkdir()
-    (person.served.workspace / "notes/plan.py").write_text("one = 1\ntwo = 2\n")
+    (person.server.workspace / "notes").mkdir()
+    (person.server.workspace / "notes/plan.py").write_text("one = 1\ntwo = 2\n")
     person.start_session()
     person.composer.press_sequentially("look at @pla")
     person.page.get_by_role("option", name="notes/plan.py").wait_for()
@@ -107,15 +107,15 @@ def test_prompts_wait_while_the_agent_works_and_can_be_changed(person: Person) -
     expect(person.page.get_by_role("button", name="Stop")).to_be_visible()
     person.say("hello one")
     person.say("hello two")
-    queue = person.page.get_by_role("list", name="Waiting prompts").get_by_role("listitem")
+    queue = person.page.get_by_role("list", name="Queued prompts").get_by_role("listitem")
     expect(queue).to_have_count(2)
     queue.nth(1).get_by_role("button", name="Move up").click()
     expect(queue.nth(0)).to_contain_text("hello two")
     queue.nth(1).get_by_role("button", name="Remove from the queue").click()
     expect(queue).to_have_count(1)
     queue.nth(0).get_by_role("button", name="Edit").click()
-    person.page.get_by_label("The waiting prompt").fill("hello three")
-    person.page.get_by_label("The waiting prompt").press("Enter")
+    person.page.get_by_label("Edit queued prompt").fill("hello three")
+    person.page.get_by_label("Edit queued prompt").press("Enter")
     expect(queue.nth(0)).to_contain_text("hello three")
     person.page.locator("body").press("Escape")
     expect(person.page.get_by_text("Press Esc again to stop")).to_be_visible()
@@ -137,7 +137,7 @@ def test_the_end_is_followed_until_the_reader_goes_up(person: Person) -> None:
     expect(person.conversation.get_by_text("word 2")).to_be_visible()
     person.conversation.hover()
     person.page.mouse.wheel(0, -400)
-    to_end = person.page.get_by_role("button", name=re.compile("To the end|new"))
+    to_end = person.page.get_by_role("button", name=re.compile("Jump to the end|new"))
     expect(to_end).to_be_visible()
     expect(person.page.get_by_text("word 9", exact=False)).to_have_count(1)
     assert person.conversation.evaluate(BELOW) > 200
@@ -150,7 +150,7 @@ def test_no_way_to_the_end_lies_over_the_last_lines(person: Person) -> None:
     person.start_session()
     person.say("stream 3000")
     person.done()
-    to_end = person.page.get_by_role("button", name=re.compile("To the end|new$"))
+    to_end = person.page.get_by_role("button", name=re.compile("Jump to the end|new$"))
     person.conversation.hover()
     person.page.mouse.wheel(0, -600)
     expect(to_end).to_be_visible()
@@ -189,9 +189,9 @@ def test_on_a_phone_a_permission_is_read_and_answered(on_phone: Person) -> None:
     on_phone.start_session()
     on_phone.say("edit README: from the phone")
     expect(on_phone.permission.locator("tr.added")).to_contain_text("from the phone")
-    on_phone.permission.get_by_title("Allows this, once").tap()
+    on_phone.permission.get_by_title("Allow this once").tap()
     on_phone.done()
-    assert "from the phone" in (on_phone.served.workspace / "README").read_text()
+    assert "from the phone" in (on_phone.server.workspace / "README").read_text()
 
 
 def test_on_a_phone_changes_have_a_title_and_a_way_back(on_phone: Person) -> None:

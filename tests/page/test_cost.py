@@ -1,4 +1,4 @@
-"""What the page costs, as far as it is no matter of the machine."""
+"""The size of the page and of its document, which do not depend on the machine."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from page.person import Person
 
 def test_a_fresh_start_offers_the_demo_the_agents_that_are_here_and_the_history(person: Person) -> None:
     person.sees("Welcome to Dragoman")
-    for card in ("Try the demo", "Connect an agent", "Bring your history"):
+    for card in ("Try the demo", "Connect an agent", "Import your history"):
         expect(person.page.get_by_role("heading", name=card)).to_be_visible()
 
 
 def test_the_demo_agent_answers(person: Person) -> None:
-    person.page.get_by_role("button", name="Talk to the demo agent").click()
+    person.page.get_by_role("button", name="Start the demo agent").click()
     person.page.wait_for_url(re.compile("/s/"))
     person.say("hello")
     expect(person.conversation.get_by_text(re.compile("demo agent", re.IGNORECASE)).first).to_be_visible()
@@ -33,6 +33,6 @@ def test_a_new_session_is_refused_with_what_is_wrong_and_what_to_do(person: Pers
 
 def test_a_phone_shows_the_same_welcome(on_phone: Person) -> None:
     on_phone.sees("Try the demo")
-    on_phone.page.get_by_role("button", name="Talk to the demo agent").tap()
+    on_phone.page.get_by_role("button", name="Start the demo agent").tap()
     on_phone.say("hello")
     expect(on_phone.conversation.get_by_text(re.compile("demo agent", re.IGNORECASE)).first).to_be_visible()

@@ -10,7 +10,7 @@ from page.person import Person
 
 
 def command(person: Person, text: str) -> None:
-    """What fits the text best, taken from the palette."""
+    """Run the command of the palette that fits the text best."""
     person.page.keyboard.press("Control+k")
     person.page.keyboard.type(text)
     person.page.keyboard.press("Enter")
@@ -52,7 +52,7 @@ def test_the_palette_does_what_can_be_done_with_the_session(person: Person) -> N
     person.start_session()
     person.is_ready()
     command(person, "rename")
-    expect(person.page.get_by_label("Title of the session")).to_be_focused()
+    expect(person.page.get_by_label("Session title")).to_be_focused()
     person.page.keyboard.type("By keys alone")
     person.page.keyboard.press("Enter")
     expect(person.page.get_by_role("heading", name="By keys alone")).to_be_visible()
@@ -80,7 +80,7 @@ def test_the_keyboard_is_back_where_it_was_when_the_palette_closes(person: Perso
 
 def test_a_question_mark_shows_the_keys_but_not_while_one_writes(person: Person) -> None:
     person.page.locator("body").press("?")
-    expect(person.page.get_by_role("dialog", name="Keys")).to_be_visible()
+    expect(person.page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     person.page.keyboard.press("Escape")
     expect(person.page.get_by_role("dialog")).to_have_count(0)
     person.page.get_by_label("Search all sessions").fill("")
@@ -102,7 +102,7 @@ def test_a_menu_is_used_by_keys_alone(person: Person) -> None:
 def test_a_session_is_started_and_spoken_to_by_keys_alone(person: Person) -> None:
     person.page.locator("body").press("n")
     person.page.wait_for_url(re.compile("/new"))
-    person.page.get_by_label("Folder").fill(str(person.served.workspace))
+    person.page.get_by_label("Folder").fill(str(person.server.workspace))
     expect(person.page.get_by_role("button", name="Start")).to_be_enabled()
     person.page.keyboard.press("Enter")
     person.page.wait_for_url(re.compile("/s/"))
@@ -116,14 +116,14 @@ def test_a_menu_action_that_moves_the_keyboard_keeps_it(person: Person) -> None:
     person.start_session()
     person.is_ready()
     person.act("Rename")
-    expect(person.page.get_by_label("Title of the session")).to_be_focused()
+    expect(person.page.get_by_label("Session title")).to_be_focused()
     person.page.keyboard.press("Escape")
-    person.page.get_by_role("button", name="What can be done with this session").click()
+    person.page.get_by_role("button", name="Session actions").click()
     expect(person.page.get_by_role("menu")).to_be_visible()
     person.page.keyboard.press("Escape")
     expect(person.page.get_by_role("menu")).to_have_count(0)
-    expect(person.page.get_by_role("button", name="What can be done with this session")).to_be_focused()
+    expect(person.page.get_by_role("button", name="Session actions")).to_be_focused()
     person.act("Delete")
     person.page.keyboard.press("Escape")
     expect(person.page.get_by_role("dialog")).to_have_count(0)
-    expect(person.page.get_by_role("button", name="What can be done with this session")).to_be_focused()
+    expect(person.page.get_by_role("button", name="Session actions")).to_be_focused()

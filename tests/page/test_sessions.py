@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, WebSocketRoute, expect
 
 from page.person import Person
-from page.served import Served
+from page.server import Server
 
 
 def test_what_needs_a_person_is_first_in_the_list_and_is_answered_in_the_tray(person: Person) -> None:
@@ -19,21 +19,21 @@ def test_what_needs_a_person_is_first_in_the_list_and_is_answered_in_the_tray(pe
     person.say("edit README: one more line")
     expect(person.sessions.get_by_role("link", name="Needs you (1)")).to_be_visible()
     person.sessions.get_by_role("link", name="Needs you (1)").click()
-    person.sees("1 thing waiting for you")
+    person.sees("1 request needs you")
     person.page.get_by_role("button", name="Allow", exact=False).first.click()
     person.sees("Nothing needs you")
     expect(person.sessions.get_by_role("region", name="Needs you")).to_have_count(0)
     person.sessions.get_by_role("link").first.click()
     expect(person.conversation).to_contain_text("README")
-    assert "one more line" in (person.served.workspace / "README").read_text()
+    assert "one more line" in (person.server.workspace / "README").read_text()
 
 
 def test_who_opens_the_page_sees_first_what_needs_them(browser: Browser, person: Person) -> None:
     person.start_session()
     person.say("permission")
     expect(person.sessions.get_by_role("link", name="Needs you (1)")).to_be_visible()
-    other = Person.at(browser, person.served, width=390, height=844, touch=True)
-    other.sees("1 thing waiting for you")
+    other = Person.at(browser, person.server, width=390, height=844, touch=True)
+    other.sees("1 request needs you")
     other.page.get_by_role("link", name="Sessions").tap()
     expect(other.sessions.get_by_role("link", name=re.compile("permission"))).to_be_visible()
     other.leave()
@@ -43,7 +43,7 @@ def test_a_session_is_renamed_where_its_title_stands(person: Person) -> None:
     person.start_session()
     person.say("hello")
     person.page.get_by_role("heading", level=1).get_by_role("button").click()
-    title = person.page.get_by_label("Title of the session")
+    title = person.page.get_by_label("Session title")
     title.fill("Parser repairs")
     title.press("Enter")
     expect(person.sessions.get_by_role("link", name=re.compile("Parser repairs"))).to_be_visible()
@@ -65,15 +65,15 @@ def test_a_setting_that_the_agent_refuses_goes_back_and_is_said(person: Person) 
     def refusing(line: WebSocketRoute) -> None:
         server = line.connect_to_server()
 
-        def said(message: str | bytes) -> None:
-            asked = json.loads(message)
-            if asked["type"] == "session.set_option":
+        def from_page(message: str | bytes) -> None:
+            request = json.loads(message)
+            if request["type"] == "session.set_option":
                 error = {"kind": "agent", "message": "not on Sundays", "guidance": "Try again on Monday."}
-                line.send(json.dumps({"type": "error", "id": asked["id"], "error": error}))
+                line.send(json.dumps({"type": "error", "id": request["id"], "error": error}))
             else:
                 server.send(message)
 
-        line.on_message(said)
+        line.on_message(from_page)
 
     person.page.route_web_socket("**/v1/socket", refusing)
     person.start_session()
@@ -107,20 +107,20 @@ def test_a_session_is_closed_continued_and_deleted(person: Person) -> None:
     person.say("hello again")
     expect(person.conversation).to_contain_text("hello again")
     person.act("Delete")
-    person.page.get_by_role("button", name="Delete for good").click()
+    person.page.get_by_role("button", name="Delete").click()
     person.sees("Welcome to Dragoman")
 
 
 def test_where_the_last_session_is_deleted_elsewhere_one_is_welcomed_again(
-    browser: Browser, served: Served, person: Person
+    browser: Browser, server: Server, person: Person
 ) -> None:
     session = person.start_session()
     person.go("/")
     expect(person.page.get_by_role("heading", name="New session")).to_be_visible()
-    elsewhere = Person.at(browser, served, width=1360, height=850)
+    elsewhere = Person.at(browser, server, width=1360, height=850)
     elsewhere.go(f"/s/{session}")
     elsewhere.act("Delete")
-    elsewhere.page.get_by_role("button", name="Delete for good").click()
+    elsewhere.page.get_by_role("button", name="Delete").click()
     person.sees("Welcome to Dragoman")
     elsewhere.sees("Welcome to Dragoman")
     elsewhere.leave()
@@ -147,7 +147,7 @@ def test_that_an_agent_did_not_start_is_told_once_with_what_helps(person: Person
     expect(person.page.get_by_text("Not sent: the agent did not start.")).to_be_visible()
     expect(person.composer).to_have_value("hello")
     expect(person.page.get_by_text("no-such-program")).to_have_count(1)
-    person.page.get_by_role("button", name="The agent's settings").click()
+    person.page.get_by_role("button", name="Agent settings").click()
     person.page.wait_for_url(re.compile("/settings/agents"))
 
 
@@ -162,7 +162,7 @@ def test_a_session_is_exported(person: Person, tmp_path: Path) -> None:
 
 def test_two_browsers_show_the_same(browser: Browser, person: Person) -> None:
     session = person.start_session()
-    other = Person.at(browser, person.served, width=1200, height=800)
+    other = Person.at(browser, person.server, width=1200, height=800)
     other.go(f"/s/{session}")
     person.say("hello from the one")
     expect(other.conversation).to_contain_text("hello from the one")
@@ -175,7 +175,7 @@ def test_what_someone_else_sends_moves_nobody_who_reads_further_up(browser: Brow
     session = person.start_session()
     person.say("stream 3000")
     person.done()
-    reader = Person.at(browser, person.served, width=1360, height=850)
+    reader = Person.at(browser, person.server, width=1360, height=850)
     reader.go(f"/s/{session}")
     reader.done()
     reader.conversation.hover()
@@ -196,4 +196,4 @@ def test_what_someone_else_sends_moves_nobody_who_reads_further_up(browser: Brow
 
 def test_the_address_of_a_session_that_is_not_there_says_so(person: Person) -> None:
     person.go("/s/nothing")
-    person.sees("This session is not here")
+    person.sees("Session not found")

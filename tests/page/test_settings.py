@@ -19,7 +19,7 @@ def test_an_agent_is_added_tested_used_edited_and_removed(person: Person) -> Non
     form.get_by_label("Name", exact=True).fill("My agent")
     form.get_by_label("Command").fill(sys.executable)
     form.get_by_label("Arguments").fill("-m\ndragoman.agents.nothing")
-    form.get_by_label("Name of the key").fill("MINE_KEY")
+    form.get_by_label("Key name").fill("MINE_KEY")
     form.get_by_label("Key", exact=True).fill("sk-planted-in-a-test")
     form.get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -69,7 +69,7 @@ def test_a_rule_that_was_remembered_is_revoked(person: Person) -> None:
 def test_a_token_is_shown_once_and_revoked(browser: Browser, person: Person) -> None:
     person.go("/settings/devices")
     person.page.get_by_label("Name").fill("script")
-    person.page.get_by_role("button", name="Make a token").click()
+    person.page.get_by_role("button", name="Create token").click()
     person.sees("Copy it now")
     token = person.page.locator(".settings-result code").inner_text()
     person.page.reload()
@@ -82,7 +82,7 @@ def test_a_token_is_shown_once_and_revoked(browser: Browser, person: Person) -> 
 def test_a_setting_is_changed_and_put_back(person: Person) -> None:
     person.go("/settings/general")
     person.page.get_by_label("Access", exact=True).select_option("read-only")
-    back = person.page.get_by_role("button", name="Default: put Access back to it")
+    back = person.page.get_by_role("button", name="Reset Access to its default")
     back.click()
     expect(person.page.get_by_label("Access", exact=True)).to_have_value("ask")
     expect(back).to_have_count(0)
@@ -122,5 +122,5 @@ def test_diagnostics_show_the_frames_of_a_session(person: Person) -> None:
     person.act("Diagnostics")
     frames = person.page.get_by_role("region", name="Frames")
     frames.get_by_role("button", name="session/new").first.click()
-    expect(frames.locator("pre")).to_contain_text(str(person.served.workspace))
+    expect(frames.locator("pre")).to_contain_text(str(person.server.workspace))
     assert session in person.page.url

@@ -12,8 +12,9 @@ from playwright.sync_api import WebSocketRoute, expect
 from page import busy, cost
 from page.person import Person
 
-# What may be added after the warm-up, of what is held then: caches that fill, and how rows happen to fall.
-GROWTH = 1.15
+# Bytes that the page may hold at any time of the hour, measured after forced collections. Without the limit on rows the
+# hour's 160,000 updates would take several times as much.
+MAX_HEAP_BYTES = 40_000_000
 NODES = 2_000
 
 # The item in the middle of what is read.
@@ -32,10 +33,9 @@ UP = """words => {
 
 @pytest.mark.timeout(300)
 def test_an_hour_of_streaming_played_at_speed_keeps_memory_flat(person: Person) -> None:
-    held = cost.hour(person)
-    warm, later = held[2], held[3:]
-    assert max(one.heap for one in later) < GROWTH * warm.heap, held
-    assert max(one.nodes for one in held) < NODES, held
+    samples = cost.hour(person)
+    assert max(one.heap for one in samples) < MAX_HEAP_BYTES, samples
+    assert max(one.nodes for one in samples) < NODES, samples
 
 
 @pytest.mark.timeout(120)
@@ -50,13 +50,13 @@ def test_one_message_without_end_costs_its_text_and_no_more(person: Person) -> N
 def test_who_reads_further_up_keeps_what_they_look_at(person: Person) -> None:
     person.add_agent("busy", sys.executable, busy.__file__)
     person.start_session(agent="busy")
-    # More than is held where the end is followed.
+    # More rows than the page keeps while the end is followed.
     person.say("Work for 30 minutes.")
     stop = person.page.get_by_role("button", name="Stop")
     person.page.wait_for_function("() => document.querySelector('[role=log]').scrollTop > 1000")
     person.conversation.hover()
     person.page.mouse.wheel(0, -1_000_000)
-    to_end = person.page.get_by_role("button", name=re.compile("To the end|new"))
+    to_end = person.page.get_by_role("button", name=re.compile("Jump to the end|new"))
     expect(to_end).to_be_visible()
     reading = person.conversation.locator(f"[data-key='{person.page.evaluate(IN_VIEW)}']")
     place = reading.bounding_box()
@@ -72,7 +72,7 @@ def test_what_the_page_let_go_is_there_again_for_who_looks_for_it(person: Person
     person.start_session(agent="busy")
     person.say("Work for 30 minutes.")
     expect(person.conversation).to_contain_text(busy.over(30), timeout=60_000)
-    earlier = person.conversation.get_by_role("button", name="Earlier")
+    earlier = person.conversation.get_by_role("button", name="Load earlier messages")
     expect(earlier).to_have_count(1)
     # The panel tells of all of it all the same.
     changes = person.page.get_by_role("tabpanel", name="Changes")
@@ -87,20 +87,20 @@ def test_what_the_page_let_go_is_there_again_for_who_looks_for_it(person: Person
 def test_who_reads_further_up_is_back_there_when_all_is_told_anew(person: Person) -> None:
     """As it is for a page that was away for long, or is too slow for what comes."""
     lines: list[WebSocketRoute] = []
-    anew: list[bool] = []
+    replaced: list[bool] = []
 
     def through(line: WebSocketRoute) -> None:
         server = line.connect_to_server()
         lines.append(line)
 
         def from_page(text: str | bytes) -> None:
-            said = json.loads(text)
-            server.send(json.dumps({**said, "after": None}) if said["type"] == "subscribe" else text)
+            message = json.loads(text)
+            server.send(json.dumps({**message, "after": None}) if message["type"] == "subscribe" else text)
 
         def from_server(text: str | bytes) -> None:
-            said = json.loads(text)
-            if said["type"] == "snapshot" and said["stream"] == "session":
-                anew.append(not said["resumed"])
+            message = json.loads(text)
+            if message["type"] == "snapshot" and message["stream"] == "session":
+                replaced.append(not message["resumed"])
             line.send(text)
 
         line.on_message(from_page)
@@ -119,11 +119,11 @@ def test_who_reads_further_up_is_back_there_when_all_is_told_anew(person: Person
     key = person.page.evaluate(IN_VIEW)
     place = person.conversation.locator(f"[data-key='{key}']").bounding_box()
     lines[-1].close(code=1012)
-    while len(anew) < 2:
+    while len(replaced) < 2:
         person.page.evaluate("() => new Promise(requestAnimationFrame)")
     for _ in range(5):  # it is drawn
         person.page.evaluate("() => new Promise(requestAnimationFrame)")
-    assert anew == [True, True]
+    assert replaced == [True, True]
     assert place is not None
     person.page.wait_for_function(
         "([key, y]) => Math.abs(document.querySelector(`[data-key='${key}']`)?.getBoundingClientRect().y - y) < 2",

@@ -14,67 +14,67 @@ from translate.claude_talk import SESSION, Transcript
 
 
 def _write(person: Person, transcript: Transcript) -> None:
-    """Where Claude Code keeps it, of the person whose server it is."""
-    path = person.served.workspace.parent / ".claude" / "projects" / "-home-ada-proj" / f"{SESSION}.jsonl"
+    """Write the transcript where Claude Code keeps it, in the home folder of the server's user."""
+    path = person.server.workspace.parent / ".claude" / "projects" / "-home-ada-proj" / f"{SESSION}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"\n".join(transcript.lines) + b"\n")
 
 
 def _at_work(workspace: Path) -> Transcript:
     """In the middle of a run, just now."""
-    told = Transcript(cwd=str(workspace), timestamp=datetime.now(UTC).isoformat())
-    told.user("Count the files")
-    told.call("Bash", {"command": "ls | wc -l"}, id="msg_1")
-    return told
+    transcript = Transcript(cwd=str(workspace), timestamp=datetime.now(UTC).isoformat())
+    transcript.user("Count the files")
+    transcript.call("Bash", {"command": "ls | wc -l"}, id="msg_1")
+    return transcript
 
 
 def test_who_agrees_in_the_settings_sees_what_an_agent_does_in_a_terminal(person: Person) -> None:
-    told = _at_work(person.served.workspace)
-    _write(person, told)
+    transcript = _at_work(person.server.workspace)
+    _write(person, transcript)
     page = person.page
     person.start_session()
     person.go("/settings/general")
-    page.get_by_role("button", name="Read them: Claude Code").click()
+    page.get_by_role("button", name="Import: Claude Code").click()
     person.sessions.get_by_role("link", name=re.compile("Count the files")).click()
 
-    person.sees(re.compile("Another program is at work on this session"))
+    person.sees(re.compile("Another program is working on this session"))
     expect(person.composer).to_be_disabled()
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     expect(page.get_by_role("button", name="Continue")).to_be_visible()
 
-    told.result("2")
-    told.text("There are two.", id="msg_2", stop="end_turn")
-    _write(person, told)
+    transcript.result("2")
+    transcript.text("There are two.", id="msg_2", stop="end_turn")
+    _write(person, transcript)
     expect(person.conversation.get_by_text("There are two.")).to_be_visible()
     person.sees("This session is closed.")
     expect(person.composer).to_be_enabled()
 
 
 def test_a_newcomer_brings_the_history_of_one_agent_after_the_other(person: Person) -> None:
-    _write(person, _at_work(person.served.workspace))
+    _write(person, _at_work(person.server.workspace))
     other = codex_talk.Transcript()
     other.run("Do it")
-    path = person.served.workspace.parent / ".codex" / "sessions" / "2026" / "04" / "11" / codex_talk.NAME
+    path = person.server.workspace.parent / ".codex" / "sessions" / "2026" / "04" / "11" / codex_talk.NAME
     path.parent.mkdir(parents=True)
     path.write_bytes(b"\n".join(other.lines) + b"\n")
     person.page.reload()
     for name, prompt in (("Claude Code", "Count the files"), ("Codex", "Do it")):
-        person.page.get_by_role("button", name=f"Read them: {name}").click()
+        person.page.get_by_role("button", name=f"Import: {name}").click()
         expect(person.sessions.get_by_role("link", name=re.compile(prompt))).to_be_visible()
-    expect(person.page.get_by_text("1 session here, and watched")).to_have_count(2)
+    expect(person.page.get_by_text("1 session imported; new ones appear as you work")).to_have_count(2)
 
 
 def test_a_sub_agents_session_is_opened_from_that_of_its_parent(person: Person) -> None:
-    told = _at_work(person.served.workspace)
-    told.call("Task", {"description": "Look closely", "prompt": "Look"}, "toolu_2", id="msg_2")
-    told.user("Look", isSidechain=True, parentUuid=None, uuid="side-1")
-    told.text("I looked.", id="msg_3", stop="end_turn", isSidechain=True, parentUuid="side-1", uuid="side-2")
-    told.result("I looked.", None, "toolu_2")
-    told.text("It was looked at.", id="msg_4", stop="end_turn")
-    _write(person, told)
+    transcript = _at_work(person.server.workspace)
+    transcript.call("Task", {"description": "Look closely", "prompt": "Look"}, "toolu_2", id="msg_2")
+    transcript.user("Look", isSidechain=True, parentUuid=None, uuid="side-1")
+    transcript.text("I looked.", id="msg_3", stop="end_turn", isSidechain=True, parentUuid="side-1", uuid="side-2")
+    transcript.result("I looked.", None, "toolu_2")
+    transcript.text("It was looked at.", id="msg_4", stop="end_turn")
+    _write(person, transcript)
     person.start_session()
     person.go("/settings/general")
-    person.page.get_by_role("button", name="Read them: Claude Code").click()
+    person.page.get_by_role("button", name="Import: Claude Code").click()
     person.sessions.get_by_role("link", name=re.compile("Count the files")).click()
     person.sees("It was looked at.")
     person.page.keyboard.press("Control+k")

@@ -70,7 +70,7 @@ function Shell() {
   return (
     <div className="app" data-view={route.view} data-first={first || undefined}>
       <a className="skip" href="#main">
-        Skip to the main part
+        Skip to main content
       </a>
       <ConnectionBanner />
       <div className="panes">

@@ -6,7 +6,7 @@ export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 
 export const THEME_NAMES: Readonly<Record<Theme, string>> = {
-  system: "As the system",
+  system: "System",
   light: "Light",
   dark: "Dark",
 };

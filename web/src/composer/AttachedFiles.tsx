@@ -34,7 +34,7 @@ export function Attachments({
 }) {
   if (dropped.length === 0) return null;
   return (
-    <ul className="attachments" aria-label="Attached">
+    <ul className="attachments" aria-label="Attachments">
       {dropped.map((one, at) => {
         const picture = one.type === "image" ? imageData(one.mime_type, one.data) : null;
         return (

@@ -43,11 +43,11 @@ test("Enter that ends the writing of a Japanese word sends nothing", async () =>
 });
 
 test("what could not be sent is still there, with why", async () => {
-  const { area } = await composer(IDLE, new FakeBridge({ "session.prompt": new Error("The agent is gone.") }));
+  const { area } = await composer(IDLE, new FakeBridge({ "session.prompt": new Error("The agent has exited.") }));
   await drawn.type(area, "hello");
   await drawn.key(area, "Enter");
   expect(area.value).toBe("hello");
-  expect(drawn.place.textContent).toContain("The agent is gone.");
+  expect(drawn.place.textContent).toContain("The agent has exited.");
 });
 
 test("a draft is there again after a reload", async () => {

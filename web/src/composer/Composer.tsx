@@ -169,7 +169,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
   };
 
   return (
-    <section className="composer" aria-label="Write to the agent">
+    <section className="composer" aria-label="Prompt">
       <QueueList bridge={bridge} sessionId={session.id} queue={live.queue} onProblem={tell} />
       <div className="composer-box">
         {suggestions.length > 0 && <Suggestions id={list} suggestions={suggestions} chosen={chosen} onTake={take} />}
@@ -178,7 +178,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
           ref={area}
           rows={1}
           aria-label="Message to the agent"
-          placeholder={blocker || "Ask, or tell what to do.  @ names a file, / a command"}
+          placeholder={blocker || "Ask a question or give a task. @ for files, / for commands"}
           disabled={blocker !== ""}
           value={draft.text}
           aria-haspopup="listbox"
@@ -210,8 +210,8 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
               onClick={() => void send("now")}
               title={
                 live.abilities.steering
-                  ? "Sent into the run that goes on (Ctrl Enter)"
-                  : "The run that goes on is stopped first (Ctrl Enter)"
+                  ? "Send into the current run (Ctrl+Enter)"
+                  : "Stop the current run, then send (Ctrl+Enter)"
               }
             >
               Send now
@@ -221,7 +221,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
             look="primary"
             disabled={!ready}
             onClick={() => void send("queue")}
-            title={running ? "Sent when the run has ended (Enter)" : "Enter"}
+            title={running ? "Send when the current run has ended (Enter)" : "Enter"}
           >
             {running ? "Queue" : "Send"}
           </Button>
@@ -246,9 +246,9 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
 }
 
 function promptBlocker(live: Live, allowed: boolean): string {
-  if (!allowed) return "This device may look, but not write.";
-  if (live.connection === "elsewhere") return "Another process has this session open: write there.";
-  if (live.connection === "watched") return "Another program is at work on this session: write there.";
+  if (!allowed) return "This device has view access only.";
+  if (live.connection === "elsewhere") return "Another process has this session open. Continue there.";
+  if (live.connection === "watched") return "Another program is working on this session. Continue there.";
   if (live.connection === "none" && !live.continuable) return "This session cannot be continued.";
   return "";
 }

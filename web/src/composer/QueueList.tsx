@@ -18,7 +18,7 @@ export function QueueList({ bridge, sessionId, queue, onProblem }: Props) {
   const did = (done: Promise<unknown>) => void done.catch(onProblem);
   const target = (queued: Queued) => ({ session_id: sessionId, queued_id: queued.id });
   return (
-    <ol className="queue" aria-label="Waiting prompts">
+    <ol className="queue" aria-label="Queued prompts">
       {queue.map((queued, at) => (
         <QueuedView
           key={queued.id}
@@ -56,7 +56,7 @@ function QueuedView({ queued, first, last, onEdit, onMove, onRemove, onSendNow }
       <li>
         <textarea
           className="input"
-          aria-label="The waiting prompt"
+          aria-label="Edit queued prompt"
           rows={2}
           ref={focusOnMount}
           value={text}

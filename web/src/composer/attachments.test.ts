@@ -22,7 +22,7 @@ test("a file is what it holds", async () => {
 test("a file that no agent can take is refused with why", async () => {
   await expect(attach(new File([new Uint8Array([0xff, 0xfe, 0])], "a.bin"))).rejects.toThrow(AttachmentError);
   await expect(attach(new File([new Uint8Array(7 * 1024 * 1024)], "big.txt"))).rejects.toThrow(
-    "big.txt is too large: 7.0 MB, the most is 6.0 MB.",
+    "big.txt is too large: 7.0 MB; the limit is 6.0 MB.",
   );
 });
 
@@ -30,7 +30,7 @@ test("what this agent cannot take is said before it is sent", () => {
   const image = { type: "image" as const, mime_type: "image/png", data: "" };
   const abilities = { ...LIVE.abilities, image: false };
   expect(unsupportedAttachments([image], { connection: "connected", abilities })).toEqual([
-    "This agent takes no images. Remove them to send.",
+    "This agent does not accept images. Remove them to send.",
   ]);
   expect(unsupportedAttachments([image], LIVE)).toEqual([]);
   expect(unsupportedAttachments([image], { connection: "none", abilities })).toEqual([]);

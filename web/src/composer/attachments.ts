@@ -13,14 +13,14 @@ export async function attach(file: File): Promise<InlineAttachment> {
   const name = file.name || "pasted";
   if (file.size > MAX_FILE_BYTES)
     throw new AttachmentError(
-      `${name} is too large: ${megabytes(file.size)}, the most is ${megabytes(MAX_FILE_BYTES)}.`,
+      `${name} is too large: ${megabytes(file.size)}; the limit is ${megabytes(MAX_FILE_BYTES)}.`,
     );
   const bytes = new Uint8Array(await file.arrayBuffer());
   if (/^image\/(png|jpeg|gif|webp|avif|bmp)$/.test(file.type))
     return { type: "image", mime_type: file.type, data: base64(bytes), name };
   if (file.type.startsWith("audio/")) return { type: "audio", mime_type: file.type, data: base64(bytes), name };
   const text = textOf(bytes);
-  if (text === null) throw new AttachmentError(`${name} is neither text, an image nor a sound: agents cannot take it.`);
+  if (text === null) throw new AttachmentError(`${name} is not text, an image or audio, so it cannot be attached.`);
   return { type: "text", name, text };
 }
 
@@ -52,8 +52,8 @@ export function unsupportedAttachments(
   if (connection !== "connected") return [];
   const reasons: string[] = [];
   if (!abilities.image && attachments.some((one) => one.type === "image"))
-    reasons.push("This agent takes no images. Remove them to send.");
+    reasons.push("This agent does not accept images. Remove them to send.");
   if (!abilities.audio && attachments.some((one) => one.type === "audio"))
-    reasons.push("This agent takes no sound. Remove it to send.");
+    reasons.push("This agent does not accept audio. Remove it to send.");
   return reasons;
 }

@@ -30,7 +30,7 @@ test("a call that is only told to be pending is what the agent does, until it sp
 
 test("a state other than running is told with why", () => {
   const { rows } = new RowBuilder();
-  expect(statusText({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("waits for you");
+  expect(statusText({ ...LIVE, status: "waiting" }, rows, 0, "/w")).toBe("needs you");
   expect(statusText({ ...LIVE, status: "idle" }, rows, 0, "/w")).toBe("ready");
   expect(statusText({ ...LIVE, status: "idle", reason: "1 queued" }, rows, 0, "/w")).toBe("ready: 1 queued");
 });

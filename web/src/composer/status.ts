@@ -10,7 +10,7 @@ export function statusText(live: Live, rows: Rows, now: number, workspace: strin
   const why = live.reason && live.reason !== live.problem?.message ? `: ${live.reason}` : "";
   switch (live.connection) {
     case "none":
-      return live.continuable ? "not connected; sending continues the session" : `not connected${why}`;
+      return live.continuable ? "not connected; sending resumes the session" : `not connected${why}`;
     case "starting":
       return `starting the agent${why}`;
     case "disconnected":
@@ -24,8 +24,8 @@ export function statusText(live: Live, rows: Rows, now: number, workspace: strin
     case "connected":
       break;
   }
-  if (live.status === "waiting") return "waits for you";
-  if (live.status === "error") return `went wrong${why}`;
+  if (live.status === "waiting") return "needs you";
+  if (live.status === "error") return `failed${why}`;
   return live.status === "running" ? activityText(rows, now, workspace) : `ready${why}`;
 }
 

@@ -18,17 +18,17 @@ export function BlockView({ block, plain = false }: { block: Block; plain?: bool
       return source ? (
         <img className="picture" src={source} alt={block.uri ?? "image"} />
       ) : (
-        <Unshown what={`an image of the kind ${block.mime_type}`} />
+        <Unshown what={`an image of type ${block.mime_type}`} />
       );
     }
     case "audio":
-      return <Unshown what={`a sound of the kind ${block.mime_type}`} />;
+      return <Unshown what={`audio of type ${block.mime_type}`} />;
     case "resource":
       return (
         <details className="resource">
           <summary title={block.uri}>{baseName(block.uri)}</summary>
           {block.text === null ? (
-            <Unshown what={`a file of the kind ${block.mime_type ?? "unknown"}`} />
+            <Unshown what={`a file of type ${block.mime_type ?? "unknown"}`} />
           ) : (
             <Output text={block.text} name={block.uri} />
           )}
@@ -41,10 +41,10 @@ export function BlockView({ block, plain = false }: { block: Block; plain?: bool
         </p>
       );
     case "unknown":
-      return <Unshown what={`content of the kind ${block.kind}`} />;
+      return <Unshown what={`content of type ${block.kind}`} />;
   }
 }
 
 function Unshown({ what }: { what: string }) {
-  return <p className="soft">Here is {what}, which cannot be shown.</p>;
+  return <p className="soft">Cannot show {what}.</p>;
 }

@@ -15,7 +15,7 @@ import { ConversationContext, useConversation, type ProblemAction, type Conversa
 import { buildSegments, type Segment } from "./timeline";
 import { useItemNavigation } from "./useItemNavigation";
 import { useEvent } from "../ui/useEvent";
-import { useTail } from "./useTail";
+import { useFollowScroll } from "./useFollowScroll";
 import "./shared.css";
 import "./conversation.css";
 
@@ -64,7 +64,7 @@ export function Conversation(props: ConversationProps) {
 function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHold, anchor }: ConversationProps) {
   const [opened, setOpened] = useState<OpenState>(new Map());
   const items = useItems(rows, opened, live);
-  const { place, list, unseen, away, toEnd, hold } = useTail({
+  const { viewRef, list, unseen, isAway, scrollToEnd, hold } = useFollowScroll({
     sessionId: session.id,
     items,
     more,
@@ -82,16 +82,15 @@ function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHol
     list.scrollToIndex(at, { align: "start" });
   });
   const { target, seeking } = useAnchor(anchor, items, more, onHistory, go);
-  useHoldRows(away || seeking, onHold);
+  useHoldRows(isAway || seeking, onHold);
   return (
     <div className="conversation">
-      <h2 className="unseen">Conversation</h2>
-      <div ref={place} className="timeline" role="log" aria-live="off" aria-label="Conversation" tabIndex={0}>
-        {items.length === 0 && <p className="timeline-empty">Nothing has been said yet.</p>}
+      <div ref={viewRef} className="timeline" role="log" aria-live="off" aria-label="Conversation" tabIndex={0}>
+        {items.length === 0 && <p className="timeline-empty">No messages yet. Start with a prompt.</p>}
         <div className="timeline-all" style={{ height: list.getTotalSize() }}>
           {more && (
             <button type="button" className="small-button timeline-more" onClick={() => void onHistory()}>
-              Earlier
+              Load earlier messages
             </button>
           )}
           {list.getVirtualItems().map(({ index, start, key }) => {
@@ -115,8 +114,8 @@ function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHol
         </div>
       </div>
       {unseen !== null && (
-        <button type="button" className="to-end" onClick={toEnd}>
-          ↓ {unseen > 0 ? `${unseen} new` : "To the end"}
+        <button type="button" className="to-end" onClick={scrollToEnd}>
+          ↓ {unseen > 0 ? `${unseen} new` : "Jump to the end"}
           <span className="unseen">{unseen > 0 ? `${plural(unseen, "item")} below` : ""}</span>
         </button>
       )}

@@ -38,7 +38,7 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
         {run.ended_time !== null && <span>{formatDuration(run.ended_time - run.time)}</span>}
         {torn && (
           <button type="button" className="link-button" onClick={() => onShowChanges(run.id)}>
-            What it changed
+            Show changes
           </button>
         )}
         {!torn && changes.length > 0 && (

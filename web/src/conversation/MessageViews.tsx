@@ -25,7 +25,7 @@ export const UserView = memo(function UserView({ item, onToggle }: { item: ItemO
           </button>
         )}
         {message.blocks.length > 0 && (
-          <ul className="attached" aria-label="Attached">
+          <ul className="attached" aria-label="Attachments">
             {message.blocks.map((block, at) => (
               <li key={at}>
                 <Attached block={block} />
@@ -59,7 +59,7 @@ function Attached({ block }: { block: Block }) {
 export const TextView = memo(function TextView({ item }: { item: ItemOf<"text"> }) {
   const { message, text, first, streaming } = item;
   return (
-    <article className={first ? "said first" : "said"} aria-label={first ? "The agent" : undefined}>
+    <article className={first ? "said first" : "said"} aria-label={first ? "Agent" : undefined}>
       <Markdown text={text} streaming={streaming} />
       {message?.blocks.map((block, at) => (
         <BlockView key={at} block={block} />
@@ -81,7 +81,7 @@ function MessageTools({ message }: { message: Message }) {
       >
         Link
       </a>
-      <CopyButton text={() => message.text} name="Copy this message as Markdown" />
+      <CopyButton text={() => message.text} name="Copy message as Markdown" />
     </div>
   );
 }

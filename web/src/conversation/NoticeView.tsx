@@ -33,12 +33,12 @@ export function noticeTitle(notice: Notice): string {
   if (notice.kind === "notice") return notice.title;
   switch (notice.status) {
     case "in_progress":
-      return "Compacting what was said so far…";
+      return "Compacting the conversation…";
     case "failed":
-      return "What was said so far could not be compacted";
+      return "The conversation could not be compacted";
     case "cancelled":
       return "Compacting was cancelled";
     default:
-      return "What was said so far was compacted";
+      return "The conversation was compacted";
   }
 }

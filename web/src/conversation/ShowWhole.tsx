@@ -25,7 +25,7 @@ export function ShowWhole<T extends Row>({ bridge, sessionId, row, onWhole }: Pr
   return (
     <>
       <button type="button" className="small-button" onClick={() => void ask()}>
-        Some of it was left out: show all
+        Truncated: show all
       </button>
       {problem && (
         <p className="bad" role="alert">

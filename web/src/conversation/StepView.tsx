@@ -177,12 +177,12 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
         }
       })}
       {shown.output !== null && <Output text={shown.output} name={`Output of ${shown.title}`} />}
-      {shown.truncated && <p className="soft">Only the end of its output was kept.</p>}
+      {shown.truncated && <p className="soft">Only the end of the output was recorded.</p>}
       {exitText(shown) && <p className="soft">{exitText(shown)}</p>}
       <Raw name="Input" value={shown.raw_input} open={bare} />
       <Raw name="Output" value={shown.raw_output} open={bare} />
       {content.length < shown.content.length && shown.output === null && isEmpty(shown.raw_output) && (
-        <p className="soft">The agent did not tell what it wrote.</p>
+        <p className="soft">The agent did not report the output.</p>
       )}
       {call.cut && whole === null && <ShowWhole bridge={bridge} sessionId={sessionId} row={call} onWhole={setWhole} />}
     </>

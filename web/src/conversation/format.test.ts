@@ -33,8 +33,8 @@ test("how a run ended is told where it is worth a word", () => {
   const end = (given: Partial<Run>, silent = false) =>
     describeRunEnd({ ...run, ...given }, { isSilent: silent, rows: [] }, (title) => title);
   expect(end({ status: "success", stop_reason: "end_turn" })).toBeNull();
-  expect(end({ status: "success" }, true)?.text).toContain("The agent ended without an answer.");
-  expect(end({ status: "error", reason: "silent" })?.text).toContain("The agent ended without an answer.");
+  expect(end({ status: "success" }, true)?.text).toContain("The agent ended the run without an answer.");
+  expect(end({ status: "error", reason: "silent" })?.text).toContain("The agent ended the run without an answer.");
   expect(end({ status: "success", stop_reason: "max_tokens" })?.bad).toBe(true);
   expect(end({ status: "error", reason: "quota" })).toEqual({ text: "The run failed: quota", bad: true });
   expect(end({ status: "cancelled" })).toEqual({ text: "Stopped", bad: false });
@@ -48,10 +48,10 @@ test("a run that ended because something was refused says so", () => {
   const refused = made.permission("rm -rf build", { outcome: "selected", option_id: "no", decided });
   const end = (given: Partial<Run>) =>
     describeRunEnd({ ...run, ...given }, { isSilent: false, rows: [refused] }, (name) => name);
-  expect(end({})?.text).toBe("You refused “rm -rf build”. The agent stopped there.");
+  expect(end({})?.text).toBe("You denied “rm -rf build”, and the agent stopped.");
   expect(end({ cancel_requested: true })?.text).toBe("Stopped");
   refused.decided = { ...decided, decided_by: "rule" };
-  expect(end({})?.text).toBe("It was refused “rm -rf build”. The agent stopped there.");
+  expect(end({})?.text).toBe("“rm -rf build” was denied, and the agent stopped.");
 });
 
 test("an error that the agent has told in its own words is not told again", () => {

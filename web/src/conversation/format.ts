@@ -77,10 +77,10 @@ export const STEP_STATE_LABELS: Readonly<Record<StepState, string>> = {
 };
 
 const STOP_REASONS: Readonly<Record<string, string>> = {
-  max_tokens: "The model reached the most it may write in one answer.",
-  max_turn_requests: "The agent reached the most requests it may make in one run.",
-  refusal: "The model refused to go on.",
-  silent: "The agent ended without an answer. The model may be unknown to it, or it is not logged in.",
+  max_tokens: "The model reached its output limit.",
+  max_turn_requests: "The agent reached its request limit for one run.",
+  refusal: "The model refused to continue.",
+  silent: "The agent ended the run without an answer. It may not know the model, or may not be logged in.",
 };
 
 /** How a run ended, where that is worth a word. `name` makes a title as it is shown. */
@@ -96,7 +96,7 @@ export function describeRunEnd(
   }
   // It is over, and no failure: what is wrong with the agent now is told elsewhere.
   if (run.status === "interrupted")
-    return { text: `Interrupted: ${why || "the agent, or what ran it, ended in the middle of it"}`, bad: false };
+    return { text: `Interrupted: ${why || "the agent or the server stopped during the run"}`, bad: false };
   // A run that the model cut short is told by why it did, whether it counts as failed or not.
   const stop = STOP_REASONS[run.stop_reason ?? ""] ?? STOP_REASONS[why] ?? (isSilent ? STOP_REASONS.silent : undefined);
   if (stop) return { text: stop, bad: true };
@@ -108,9 +108,9 @@ export function describeRunEnd(
 function describeRefusal(rows: Segment["rows"], name: (title: string, kind: string) => string): string | null {
   const permission = rows.findLast((row) => row.table === "permissions");
   if (permission === undefined || permissionAnswer(permission) !== "denied") return null;
-  const what = permission.title === "" ? "what it asked for" : `“${name(permission.title, permission.kind)}”`;
-  const text = permission.decided.decided_by === "person" ? `You refused ${what}` : `It was refused ${what}`;
-  return `${text}. The agent stopped there.`;
+  const what = permission.title === "" ? "its request" : `“${name(permission.title, permission.kind)}”`;
+  const text = permission.decided.decided_by === "person" ? `You denied ${what}` : `${what} was denied`;
+  return `${text}, and the agent stopped.`;
 }
 
 /** Some agents say what went wrong, or it is noted in their files, and then they fail with the same words. */

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-import type { DiffLayout } from "./DiffView";
+export type DiffLayout = "unified" | "split";
 
 const STORAGE_KEY = "dragoman.diff";
 const watchers = new Set<() => void>();
@@ -30,7 +30,7 @@ function choose(next: DiffLayout): void {
 export function LayoutSwitch() {
   const chosen = useDiffLayout();
   return (
-    <span className="switch" role="group" aria-label="How diffs are shown">
+    <span className="switch" role="group" aria-label="Diff layout">
       {(["unified", "split"] as const).map((one) => (
         <button
           key={one}

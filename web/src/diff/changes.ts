@@ -2,7 +2,7 @@
 
 import { permissionAnswer } from "../permission/describe";
 import type { DiffItem, FileCall, Rows, ToolCall } from "../protocol";
-import { diffOf, type Counts } from "./lines";
+import { diffOf, type Counts } from "./hunks";
 
 export interface FileChanges extends Counts {
   readonly path: string;

@@ -59,9 +59,14 @@ export function Header(props: Props) {
         <span aria-hidden="true">{STATE_LABELS[shown]}</span>
       </p>
       {beside !== null && (
-        <IconButton icon="panel" label="Changes, plan and details" aria-pressed={beside.open} onClick={beside.toggle} />
+        <IconButton
+          icon="panel"
+          label="Side panel: changes, plan, details"
+          aria-pressed={beside.open}
+          onClick={beside.toggle}
+        />
       )}
-      {editable && <Menu icon="more" label="What can be done with this session" items={actions.items} />}
+      {editable && <Menu icon="more" label="Session actions" items={actions.items} />}
       {actions.dialog}
     </header>
   );

@@ -42,7 +42,7 @@ export function Title({ session, editable, editing, onEditing }: Props) {
   return (
     <input
       className="input header-title"
-      aria-label="Title of the session"
+      aria-label="Session title"
       defaultValue={title}
       ref={focusOnMount}
       onFocus={(event) => event.target.select()}

@@ -59,17 +59,17 @@ export function availableActions({
 }
 
 const LABELS: Record<ActionName, [label: string, description?: string]> = {
-  stop: ["Stop", "Ends the run that goes on"],
-  continue: ["Continue", "Starts the agent, which takes the conversation up again"],
+  stop: ["Stop", "Stop the current run"],
+  continue: ["Continue", "Start the agent and resume the conversation"],
   rename: ["Rename"],
   link: ["Copy link"],
-  fork: ["Fork", "A second session that goes on from here"],
+  fork: ["Fork", "Start a second session from this point"],
   export: ["Export as Markdown"],
-  jsonl: ["Export as JSON lines", "Every frame as it went over the wire"],
-  frames: ["Diagnostics", "Frames as they go over the wire"],
-  restart: ["Restart", "A new agent, which remembers nothing of this"],
-  reload: ["Restart and reload", "A new agent, which takes the conversation up again"],
-  close: ["Close", "Ends the agent; the conversation is kept"],
+  jsonl: ["Export as JSON lines", "Every frame, as it was sent"],
+  frames: ["Diagnostics", "Frames between Dragoman and the agent"],
+  restart: ["Restart", "A new agent process that does not remember this conversation"],
+  reload: ["Restart and reload", "A new agent process that loads this conversation"],
+  close: ["Close", "Stop the agent and keep the conversation"],
   delete: ["Delete…"],
 };
 
@@ -100,7 +100,9 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
     rename: () => setRenaming(true),
     link: async () => {
       const copied = await copyText(location.origin + formatRoute({ view: "session", id: session.id }));
-      notify(copied ? { tone: "good", text: "Link copied." } : { tone: "bad", text: "The browser did not copy it." });
+      notify(
+        copied ? { tone: "good", text: "Link copied." } : { tone: "bad", text: "The browser did not allow copying." },
+      );
     },
     fork: () => open(ask("session.fork", target), "The session was not forked"),
     export: () => save(ask("session.export", { ...target, format: "markdown" })),
@@ -152,14 +154,14 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
     dialog: deleting && (
       <Dialog title="Delete this session?" onClose={() => setDeleting(false)}>
         <p>
-          “{sessionTitle(session)}” and all that was said in it will be gone from Dragoman for good. Files that the
-          agent changed stay as they are.
+          This deletes “{sessionTitle(session)}” and its history from Dragoman. Files that the agent changed stay as
+          they are.
         </p>
         <div className="buttons">
           <Button look="danger" onClick={() => void forget()}>
-            Delete for good
+            Delete
           </Button>
-          <Button onClick={() => setDeleting(false)}>Keep it</Button>
+          <Button onClick={() => setDeleting(false)}>Cancel</Button>
         </div>
       </Dialog>
     ),

@@ -16,7 +16,7 @@ export function useSettings(sessionId: string, settings: readonly Setting[]): [r
     setWanted((before) => new Map(before).set(id, value));
     await attempt(
       ask("session.set_option", { session_id: sessionId, option_id: id, value }),
-      `${name} stays as it was`,
+      `${name} was not changed`,
     );
     // Either way the session itself now says what it is set to, unless something else was chosen meanwhile.
     setWanted((before) => new Map([...before].filter(([other, one]) => other !== id || one !== value)));

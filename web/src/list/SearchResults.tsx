@@ -11,14 +11,14 @@ import { useSearch } from "./useSearch";
 
 const MAX_NAMED = 8;
 
-/** Sessions that are called so, then places where it was said, each with the words around it. */
+/** Sessions with this name, then places where it was said, each with the words around it. */
 export function SearchResults({ text, sessions }: { text: string; sessions: readonly SessionItem[] }) {
   const now = useMinutes();
   const called = filterSessions(sessions, text).slice(0, MAX_NAMED);
   return (
     <>
       {called.length > 0 && (
-        <section aria-label="Sessions that are called so">
+        <section aria-label="Sessions with this name">
           <h2 className="list-title">Sessions</h2>
           <ul>
             {called.map((session) => (
@@ -47,9 +47,11 @@ function TextMatches({ text, now }: { text: string; now: number }) {
       );
     case "found":
       return (
-        <section aria-label="Where it was said">
+        <section aria-label="Matches in messages">
           <h2 className="list-title" role="status">
-            {searched.hits.length === 0 ? "Said nowhere" : `Said in ${plural(searched.hits.length, "place")}`}
+            {searched.hits.length === 0
+              ? "No matches in messages"
+              : `${plural(searched.hits.length, "match", "matches")} in messages`}
           </h2>
           <ul>
             {searched.hits.map((hit) => (

@@ -40,7 +40,7 @@ export function LoginDialog({ agent, onClose, onDone }: Props) {
     <Dialog title={`Log in to ${agent}`} onClose={onClose}>
       {loaded.kind !== "loaded" && <QueryStatus loaded={loaded} />}
       {loaded.kind === "loaded" && loaded.value.methods.length === 0 && (
-        <p>It names no way to log in. A key can be kept for it in the settings.</p>
+        <p>This agent offers no login. You can store a key for it in the settings.</p>
       )}
       {loaded.kind === "loaded" &&
         loaded.value.methods.map((method) => (
@@ -49,7 +49,7 @@ export function LoginDialog({ agent, onClose, onDone }: Props) {
             <p className="hint">{method.description}</p>
             {method.kind === "terminal" ? (
               <>
-                <p className="hint">On a terminal of the machine where Dragoman runs:</p>
+                <p className="hint">Run this in a terminal on the machine where Dragoman runs:</p>
                 <CopyLine text={`dragoman login ${agent} --method ${method.id}`} />
               </>
             ) : (

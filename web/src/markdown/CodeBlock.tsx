@@ -29,7 +29,7 @@ export const CodeBlock = memo(function CodeBlock({ code, language, closed }: Pro
     <figure className="code">
       <figcaption>
         <span>{language || "text"}</span>
-        <CopyButton text={() => code} name="Copy this code" />
+        <CopyButton text={() => code} name="Copy code" />
       </figcaption>
       {/* Focusable, so that the keyboard can scroll it. */}
       <pre tabIndex={0} role="group" aria-label={language ? `${language} code` : "code"}>
@@ -37,7 +37,7 @@ export const CodeBlock = memo(function CodeBlock({ code, language, closed }: Pro
       </pre>
       {shown.length < code.length && closed && (
         <button type="button" className="small-button" onClick={() => setAll(true)}>
-          Show all of it
+          Show all
         </button>
       )}
     </figure>

@@ -10,7 +10,7 @@ export function CopyButton({ text, label = "Copy", name }: { text: () => string;
     const timer = setTimeout(() => setStatus(null), 1500);
     return () => clearTimeout(timer);
   }, [status]);
-  const copy = async () => setStatus((await copyText(text())) ? "Copied" : "Not copied: the browser refused");
+  const copy = async () => setStatus((await copyText(text())) ? "Copied" : "Could not copy");
   return (
     <button
       type="button"

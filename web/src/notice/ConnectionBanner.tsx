@@ -23,10 +23,10 @@ export function ConnectionBanner() {
       return (
         <div className="banner" role="status">
           <p>
-            <strong>The server is out of reach.</strong> What you see is from {since}; nothing is lost.{" "}
-            <span aria-hidden="true">{wait > 0 ? `Next try in ${wait} s.` : "Trying…"}</span>
+            <strong>Cannot reach the server.</strong> You see the state of {since}. Nothing is lost.{" "}
+            <span aria-hidden="true">{wait > 0 ? `Retrying in ${wait} s.` : "Retrying…"}</span>
           </p>
-          <Button onClick={socket.connect}>Try now</Button>
+          <Button onClick={socket.connect}>Retry now</Button>
         </div>
       );
     }
@@ -34,7 +34,7 @@ export function ConnectionBanner() {
       return (
         <div className="banner" role="alert">
           <p>
-            <strong>This browser is not signed in.</strong> Open the link that `dragoman serve` printed, or make a new
+            <strong>This browser is not signed in.</strong> Open the link that `dragoman serve` printed, or create a new
             one:
           </p>
           <CopyLine text="dragoman token link" />
@@ -45,7 +45,7 @@ export function ConnectionBanner() {
       return (
         <div className="banner" role="alert">
           <p>
-            <strong>The server was updated to {link.version}.</strong> This page is older and must be loaded anew.
+            <strong>The server was updated to {link.version}.</strong> Reload the page to use it.
           </p>
           <Button look="primary" onClick={() => location.reload()}>
             Reload

@@ -51,7 +51,7 @@ function NoticeView({ notice, onDrop }: { notice: Notice; onDrop: (id: number) =
           </Button>
         )}
       </div>
-      <IconButton icon="close" label="Put away" onClick={() => onDrop(notice.id)} />
+      <IconButton icon="close" label="Dismiss" onClick={() => onDrop(notice.id)} />
     </div>
   );
 }

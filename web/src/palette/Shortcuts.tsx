@@ -9,20 +9,20 @@ const KEYS: readonly (readonly [keys: readonly string[], does: string])[] = [
   [[`${COMMAND_KEY}K`], "Commands and sessions by name"],
   [["/"], "Search all sessions"],
   [["n"], "New session"],
-  [["a"], "Answer what waits for you"],
-  [["1", "…", "9"], "Take that option of a question"],
+  [["a"], "Show what needs you"],
+  [["1", "…", "9"], "Choose that option of a request"],
   [["j", "k"], "Next and previous message"],
-  [["o"], "Open or fold what is chosen"],
-  [["Enter"], "Send what you wrote"],
-  [["Shift Enter"], "A new line"],
-  [["@"], "Name a file"],
+  [["o"], "Expand or collapse the selected item"],
+  [["Enter"], "Send"],
+  [["Shift Enter"], "New line"],
+  [["@"], "Mention a file"],
   [["Esc", "Esc"], "Stop the agent"],
-  [["?"], "These keys"],
+  [["?"], "Keyboard shortcuts"],
 ];
 
 export function Shortcuts({ onClose }: { onClose: () => void }) {
   return (
-    <Dialog title="Keys" onClose={onClose}>
+    <Dialog title="Keyboard shortcuts" onClose={onClose}>
       <dl className="shortcuts">
         {KEYS.map(([keys, does]) => (
           <Fragment key={does}>

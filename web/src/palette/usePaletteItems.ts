@@ -18,9 +18,9 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
   const offered = use(ViewCommandsContext);
   const commands: PaletteItem[] = [
     { id: "new", label: "New session", detail: "n", act: () => navigate({ view: "new" }) },
-    { id: "needs", label: "What needs you", detail: `a · ${waiting}`, act: () => navigate({ view: "needs" }) },
+    { id: "needs", label: "Needs you", detail: `a · ${waiting}`, act: () => navigate({ view: "needs" }) },
     { id: "search", label: "Search all sessions", detail: "/", act: search },
-    { id: "keys", label: "Keys", detail: "?", act: keys },
+    { id: "keys", label: "Keyboard shortcuts", detail: "?", act: keys },
     // Not before these: Enter alone must do no harm.
     ...offered.current,
   ];
@@ -39,7 +39,7 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
     inside: THEMES.map((one) => ({
       id: one,
       label: THEME_NAMES[one],
-      detail: one === theme ? "as it is now" : "",
+      detail: one === theme ? "current" : "",
       act: () => chooseTheme(one),
     })),
   });

@@ -62,7 +62,7 @@ export function ChangesTab(props: Props) {
         )}
         <LayoutSwitch />
       </div>
-      {files.length === 0 && <p className="soft">Nothing was changed.</p>}
+      {files.length === 0 && <p className="soft">No changes.</p>}
       <ul className="changed-files">
         {files.length > 1 && <FileRow name="All files" chosen={shown === null} onChoose={() => setChosen(null)} />}
         <TruncatedList all={files} what="files">
@@ -77,7 +77,7 @@ export function ChangesTab(props: Props) {
           )}
         </TruncatedList>
       </ul>
-      {earlier.more_files > 0 && <p className="soft">{plural(earlier.more_files, "file")} changed before these.</p>}
+      {earlier.more_files > 0 && <p className="soft">{plural(earlier.more_files, "earlier file")} not shown.</p>}
       {shown ? (
         <WholeFile key={shown.path} {...props} file={shown} />
       ) : (
@@ -92,13 +92,13 @@ export function ChangesTab(props: Props) {
           >
             {file.elsewhere > 0 && (
               <button type="button" className="small-button" onClick={() => setChosen(file.path)}>
-                Earlier changes of this file
+                Show earlier changes
               </button>
             )}
           </FileDiffs>
         ))
       )}
-      {!shown && files.length > MAX_FILES_SHOWN && <p className="soft">Choose a file to see what was changed in it.</p>}
+      {!shown && files.length > MAX_FILES_SHOWN && <p className="soft">Select a file to see its changes.</p>}
     </div>
   );
 }
@@ -144,9 +144,9 @@ function WholeFile({ bridge, sessionId, loaded, runId, workspace, onOpenFile, fi
       most={SELECTED_FILE_LIMITS}
       onOpenFile={onOpenFile}
     >
-      {earlier === null && <p className="soft">Reading what was changed earlier…</p>}
+      {earlier === null && <p className="soft">Loading earlier changes…</p>}
       {earlier !== null && earlier.more > 0 && (
-        <p className="soft">{plural(earlier.more, "earlier change")} cannot be shown: there is too much of it.</p>
+        <p className="soft">{plural(earlier.more, "earlier change")} cannot be shown: too large.</p>
       )}
       {earlier?.problem && (
         <p className="bad" role="alert">

@@ -13,7 +13,7 @@ const CONNECTION_LABELS: Readonly<Record<Connection, string>> = {
   starting: "starting",
   none: "closed",
   elsewhere: "open in another program",
-  watched: "another program is at work",
+  watched: "in use by another program",
   disconnected: "disconnected",
   error: "not started",
 };
@@ -34,7 +34,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         <Fact name="Agent">{session.agent}</Fact>
         <Fact name="Workspace">{session.cwd}</Fact>
         <Fact name="Connection">{CONNECTION_LABELS[live.connection]}</Fact>
-        <Fact name="Began">{formatDateTime(session.created)}</Fact>
+        <Fact name="Started">{formatDateTime(session.created)}</Fact>
         <Fact name="Runs">{session.runs}</Fact>
         <Fact name="Frames">{session.frames}</Fact>
         {session.parent !== null && <ParentFact id={session.parent} />}
@@ -42,7 +42,7 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         <Fact name="Id">
           <code>{session.id}</code> <CopyButton text={() => session.id} name="Copy the session's id" />
         </Fact>
-        {abilities.length > 0 && <Fact name="The agent can">{abilities.join(", ")}</Fact>}
+        {abilities.length > 0 && <Fact name="Capabilities">{abilities.join(", ")}</Fact>}
       </dl>
       {live.policy_notice !== null && <p className="soft">{live.policy_notice}</p>}
       {state.settings.length > 0 && (
@@ -66,10 +66,10 @@ export function DetailsTab({ session, live, state }: { session: SessionItem; liv
         </Fact>
         <Fact name="Cost">{usage.cost && formatMoney(usage.cost.amount, usage.cost.currency)}</Fact>
       </dl>
-      <h3>Tokens of the last run</h3>
+      <h3>Tokens in the last run</h3>
       <dl>
         <Fact name="Input">{tokens(usage.input_tokens)}</Fact>
-        <Fact name="From caches">{tokens(usage.cached_tokens)}</Fact>
+        <Fact name="Cached">{tokens(usage.cached_tokens)}</Fact>
         <Fact name="Output">{tokens(usage.output_tokens)}</Fact>
         <Fact name="Thoughts">{tokens(usage.thought_tokens)}</Fact>
         <Fact name="Total">{tokens(usage.total_tokens)}</Fact>

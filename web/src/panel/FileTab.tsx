@@ -44,14 +44,14 @@ export function FileTab({
           {displayPath(file.path, workspace)}
           {file.line !== null && `:${file.line}`}
         </span>
-        {text && <CopyButton text={() => text.text} name="Copy what is shown" />}
+        {text && <CopyButton text={() => text.text} name="Copy the shown lines" />}
       </p>
       {problem && (
         <p className="bad" role="alert">
           {problem}
         </p>
       )}
-      {!text && !problem && <p className="soft">Reading…</p>}
+      {!text && !problem && <p className="soft">Loading…</p>}
       {text && text.line > 1 && (
         <button type="button" className="small-button" onClick={() => setFrom(Math.max(1, text.line - PAGE_LINES))}>
           Earlier lines
@@ -60,7 +60,7 @@ export function FileTab({
       {text && <Lines text={text} line={file.line} />}
       {text?.truncated && (
         <button type="button" className="small-button" onClick={() => setFrom(text.line + PAGE_LINES)}>
-          Later lines ({text.lines} in all)
+          Later lines ({text.lines} in total)
         </button>
       )}
     </div>

@@ -2,7 +2,7 @@ import { Markdown } from "../markdown";
 import type { Plan } from "../protocol";
 
 const MARKS: Readonly<Record<string, string>> = { completed: "✓", in_progress: "●", pending: "○" };
-const WORDS: Readonly<Record<string, string>> = { completed: "done", in_progress: "being done", pending: "to do" };
+const WORDS: Readonly<Record<string, string>> = { completed: "done", in_progress: "in progress", pending: "to do" };
 
 /** What the agent means to do, and how far it is. */
 export function PlanView({ plan }: { plan: Plan }) {

@@ -52,10 +52,10 @@ function changed(): RowBuilder {
 
 test("it shows all files that were changed, or the one that is chosen", async () => {
   drawn = await render(<Beside made={changed()} />);
-  const regions = () => [...drawn.place.querySelectorAll(".diff")].map((one) => one.getAttribute("aria-label"));
-  expect(regions()).toEqual(["Changes of src/b.py", "Changes of src/a.py"]);
+  const regions = () => [...drawn.place.querySelectorAll(".diff-box")].map((one) => one.getAttribute("aria-label"));
+  expect(regions()).toEqual(["Changes in src/b.py", "Changes in src/a.py"]);
   await drawn.press("src/a.py+1−1");
-  expect(regions()).toEqual(["Changes of src/a.py"]);
+  expect(regions()).toEqual(["Changes in src/a.py"]);
 });
 
 test("it remembers its tab for the session", async () => {
@@ -108,7 +108,7 @@ test("it tells of the whole session, and reads what is not here when it is chose
   expect(bridge.requests.at(-1)?.fields).toEqual({ session_id: "s1", before: 100, run_id: null });
   await drawn.press("src/old.py+7−2");
   expect(bridge.requests.at(-1)?.fields).toEqual({ session_id: "s1", path: "src/old.py", before: 100, run_id: null });
-  expect(drawn.place.querySelector(".diff")?.getAttribute("aria-label")).toBe("Changes of src/old.py");
+  expect(drawn.place.querySelector(".diff-box")?.getAttribute("aria-label")).toBe("Changes in src/old.py");
 });
 
 test("where the rest of the session cannot be read it says so", async () => {

@@ -60,13 +60,13 @@ export function SidePanel(props: SidePanelProps) {
   return (
     <aside
       className={whole ? "panel whole" : "panel"}
-      aria-label="Beside the conversation"
+      aria-label="Side panel"
       style={whole ? undefined : { width: width.now }}
     >
-      {whole ? <PhoneHeader session={props.session} tab={tab} /> : <h2 className="unseen">Beside the conversation</h2>}
+      {whole ? <PhoneHeader session={props.session} tab={tab} /> : <h2 className="unseen">Side panel</h2>}
       {!whole && <Resizer width={width} />}
       <div className="panel-head">
-        <div role="tablist" aria-label="What is shown" className="panel-tabs" onKeyDown={keys}>
+        <div role="tablist" aria-label="Panel views" className="panel-tabs" onKeyDown={keys}>
           {tabs.map((one) => (
             <button
               key={one}
@@ -87,7 +87,7 @@ export function SidePanel(props: SidePanelProps) {
       <div role="tabpanel" id={`${id}-shown`} aria-labelledby={`${id}-${tab}`} className="panel-shown" tabIndex={0}>
         {earlier.problem && (
           <p className="bad" role="alert">
-            What came before the part that is loaded is not told here: {earlier.problem}
+            Earlier contents could not be loaded: {earlier.problem}
           </p>
         )}
         <OpenFileContext value={panel.openFile}>

@@ -46,7 +46,7 @@ export function TerminalsTab({
           )}
         </TruncatedList>
       </ul>
-      {more > 0 && <p className="soft">{plural(more, "command")} before these.</p>}
+      {more > 0 && <p className="soft">{plural(more, "earlier command")} not shown.</p>}
       {shown && (
         <TerminalDetails
           key={shown.id}

@@ -118,7 +118,7 @@ test("who may make no rules is offered none, and who may only look is told so", 
   await drawn.end();
   const bridge = await card({}, new FakeBridge({ "permission.answer": { accepted: true } }), "view");
   expect(drawn.place.querySelectorAll(".choices button, .own-choice button").length).toBe(0);
-  expect(drawn.place.textContent).toContain("may only look");
+  expect(drawn.place.textContent).toContain("view access only");
   now = 5000;
   await drawn.key(document.body, "1");
   expect(answers(bridge)).toEqual([]);
@@ -127,7 +127,7 @@ test("who may make no rules is offered none, and who may only look is told so", 
 test("what was left out of a long request can be asked for before it is answered", async () => {
   const row = new RowBuilder().permission("Run rm", { raw_input: { command: "rm -rf build and all the rest" } });
   await card({ cut: true }, new FakeBridge({ "session.row": { row } }));
-  await drawn.press("Some of it was left out: show all");
+  await drawn.press("Truncated: show all");
   expect(drawn.place.textContent).toContain("rm -rf build and all the rest");
 });
 

@@ -44,7 +44,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
         permission_id: permission.id,
         ...how,
       });
-      if (!accepted) setProblem("It was answered elsewhere, or the agent withdrew it.");
+      if (!accepted) setProblem("It was already answered elsewhere, or the agent withdrew it.");
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
       setSent(false);
@@ -92,13 +92,13 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
                 className="button quiet"
                 aria-expanded={always}
                 disabled={sent}
-                title="A rule of Dragoman's own, whatever the agent remembers. It is shown before it is kept."
+                title="Saves a rule in Dragoman, whatever the agent remembers. You see the rule before it is saved."
                 onClick={() => setAlways(!always)}
               >
                 {keys && <kbd>{options.length + 1}</kbd>} Always in this workspace…
               </button>
             )}
-            {keys && <span className="keys-hint">while you write: Alt and the number</span>}
+            {keys && <span className="keys-hint">while typing: Alt and the number</span>}
           </div>
           {always && (
             <Always
@@ -121,7 +121,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
   );
 }
 
-const NOT_HERE = "It waits for someone who may answer: this device may only look.";
+const NOT_HERE = "Waiting for someone who may answer: this device has view access only.";
 
 interface OptionProps {
   option: Option;
@@ -149,10 +149,10 @@ function OptionButton({ option, number, keys, disabled, onChoose }: OptionProps)
 
 /** What an option does, whatever the agent calls it. */
 const KINDS: Readonly<Record<string, string>> = {
-  allow_once: "Allows this, once",
-  allow_always: "Allows this, and the agent remembers it",
-  reject_once: "Denies this, once",
-  reject_always: "Denies this, and the agent remembers it",
+  allow_once: "Allow this once",
+  allow_always: "Allow this, and let the agent remember it",
+  reject_once: "Deny this once",
+  reject_always: "Deny this, and let the agent remember it",
 };
 
 interface AlwaysProps {
@@ -183,7 +183,7 @@ function Always({ bridge, sessionId, permissionId, disabled, onSave }: AlwaysPro
           </label>
         ))}
       </fieldset>
-      {preview === null && <p className="soft">Working out the rule…</p>}
+      {preview === null && <p className="soft">Preparing the rule…</p>}
       {preview?.rules.map((rule) => (
         <pre key={rule} className="rule">
           {rule}

@@ -26,7 +26,7 @@ test("a form is sent when it fits, and says what does not", async () => {
   const bridge = await card({ schema });
   await drawn.press("Answer");
   expect(bridge.requests).toEqual([]);
-  expect(drawn.place.textContent).toContain("Needs an answer");
+  expect(drawn.place.textContent).toContain("Required");
   await drawn.type(drawn.place.querySelectorAll("input")[0] as HTMLInputElement, "Ada");
   await drawn.press("Answer");
   expect(bridge.requests[0]?.fields).toEqual({

@@ -36,7 +36,7 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
         action,
         content,
       });
-      if (!accepted) setProblem("It was answered elsewhere, or the agent withdrew it.");
+      if (!accepted) setProblem("It was already answered elsewhere, or the agent withdrew it.");
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
       setSent(false);
@@ -72,12 +72,13 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
             ))}
           <div className="choices">
             <button type="submit" className="button primary" disabled={sent || !rights.canAnswer}>
-              {question.mode === "url" ? "I have done it" : "Answer"}
+              {question.mode === "url" ? "Done" : "Answer"}
             </button>
             <button
               type="button"
               className="button"
               disabled={sent || !rights.canAnswer}
+              title="Tell the agent that you will not answer"
               onClick={() => void answer("decline", null)}
             >
               Decline
@@ -86,9 +87,10 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
               type="button"
               className="button"
               disabled={sent || !rights.canAnswer}
+              title="Close the question without an answer; the agent may ask again"
               onClick={() => void answer("cancel", null)}
             >
-              Dismiss
+              Skip
             </button>
           </div>
         </form>
@@ -112,7 +114,7 @@ function Address({ url }: { url: string }) {
       {to.kind === "web" ? (
         <LinkView href={url}>{to.href}</LinkView>
       ) : (
-        <span>The address is none that can be opened: {url}</span>
+        <span>This address cannot be opened: {url}</span>
       )}
     </p>
   );

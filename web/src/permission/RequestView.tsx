@@ -31,7 +31,7 @@ export function RequestView({ request, workspace, onOpenFile }: Props) {
           <pre tabIndex={0} role="group" aria-label="The command">
             {escapeInvisible(command)}
           </pre>
-          <CopyButton text={() => command} name="Copy the command" />
+          <CopyButton text={() => command} name="Copy command" />
         </div>
       )}
       {folder !== null && folder !== workspace && <p className="soft">in {escapeInvisible(folder)}</p>}
@@ -68,14 +68,14 @@ export function RequestView({ request, workspace, onOpenFile }: Props) {
 function Rest({ rest, folded }: { rest: unknown; folded: boolean }) {
   const text = typeof rest === "string" ? rest : JSON.stringify(rest, null, 2);
   const shown = (
-    <pre className="raw" tabIndex={0} role="group" aria-label="The request as it was sent">
+    <pre className="raw" tabIndex={0} role="group" aria-label="Raw request">
       {escapeInvisible(text)}
     </pre>
   );
   if (!folded) return shown;
   return (
     <details>
-      <summary>All that was sent with it</summary>
+      <summary>Raw request</summary>
       {shown}
     </details>
   );

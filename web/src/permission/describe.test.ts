@@ -20,7 +20,7 @@ test("a rule that answered is named with where it stands", () => {
 test("a person's answer is told with the option they took", () => {
   const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
   expect(describePermission(made.permission("x", { outcome: "selected", option_id: "no", decided }))).toBe(
-    "Denied by a person (“Reject”)",
+    "Denied by you",
   );
 });
 

@@ -17,15 +17,17 @@ const ANSWERS: Readonly<Record<Answer, string>> = {
   allowed: "Allowed",
   denied: "Denied",
   withdrawn: "Withdrawn",
-  pending: "Waits for an answer",
+  pending: "Waiting for an answer",
 };
 
-/** `Allowed by the rule “…”`, `Denied by a person`. */
+/** `Allowed by the rule “…”`, `Denied by you`. */
 export function describePermission(permission: Permission): string {
   const answer = permissionAnswer(permission);
   if (answer === "pending") return ANSWERS.pending;
-  const chosen = permission.options.find((option) => option.option_id === permission.option_id)?.name;
-  const by = permission.decided.decided_by === "person" && chosen ? ` (“${chosen}”)` : "";
+  const chosen = permission.options.find((option) => option.option_id === permission.option_id);
+  // Only an answer that lasts needs its name: “Allow always” says more than “Allowed”.
+  const isLasting = permission.decided.decided_by === "person" && chosen?.kind.endsWith("_always");
+  const by = isLasting ? ` (“${chosen?.name}”)` : "";
   return ANSWERS[answer] + describeReason(permission.decided) + by;
 }
 
@@ -37,13 +39,13 @@ export function describeDecision(decided: Decision): string {
 }
 
 function describeReason({ decided_by, rule, layer, reason, remembered }: Decision): string {
-  const saved = remembered.length > 0 ? `; from now on: ${remembered.join("; ")}` : "";
+  const saved = remembered.length > 0 ? `; saved rule: ${remembered.join("; ")}` : "";
   const why = reason ? `: ${reason}` : "";
   switch (decided_by) {
     case "rule":
       return rule ? ` by the rule “${rule}”${layer ? ` (${layer})` : ""}` : ` by a rule${why}`;
     case "person":
-      return ` by a person${saved}`;
+      return ` by you${saved}`;
     case "timeout":
       return " because nobody answered in time";
     case "cancel":
@@ -58,8 +60,8 @@ function describeReason({ decided_by, rule, layer, reason, remembered }: Decisio
 const ACTIONS: Readonly<Record<string, string>> = {
   accept: "Answered",
   decline: "Declined",
-  cancel: "Dismissed",
-  failed: "Could not be asked",
+  cancel: "Skipped",
+  failed: "Could not be shown",
 };
 
 export function describeQuestion(question: Question): string {

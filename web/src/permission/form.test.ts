@@ -61,18 +61,18 @@ test("what was filled in is sent in its own type, and what is empty is left out"
 });
 
 test.each([
-  [{ type: "string" }, "", "Needs an answer"],
-  [{ type: "string", minLength: 3 }, "ab", "Needs at least 3 characters"],
-  [{ type: "string", maxLength: 3 }, "abcd", "At most 3 characters; these are 4"],
-  [{ type: "string", pattern: "^\\d+$" }, "x", "Must fit the pattern ^\\d+$"],
-  [{ type: "string", format: "email" }, "x", "Needs an e-mail address"],
-  [{ type: "string", format: "uri" }, "x", "Needs an address such as https://example.com"],
-  [{ type: "string", format: "date" }, "31.1.2026", "Needs a date, as 2026-01-31"],
-  [{ type: "integer" }, "1.5", "Needs a whole number"],
-  [{ type: "number" }, "x", "Needs a number"],
+  [{ type: "string" }, "", "Required"],
+  [{ type: "string", minLength: 3 }, "ab", "At least 3 characters"],
+  [{ type: "string", maxLength: 3 }, "abcd", "At most 3 characters (now 4)"],
+  [{ type: "string", pattern: "^\\d+$" }, "x", "Must match the pattern ^\\d+$"],
+  [{ type: "string", format: "email" }, "x", "Enter an e-mail address"],
+  [{ type: "string", format: "uri" }, "x", "Enter an address such as https://example.com"],
+  [{ type: "string", format: "date" }, "31.1.2026", "Enter a date such as 2026-01-31"],
+  [{ type: "integer" }, "1.5", "Enter a whole number"],
+  [{ type: "number" }, "x", "Enter a number"],
   [{ type: "integer", minimum: 1 }, "0", "Must be 1 or more"],
   [{ type: "integer", maximum: 8 }, "9", "Must be 8 or less"],
-  [{ enum: ["a"] }, "b", "Choose one of the list"],
+  [{ enum: ["a"] }, "b", "Choose one from the list"],
   [{ type: "array", items: { enum: ["a", "b"] }, minItems: 2 }, ["a"], "Choose at least 2"],
 ])("%j refuses %j", (schema, value, problem) => {
   expect(filled({ it: schema }, { it: value }, ["it"])).toEqual({ ok: false, problems: { it: problem } });

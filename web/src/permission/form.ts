@@ -130,14 +130,14 @@ function readField(field: Field, value: Value): Read {
   if (field.kind === "switch") return { value: value === true };
   if (field.kind === "choices") return readChoices(field, Array.isArray(value) ? (value as readonly string[]) : []);
   const text = typeof value === "string" ? value : "";
-  if (text.trim() === "") return field.required ? { problem: "Needs an answer" } : { value: undefined };
+  if (text.trim() === "") return field.required ? { problem: "Required" } : { value: undefined };
   switch (field.kind) {
     case "number":
       return readNumber(field, Number(text));
     case "choice":
       return field.choices.some((choice) => choice.value === text)
         ? { value: text }
-        : { problem: "Choose one of the list" };
+        : { problem: "Choose one from the list" };
     case "text":
       return readText(field, text);
     case "json":
@@ -153,28 +153,28 @@ function readChoices(field: Extract<Field, { kind: "choices" }>, chosen: readonl
 }
 
 function readNumber({ whole, least, most }: Extract<Field, { kind: "number" }>, number: number): Read {
-  if (!Number.isFinite(number)) return { problem: "Needs a number" };
-  if (whole && !Number.isInteger(number)) return { problem: "Needs a whole number" };
+  if (!Number.isFinite(number)) return { problem: "Enter a number" };
+  if (whole && !Number.isInteger(number)) return { problem: "Enter a whole number" };
   if (number < least) return { problem: `Must be ${least} or more` };
   if (number > most) return { problem: `Must be ${most} or less` };
   return { value: number };
 }
 
 const FORMATS: Readonly<Record<string, { fits: (text: string) => boolean; problem: string }>> = {
-  email: { fits: (text) => /^[^\s@]+@[^\s@]+$/.test(text), problem: "Needs an e-mail address" },
-  uri: { fits: (text) => URL.canParse(text), problem: "Needs an address such as https://example.com" },
+  email: { fits: (text) => /^[^\s@]+@[^\s@]+$/.test(text), problem: "Enter an e-mail address" },
+  uri: { fits: (text) => URL.canParse(text), problem: "Enter an address such as https://example.com" },
   date: {
     fits: (text) => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)),
-    problem: "Needs a date, as 2026-01-31",
+    problem: "Enter a date such as 2026-01-31",
   },
-  "date-time": { fits: (text) => !Number.isNaN(Date.parse(text)), problem: "Needs a date and a time" },
+  "date-time": { fits: (text) => !Number.isNaN(Date.parse(text)), problem: "Enter a date and a time" },
 };
 
 function readText({ format, shortest, longest, pattern }: Extract<Field, { kind: "text" }>, text: string): Read {
   const length = [...text].length;
-  if (length < shortest) return { problem: `Needs at least ${shortest} characters` };
-  if (length > longest) return { problem: `At most ${longest} characters; these are ${length}` };
-  if (pattern !== null && !matches(pattern, text)) return { problem: `Must fit the pattern ${pattern}` };
+  if (length < shortest) return { problem: `At least ${shortest} characters` };
+  if (length > longest) return { problem: `At most ${longest} characters (now ${length})` };
+  if (pattern !== null && !matches(pattern, text)) return { problem: `Must match the pattern ${pattern}` };
   const known = FORMATS[format];
   if (known && !known.fits(text)) return { problem: known.problem };
   // The browser's field for a date and a time has no zone; the schema's format wants one.
@@ -193,7 +193,7 @@ function readJson(text: string): Read {
   try {
     return { value: JSON.parse(text) as unknown };
   } catch {
-    return { problem: 'Needs JSON, such as ["a", "b"]' };
+    return { problem: 'Enter JSON such as ["a", "b"]' };
   }
 }
 

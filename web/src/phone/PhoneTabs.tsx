@@ -22,7 +22,7 @@ export function PhoneTabs({ route }: { route: Route }) {
           <Tab
             to={{ view: "session", id: last }}
             icon="talk"
-            name="Talk"
+            name="Chat"
             here={route.view === "session" && !route.beside}
           />
           <Tab

@@ -20,7 +20,7 @@ const LABELS: Readonly<Record<Remedy, string>> = {
   restart: "Restart",
   reload: "Restart and reload",
   login: "Log in",
-  settings: "The agent's settings",
+  settings: "Agent settings",
 };
 
 /** Between the header and the conversation: that the agent is gone, why, and what helps. */
@@ -73,7 +73,7 @@ function Guidance({ problem }: { problem: Problem }) {
       )}
       {problem.stderr !== "" && (
         <details>
-          <summary>What the agent wrote to its log</summary>
+          <summary>Agent log</summary>
           <pre>{problem.stderr}</pre>
         </details>
       )}
@@ -90,7 +90,7 @@ function WorkspaceRules({ cwd, notice, editable }: { cwd: string; notice: string
       {editable && (
         <Button
           onClick={() =>
-            void attempt(ask("workspace.trust", { cwd, trust: true }), "The workspace's rules still do not count")
+            void attempt(ask("workspace.trust", { cwd, trust: true }), "The workspace's rules were not trusted")
           }
         >
           Trust these rules

@@ -37,10 +37,10 @@ export function SessionView({ id, ...place }: SessionPlace & { id: string }) {
   if (gone !== null) {
     return (
       <div className="session-gone" role="alert">
-        <h1>This session is not here</h1>
+        <h1>Session not found</h1>
         <p>{gone}</p>
         <Link to={{ view: "home" }} className="button">
-          Back to the others
+          Back to all sessions
         </Link>
       </div>
     );
@@ -157,7 +157,7 @@ function useOlder({ session, before }: Known): () => Promise<void> {
   return useEvent(async () => {
     const history = await attempt(
       ask("session.history", { session_id: session.id, before }),
-      "What came before was not loaded",
+      "Earlier messages were not loaded",
     );
     if (history !== null) store.addOlder(session.id, history);
   });

@@ -66,7 +66,7 @@ test("what the agent cannot do is not offered", () => {
 
 test("where an agent in a terminal is at work, it is said, and who knows that it has ended may continue", () => {
   const watched = live("watched", { continuable: true });
-  expect(agentNotice(watched)?.text).toContain("Another program is at work");
+  expect(agentNotice(watched)?.text).toContain("Another program is working");
   expect(availableActions(watched)).toContain("continue");
   expect(availableActions(watched)).not.toContain("stop");
 });

@@ -28,19 +28,19 @@ export function agentNotice(live: Live): AgentNotice | null {
     case "elsewhere":
       return {
         tone: "plain",
-        text: why || "Another program has this session open. What it does shows up here.",
+        text: why || "Another program has this session open. Its work appears here.",
         remedies: [],
       };
     case "watched":
       return {
         tone: "plain",
         text:
-          "Another program is at work on this session: what it does shows up here." +
+          "Another program is working on this session. Its work appears here." +
           (live.continuable ? " Continue only if it has ended." : ""),
         remedies: ["continue"],
       };
     case "disconnected":
-      return { tone: "bad", text: why || "The agent is gone.", remedies: remediesFor(live.problem) };
+      return { tone: "bad", text: why || "The agent has exited.", remedies: remediesFor(live.problem) };
     case "error":
       return { tone: "bad", text: why || "The agent could not be started.", remedies: remediesFor(live.problem) };
   }

@@ -34,7 +34,7 @@ export function sessionCommands({
     ...tabs.map((tab) => ({
       id: `tab ${tab}`,
       label: `Show ${TAB_LABELS[tab].toLowerCase()}`,
-      detail: "Beside the conversation",
+      detail: "Side panel",
       act: () => onTab(tab),
     })),
   ];
@@ -52,7 +52,7 @@ function settingItem(setting: Setting, onChoose: Choose): PaletteItem {
     inside: choices.map((choice) => ({
       id: choice.value,
       label: choice.name,
-      detail: choice.value === String(current) ? "as it is now" : (choice.description ?? ""),
+      detail: choice.value === String(current) ? "current" : (choice.description ?? ""),
       act: () => onChoose(setting, choice.value),
     })),
   };

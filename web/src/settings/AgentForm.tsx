@@ -40,7 +40,7 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
       else await ask("agent.edit", { ...common, agent: agent.id, ...(form.get("env") ? { env: variables.env } : {}) });
       notify({
         tone: "good",
-        text: `${text("name") || agent?.name || text("id")} was saved. It counts from the next start of the agent on.`,
+        text: `${text("name") || agent?.name || text("id")} was saved. The change applies when the agent starts next.`,
       });
       onClose();
     } catch (refused) {
@@ -61,7 +61,7 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
             label="Id"
             required
             pattern="[a-z0-9][a-z0-9._\-]*"
-            hint="Small letters, digits, dots and dashes."
+            hint="Lowercase letters, digits, dots and dashes."
             error={errorAt("agent")}
           />
         )}
@@ -81,7 +81,7 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
           rows={3}
           defaultValue={agent?.args.join("\n") ?? ""}
           spellCheck={false}
-          hint="One a line."
+          hint="One per line."
           error={errorAt("args")}
         />
         <AreaField
@@ -92,15 +92,15 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
           placeholder="NAME=value"
           hint={
             agent !== null && agent.env.length > 0
-              ? `Set now: ${agent.env.join(", ")}. What you write here takes their place.`
-              : "One a line. Keys belong below."
+              ? `Currently set: ${agent.env.join(", ")}. What you enter here replaces them.`
+              : "One per line. Keys go below."
           }
           error={errorAt("env")}
         />
         <div className="settings-pair">
           <Field
             name="key_name"
-            label="Name of the key"
+            label="Key name"
             placeholder="ANTHROPIC_API_KEY"
             spellCheck={false}
             error={errorAt("key_name")}
@@ -112,8 +112,8 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
             autoComplete="new-password"
             hint={
               agent?.has_key
-                ? "There is one. It is never shown; a new one takes its place."
-                : "It is kept apart, and never shown again."
+                ? "A key is stored. It is never shown; a new one replaces it."
+                : "Stored separately and never shown again."
             }
             error={errorAt("key")}
           />
@@ -127,7 +127,7 @@ export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose
           <Button look="primary" type="submit" disabled={busy}>
             Save
           </Button>
-          <Button onClick={onClose}>Leave it</Button>
+          <Button onClick={onClose}>Cancel</Button>
         </div>
       </form>
     </Dialog>

@@ -23,25 +23,25 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
   const makeDefault = async () => {
     const done = await attempt(
       ask("agent.edit", { agent: agent.id, default: true }),
-      "The default agent stays as it was",
+      "The default agent was not changed",
     );
     if (done !== null) notify({ tone: "good", text: `New sessions start with ${agent.name}.` });
   };
   const remove = async () => {
     const done = await attempt(ask("agent.remove", { agent: agent.id }), `${agent.name} was not removed`);
-    if (done !== null) notify({ tone: "good", text: `What you set of ${agent.name} is gone.` });
+    if (done !== null) notify({ tone: "good", text: `Your settings for ${agent.name} were removed.` });
   };
   return (
     <li className="settings-item">
       <div>
         <h2>
           {agent.name} {agent.default && <span className="tag">default</span>}{" "}
-          {agent.own && <span className="tag">yours</span>}
+          {agent.own && <span className="tag">custom</span>}
         </h2>
         <p className="hint">{agentStateText(agent)}</p>
         <p>
           <code className="settings-command">{commandLine(agent.command, agent.args)}</code>
-          {agent.has_key && <span className="hint"> · with a key</span>}
+          {agent.has_key && <span className="hint"> · key stored</span>}
         </p>
         {agent.state === "missing" && agent.install !== null && <CopyLine text={agent.install} />}
         {tested !== null && tested !== "testing" && <TestResult tested={tested} onLogin={() => setLoggingIn(true)} />}
@@ -76,7 +76,7 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
 function TestResult({ tested, onLogin }: { tested: Tested; onLogin: () => void }) {
   return (
     <div role="status" className={tested.ok ? "settings-result good" : "settings-result bad"}>
-      <p>{tested.ok ? `It answers: ${[tested.name, tested.version].filter(Boolean).join(" ")}` : tested.message}</p>
+      <p>{tested.ok ? `It works: ${[tested.name, tested.version].filter(Boolean).join(" ")}` : tested.message}</p>
       {tested.guidance !== "" && <p className="hint">{tested.guidance}</p>}
       {!tested.ok && tested.methods.length > 0 && (
         <p>
@@ -85,7 +85,7 @@ function TestResult({ tested, onLogin }: { tested: Tested; onLogin: () => void }
       )}
       {tested.stderr !== "" && (
         <details>
-          <summary>What it wrote to its log</summary>
+          <summary>Agent log</summary>
           <pre>{tested.stderr}</pre>
         </details>
       )}

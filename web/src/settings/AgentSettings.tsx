@@ -12,11 +12,11 @@ type Editing = { agent: AgentItem } | "new" | null;
 export function AgentSettings() {
   const agents = useStore((known) => known.agents);
   const [editing, setEditing] = useState<Editing>(null);
-  if (agents === null) return <p className="hint">Looking which agents there are…</p>;
+  if (agents === null) return <p className="hint">Looking for agents…</p>;
   return (
     <section aria-label="Agents">
       <div className="settings-head">
-        <p className="hint">Agents that can be started here. Every command can be changed, and a key kept for each.</p>
+        <p className="hint">Agents that can run here. You can change each command and store a key for it.</p>
         <Button onClick={() => setEditing("new")}>Add an agent</Button>
       </div>
       <ul className="settings-list">

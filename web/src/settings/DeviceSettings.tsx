@@ -12,9 +12,9 @@ import { QueryStatus } from "./QueryStatus";
 import { useQuery } from "./useQuery";
 
 const SCOPES: readonly { id: Scope; means: string }[] = [
-  { id: "view", means: "may look" },
-  { id: "prompt", means: "may look, prompt and answer" },
-  { id: "admin", means: "may do everything" },
+  { id: "view", means: "view only" },
+  { id: "prompt", means: "view, prompt and answer" },
+  { id: "admin", means: "full access" },
 ];
 
 /** Who may reach this server: browsers, phones, programs. */
@@ -33,7 +33,7 @@ export function DeviceSettings() {
     const name = String(fields.get("name")).trim();
     const answer = await attempt(
       ask("token.create", { name, scope: fields.get("scope") as Scope }),
-      "The token was not made",
+      "The token was not created",
     );
     if (answer === null) return;
     form.reset();
@@ -48,7 +48,7 @@ export function DeviceSettings() {
   };
   return (
     <section aria-label="Devices">
-      <p className="hint">Each browser, phone or program that may reach this server has a token of its own.</p>
+      <p className="hint">Every browser, phone or program that uses this server has its own token.</p>
       <ul className="settings-list">
         {tokens.map((token) => (
           <li key={token.id} className="settings-item">
@@ -57,7 +57,7 @@ export function DeviceSettings() {
                 {token.name} {token.current && <span className="tag">this browser</span>}
               </h2>
               <p className="hint">
-                {SCOPES.find((scope) => scope.id === token.scope)?.means} · since {formatDateTime(token.created)} ·{" "}
+                {SCOPES.find((scope) => scope.id === token.scope)?.means} · created {formatDateTime(token.created)} ·{" "}
                 {token.used === null ? "never used" : `used ${formatDateTime(token.used)}`}
               </p>
             </div>
@@ -75,7 +75,7 @@ export function DeviceSettings() {
         <h2>New token</h2>
         <div className="settings-pair">
           <Field name="name" label="Name" required placeholder="laptop script" autoComplete="off" />
-          <SelectField name="scope" label="What it may do" defaultValue="prompt">
+          <SelectField name="scope" label="Access" defaultValue="prompt">
             {SCOPES.map((scope) => (
               <option key={scope.id} value={scope.id}>
                 {scope.id}: {scope.means}
@@ -84,12 +84,12 @@ export function DeviceSettings() {
           </SelectField>
         </div>
         <div className="buttons">
-          <Button type="submit">Make a token</Button>
+          <Button type="submit">Create token</Button>
         </div>
       </form>
       {made !== null && (
         <div role="status" className="settings-result good">
-          <p>Copy it now: it is not shown again.</p>
+          <p>Copy it now. It is not shown again.</p>
           <CopyLine text={made} what="Copy the token" />
         </div>
       )}

@@ -16,11 +16,11 @@ export function Diagnostics({ session }: { session: string | null }) {
     <section aria-label="Diagnostics" className="diagnostics">
       <SelectField
         label="Session"
-        hint="Its frames as they went over the wire, oldest first. Secrets that Dragoman itself sends are left out."
+        hint="The frames that Dragoman and the agent exchanged, oldest first. Secrets that Dragoman sends are left out."
         value={session ?? ""}
         onChange={(event) => navigate({ view: "settings", tab: "diagnostics", session: event.target.value }, "replace")}
       >
-        <option value="">Choose one</option>
+        <option value="">Select a session</option>
         {session !== null && !sessions.some(({ id }) => id === session) && <option value={session}>{session}</option>}
         {sessions.map((item) => (
           <option key={item.id} value={item.id}>

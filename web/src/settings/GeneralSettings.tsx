@@ -28,7 +28,7 @@ function ThemeField() {
     <div className="settings-item">
       <SelectField
         label="Theme"
-        hint="On this device alone."
+        hint="Only on this device."
         value={useTheme()}
         onChange={(event) => chooseTheme(event.target.value as Theme)}
       >
@@ -49,7 +49,7 @@ function ServerSettings() {
   if (loaded.kind !== "loaded") return <QueryStatus loaded={loaded} />;
   const { settings, home, version } = loaded.value;
   const set = async (name: string, value: Value) => {
-    const answer = await attempt(ask("settings.set", { name, value }), `${name} stays as it was`);
+    const answer = await attempt(ask("settings.set", { name, value }), `${name} was not changed`);
     if (answer !== null) put(answer);
   };
   return (
@@ -62,16 +62,16 @@ function ServerSettings() {
               <Button
                 look="quiet"
                 onClick={() => void set(setting.name, null)}
-                aria-label={`Default: put ${nameOf(setting)} back to it`}
+                aria-label={`Reset ${nameOf(setting)} to its default`}
               >
-                Default
+                Reset
               </Button>
             )}
           </li>
         ))}
       </ul>
       <p className="hint">
-        Dragoman {version}, with its files in <code>{home}</code>
+        Dragoman {version}. Its files are in <code>{home}</code>
       </p>
     </>
   );

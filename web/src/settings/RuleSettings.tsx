@@ -24,12 +24,14 @@ export function RuleSettings() {
   return (
     <section aria-label="Rules">
       <p>
-        Sessions start with the access <strong>{preset?.name ?? access}</strong>.{" "}
+        New sessions start with the access <strong>{preset?.name ?? access}</strong>.{" "}
         <span className="hint">{preset?.means}</span>
       </p>
       {notice !== null && <p className="hint">{notice}</p>}
       <h2>Remembered from your answers</h2>
-      {remembered.length === 0 && <p className="hint">None yet. “Always in this workspace” on a request makes one.</p>}
+      {remembered.length === 0 && (
+        <p className="hint">None yet. Choose “Always in this workspace” on a request to add one.</p>
+      )}
       <ul className="settings-list">
         {remembered.map((rule) => (
           <li key={rule.id} className="settings-item">
@@ -50,7 +52,7 @@ export function RuleSettings() {
       </ul>
       {fixed.length > 0 && (
         <details>
-          <summary>{fixed.length} more, from files and built in</summary>
+          <summary>{fixed.length} more, built in or from files</summary>
           <ul className="settings-list">
             {fixed.map((rule, at) => (
               <li key={at} className="settings-item">

@@ -166,7 +166,7 @@ export class Socket {
         new RequestError({
           kind: "unavailable",
           message: "The server cannot be reached, so this was not done.",
-          guidance: "Look whether `dragoman serve` still runs, then try again.",
+          guidance: "Check that `dragoman serve` is running, then try again.",
           field: null,
           retry_after: null,
           error: null,

@@ -29,7 +29,7 @@ export function AgentPicker({ agents, chosen, onChoose }: Props) {
       </div>
       {missing.length > 0 && (
         <details className="start-missing" open={usable.length === 0}>
-          <summary>{missing.length} more that are not installed</summary>
+          <summary>{missing.length} more, not installed</summary>
           <ul>
             {missing.map((agent) => (
               <li key={agent.id}>
@@ -37,7 +37,7 @@ export function AgentPicker({ agents, chosen, onChoose }: Props) {
                   <strong>{agent.name}</strong> <span className="hint">{agent.description}</span>
                 </p>
                 {agent.install !== null && (
-                  <CopyLine text={agent.install} what={`Copy the line that installs ${agent.name}`} />
+                  <CopyLine text={agent.install} what={`Copy the install command of ${agent.name}`} />
                 )}
                 {(agent.problem ?? agent.hint) !== null && <p className="hint">{agent.problem ?? agent.hint}</p>}
               </li>

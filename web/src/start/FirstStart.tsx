@@ -18,16 +18,16 @@ export function FirstStart() {
   return (
     <div className="start">
       <h1>Welcome to Dragoman</h1>
-      <p className="hint">One place to talk with every coding agent, see what it did, and answer what it asks.</p>
+      <p className="hint">One place to work with every coding agent, review its changes, and answer its requests.</p>
       <div className="start-cards">
         <TryDemo />
         <section>
           <h2>Connect an agent</h2>
           <p>
             {found.length > 0
-              ? `${plural(found.length, "agent was", "agents were")} found here:`
+              ? `${plural(found.length, "agent")} found on this machine:`
               : usable.length > 0
-                ? "None is installed on this machine, but these can be downloaded:"
+                ? "No agent is installed on this machine, but these can be downloaded:"
                 : "No coding agent was found on this machine."}
           </p>
           {usable.length > 0 && (
@@ -38,7 +38,7 @@ export function FirstStart() {
             </ul>
           )}
           <Link className="button" to={{ view: "new" }}>
-            {usable.length > 0 ? "See all agents" : "See which there are"}
+            {usable.length > 0 ? "See all agents" : "See supported agents"}
           </Link>
         </section>
         <ImportHistory />
@@ -66,7 +66,7 @@ function TryDemo() {
         A small agent that comes with Dragoman. It needs no account and no network, and asks before it changes anything.
       </p>
       <Button look="primary" disabled={busy} onClick={() => void start()}>
-        {busy ? "Starting…" : "Talk to the demo agent"}
+        {busy ? "Starting…" : "Start the demo agent"}
       </Button>
     </section>
   );

@@ -19,7 +19,7 @@ export function ImportHistory() {
   const [asking, setAsking] = useState<string | null>(null);
   const allow = async ({ provider, name }: ProviderItem) => {
     setAsking(provider);
-    const result = await attempt(ask("transcripts.allow", { provider }), `The sessions of ${name} were not read`);
+    const result = await attempt(ask("transcripts.allow", { provider }), `The history of ${name} was not imported`);
     if (result !== null) put(result);
     setAsking(null);
   };
@@ -34,14 +34,16 @@ export function ImportHistory() {
   }, [reading, ask, put]);
   return (
     <section>
-      <h2>Bring your history</h2>
+      <h2>Import your history</h2>
       <p>
-        What you said to agents in other terminals can be read, searched and continued here; and what you say to them
-        from now on shows up while it is said.
+        Read, search and continue the sessions that you had with agents in other terminals. New ones appear here while
+        you work.
       </p>
       {loaded.kind !== "loaded" && <QueryStatus loaded={loaded} />}
-      {loaded.kind === "loaded" && found.length === 0 && <p className="hint">None was found on this machine.</p>}
-      {found.some(({ mode }) => mode === "ask") && <p className="hint">Nothing is read before you agree.</p>}
+      {loaded.kind === "loaded" && found.length === 0 && (
+        <p className="hint">No sessions were found on this machine.</p>
+      )}
+      {found.some(({ mode }) => mode === "ask") && <p className="hint">Nothing is read until you allow it.</p>}
       {found.map((provider) => (
         <div key={provider.provider} className="start-history">
           <p>
@@ -51,17 +53,17 @@ export function ImportHistory() {
           {provider.mode === "on" ? (
             <p className="hint">
               {provider.waiting > 0
-                ? `reading, ${provider.waiting} left`
-                : `${plural(provider.sessions, "session")} here, and watched`}
+                ? `importing, ${plural(provider.waiting, "file")} left`
+                : `${plural(provider.sessions, "session")} imported; new ones appear as you work`}
               {provider.problem !== null && <>. {provider.problem}</>}
             </p>
           ) : (
             <Button
               disabled={asking !== null}
               onClick={() => void allow(provider)}
-              aria-label={`Read them: ${provider.name}`}
+              aria-label={`Import: ${provider.name}`}
             >
-              {asking === provider.provider ? "Reading…" : "Read them"}
+              {asking === provider.provider ? "Importing…" : "Import"}
             </Button>
           )}
         </div>

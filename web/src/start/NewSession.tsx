@@ -26,7 +26,7 @@ export function NewSession({ agent: wanted, cwd: given }: { agent?: string; cwd?
   const [problem, setProblem] = useState<NewNotice | null>(null);
 
   useEffect(() => {
-    void attempt(ask("workspace.recent", {}), "The recent workspaces were not found").then(setWorkspaces);
+    void attempt(ask("workspace.recent", {}), "The recent workspaces were not loaded").then(setWorkspaces);
   }, [ask, attempt]);
   const chosenAgent = agent ?? (agents === null ? null : defaultAgent(agents, wanted));
   const chosenCwd = cwd ?? workspaces?.workspaces[0]?.cwd ?? workspaces?.home ?? "";
@@ -49,7 +49,7 @@ export function NewSession({ agent: wanted, cwd: given }: { agent?: string; cwd?
       <fieldset>
         <legend>Agent</legend>
         {agents === null ? (
-          <p className="hint">Looking which agents there are…</p>
+          <p className="hint">Looking for agents…</p>
         ) : (
           <AgentPicker agents={agents} chosen={chosenAgent} onChoose={setAgent} />
         )}

@@ -7,12 +7,16 @@ export interface Access {
 }
 
 export const ACCESSES: readonly Access[] = [
-  { id: "read-only", name: "Read only", means: "It may look at the workspace. Writing and running are refused." },
-  { id: "ask", name: "Ask", means: "It may look at the workspace. Before it writes or runs something, it asks you." },
+  {
+    id: "read-only",
+    name: "Read only",
+    means: "May read the workspace. Writing files and running commands are denied.",
+  },
+  { id: "ask", name: "Ask", means: "May read the workspace. Asks you before it writes files or runs commands." },
   {
     id: "edit-inside",
     name: "Edit inside",
-    means: "It may also write files within the workspace. Before it runs something, it asks you.",
+    means: "May also write files in the workspace. Asks you before it runs commands.",
   },
-  { id: "full", name: "Full", means: "It may do everything without asking. Only where nothing can be lost." },
+  { id: "full", name: "Full", means: "May do everything without asking. Use it only where nothing can be lost." },
 ];

@@ -18,6 +18,6 @@ export function defaultAgent(agents: readonly AgentItem[], wanted: string | unde
 export function agentStateText(agent: AgentItem): string {
   if (agent.problem !== null) return agent.problem;
   if (agent.state === "installed") return agent.version === null ? "installed" : `installed, ${agent.version}`;
-  if (agent.state === "downloads") return "is downloaded when it starts";
+  if (agent.state === "downloads") return "downloaded on first start";
   return "not installed";
 }

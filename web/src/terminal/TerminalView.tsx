@@ -24,10 +24,10 @@ export function TerminalView({ bridge, sessionId, terminalId, terminal }: Props)
   const name = terminal ? `Output of ${commandLine(terminal)}` : "Output of a command";
   return (
     <div className="terminal">
-      {terminal?.truncated && <p className="terminal-note">Only the end of its output was kept.</p>}
+      {terminal?.truncated && <p className="terminal-note">Only the end of the output was recorded.</p>}
       {terminal?.error && <p className="terminal-note bad">{terminal.error}</p>}
       {terminal?.status === "pending" ? (
-        <p className="terminal-note">It has not been started.</p>
+        <p className="terminal-note">Not started yet.</p>
       ) : recorded ? (
         <Recorded output={terminal.output ?? ""} name={name} />
       ) : (
@@ -41,7 +41,7 @@ export function TerminalView({ bridge, sessionId, terminalId, terminal }: Props)
 }
 
 function Recorded({ output, name }: { output: string; name: string }) {
-  return output === "" ? <p className="terminal-note">It wrote nothing.</p> : <Output text={output} name={name} />;
+  return output === "" ? <p className="terminal-note">No output.</p> : <Output text={output} name={name} />;
 }
 
 function Controls({
@@ -77,7 +77,7 @@ function Controls({
             value={text}
             onChange={(event) => setText(event.target.value)}
             aria-label="Type into the terminal"
-            placeholder="Type into it, Enter sends"
+            placeholder="Type input, then press Enter"
           />
         )}
         {typable && (
@@ -90,7 +90,7 @@ function Controls({
           className="small-button"
           onClick={() => void did(bridge.request("terminal.kill", { session_id: sessionId, terminal_id: terminalId }))}
         >
-          End it
+          Kill
         </button>
       </form>
       {problem && (

@@ -13,8 +13,10 @@ export function Tray() {
   if (waiting === null) return <p className="tray-none">Loading…</p>;
   return (
     <div className="tray">
-      <h1>{waiting.length === 0 ? "Nothing needs you" : `${plural(waiting.length, "thing")} waiting for you`}</h1>
-      {waiting.length === 0 && <p className="tray-none">When an agent asks for something, it shows up here.</p>}
+      <h1>
+        {waiting.length === 0 ? "Nothing needs you" : `${plural(waiting.length, "request needs", "requests need")} you`}
+      </h1>
+      {waiting.length === 0 && <p className="tray-none">Requests from agents appear here.</p>}
       {waiting.map((item, at) => (
         <Item key={idOf(item)} item={item} first={at === 0} />
       ))}

@@ -31,13 +31,14 @@ export class Boundary extends Component<Props, State> {
     if (problem === null) return this.props.children;
     return (
       <div className="broken" role="alert">
-        <h1>This part of the page is broken</h1>
+        <h1>This view crashed</h1>
         <p>
-          Your sessions are not: they run in the server. Loading the page again often helps; if not, please report this:
+          Your sessions are not affected: they run in the server. Reload the page; if that does not help, please report
+          this error:
         </p>
         <pre>{problem.stack ?? String(problem)}</pre>
         <Button look="primary" onClick={() => location.reload()}>
-          Load the page again
+          Reload page
         </Button>
       </div>
     );

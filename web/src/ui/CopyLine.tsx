@@ -3,7 +3,7 @@ import { useState } from "react";
 import { IconButton } from "./Button";
 
 /** A line to be run in a terminal, or a secret that is shown once, with a button that copies it. */
-export function CopyLine({ text, what = "Copy this line" }: { text: string; what?: string }) {
+export function CopyLine({ text, what = "Copy" }: { text: string; what?: string }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(text);

@@ -5,12 +5,12 @@ import type { Connection, RunStatus, Status } from "../protocol";
 export type SessionState = "waiting" | "running" | "starting" | "idle" | "interrupted" | "error" | "disconnected";
 
 export const STATE_LABELS: Readonly<Record<SessionState, string>> = {
-  waiting: "waits for you",
+  waiting: "needs you",
   running: "running",
   starting: "starting",
   idle: "idle",
   interrupted: "interrupted",
-  error: "went wrong",
+  error: "failed",
   disconnected: "disconnected",
 };
 

@@ -1,4 +1,4 @@
-"""`Served`: `dragoman serve` as a process, with a home and a workspace of its own."""
+"""`Server`: `dragoman serve` as a process, with a home and a workspace of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parents[2] / "src/dragoman/bridge/page/index.htm
 WITHIN = 30.0  # seconds
 
 
-class Served:
+class Server:
     """Started again, it is the same server: the same port, journal and tokens."""
 
     def __init__(self, folder: Path, *, pace: float = 0.0) -> None:
@@ -51,10 +51,10 @@ class Served:
         assert process.stdout is not None
         too_late = threading.Timer(WITHIN, process.kill)
         too_late.start()
-        said = []
+        output = []
         try:
             for line in process.stdout:
-                said.append(line)
+                output.append(line)
                 if found := re.search(r"http://\S+/pair#\S+", line):
                     # What it says later must not fill the pipe.
                     self._reader = threading.Thread(target=process.stdout.read, daemon=True)
@@ -62,15 +62,15 @@ class Served:
                     return found.group()
         finally:
             too_late.cancel()
-        raise AssertionError(f"the server did not start: {''.join(said)}")
+        raise AssertionError(f"the server did not start: {''.join(output)}")
 
     def link(self) -> str:
         """Another link to the server that runs."""
         command = [sys.executable, "-m", "dragoman", "token", "link"]
         environment = {**os.environ, "DRAGOMAN_HOME": str(self.home)}
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=WITHIN)
-        found = re.search(r"http://\S+/pair#\S+", told.stdout)
-        assert found is not None, told.stdout
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=WITHIN)
+        found = re.search(r"http://\S+/pair#\S+", result.stdout)
+        assert found is not None, result.stdout
         return found.group()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
