@@ -19,16 +19,16 @@ from dragoman.session import hooks
 if TYPE_CHECKING:
     from dragoman import errors as errors
     from dragoman.backend import BackendAdapter as BackendAdapter
-    from dragoman.evaluation.adapter import AcpAdapter as AcpAdapter
-    from dragoman.evaluation.adapter import AdapterConfig as AdapterConfig
-    from dragoman.evaluation.adapter import ModelConfig as ModelConfig
     from dragoman.evaluation.budget import Budget as Budget
+    from dragoman.evaluation.evaluate import AcpAdapter as AcpAdapter
+    from dragoman.evaluation.evaluate import AdapterConfig as AdapterConfig
+    from dragoman.evaluation.evaluate import ModelConfig as ModelConfig
     from dragoman.evaluation.evaluate import evaluate as evaluate
     from dragoman.evaluation.evaluate import evaluate_sync as evaluate_sync
     from dragoman.evaluation.response import Prompt as Prompt
     from dragoman.evaluation.response import PromptResponse as PromptResponse
+    from dragoman.evaluation.response import Retry as Retry
     from dragoman.evaluation.response import Stats as Stats
-    from dragoman.evaluation.retry import Retry as Retry
     from dragoman.evaluation.server import ToolServer as ToolServer
     from dragoman.evaluation.tool import Context as Context
     from dragoman.evaluation.tool import Tool as Tool
@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from dragoman.workspace import Workspace as Workspace
 
 _HOMES = {
-    "AcpAdapter": "evaluation.adapter",
-    "AdapterConfig": "evaluation.adapter",
+    "AcpAdapter": "evaluation.evaluate",
+    "AdapterConfig": "evaluation.evaluate",
     "AgentClient": "session.ports",
     "AgentRuntime": "session.runtime",
     "AgentRuntimeSync": "session.sync",
@@ -99,14 +99,14 @@ _HOMES = {
     "Link": "session.prompt",
     "LocalClient": "session.client",
     "LoginMethod": "session.login_method",
-    "ModelConfig": "evaluation.adapter",
+    "ModelConfig": "evaluation.evaluate",
     "PermissionRequest": "host.permission",
     "Prompt": "evaluation.response",
     "PromptResponse": "evaluation.response",
     "Question": "host.question.question",
     "QuestionAnswer": "host.question.question",
     "RemoteSession": "remote.session",
-    "Retry": "evaluation.retry",
+    "Retry": "evaluation.response",
     "Rule": "host.policy.rules",
     "Run": "session.run",
     "RunResult": "session.result",

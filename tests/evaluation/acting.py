@@ -10,7 +10,7 @@ import httpx2
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
-from dragoman.evaluation.identity import SERVER
+from dragoman.evaluation.attempt import SERVER
 from dragoman.session.runtime import AgentRuntime
 from dragoman.testing.memory import memory_runtime
 from dragoman.testing.scripted import Script, ScriptedAgent, Turn

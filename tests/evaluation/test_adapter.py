@@ -10,10 +10,9 @@ import msgspec
 import pytest
 
 from dragoman.errors import BudgetExceeded, OutputInvalid
-from dragoman.evaluation.adapter import AcpAdapter, AdapterConfig, ModelConfig
 from dragoman.evaluation.budget import Budget
-from dragoman.evaluation.response import Prompt
-from dragoman.evaluation.retry import NO_RETRY
+from dragoman.evaluation.evaluate import AcpAdapter, AdapterConfig, ModelConfig
+from dragoman.evaluation.response import NO_RETRY, Prompt
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_spec
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.evaluation.calls import Call, link
+from dragoman.evaluation.toolbox import Call, link
 
 FOLDER = Path(os.environ.get("DRAGOMAN_RECORDINGS") or Path(__file__).resolve().parents[3] / "shared" / "recordings")
 RECORDINGS = sorted(FOLDER.glob("*/mcp.jsonl"))

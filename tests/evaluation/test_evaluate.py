@@ -22,11 +22,10 @@ from dragoman.errors import (
     RequestFailed,
     StoppedEarly,
 )
+from dragoman.evaluation.attempt import SERVER
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
-from dragoman.evaluation.identity import SERVER
-from dragoman.evaluation.response import Prompt, PromptResponse
-from dragoman.evaluation.retry import NO_RETRY, Retry
+from dragoman.evaluation.response import NO_RETRY, Prompt, PromptResponse, Retry
 from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events

@@ -11,11 +11,10 @@ import pytest
 from agents.catalog import AGENTS, RealAgent
 from agents.conftest import LIMIT, Stage, stage  # noqa: F401 (a fixture)
 from dragoman.errors import BudgetExceeded, BudgetNotReported, DeadlineExceeded, DragomanError, OutputInvalid
+from dragoman.evaluation.attempt import SERVER
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
-from dragoman.evaluation.identity import SERVER
-from dragoman.evaluation.response import PromptResponse
-from dragoman.evaluation.retry import NO_RETRY
+from dragoman.evaluation.response import NO_RETRY, PromptResponse
 from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.evaluation.identity import SERVER, is_own, tells_of
+from dragoman.evaluation.attempt import SERVER, is_own, tells_of
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
 from dragoman.wire.vocabulary import Diff

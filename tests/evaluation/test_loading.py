@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.evaluation.loading import load_tools
+from dragoman.evaluation.tool import load_tools
 
 MODULE = """
 import dragoman.evaluation.tool

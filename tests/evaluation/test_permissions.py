@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dragoman.evaluation.permissions import patterns_of
+from dragoman.evaluation.attempt import patterns_of
 from dragoman.host.policy.effects import resolve_path
 from dragoman.host.policy.globs import path_matches
 from dragoman.workspace import Workspace

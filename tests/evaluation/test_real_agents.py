@@ -12,9 +12,9 @@ from agents.acts import allow
 from agents.catalog import AGENTS, RealAgent
 from agents.conftest import LIMIT, Stage, stage  # noqa: F401 (a fixture)
 from dragoman import RunResult, Session
-from dragoman.evaluation.calls import link
 from dragoman.evaluation.server import ToolServer
 from dragoman.evaluation.tool import ToolError, tool
+from dragoman.evaluation.toolbox import link
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -16,7 +16,7 @@ from dragoman.errors import (
     RequestFailed,
     StartTimeout,
 )
-from dragoman.evaluation.retry import NO_RETRY, Retry
+from dragoman.evaluation.response import NO_RETRY, Retry
 
 
 def refused(code: int) -> RequestFailed:

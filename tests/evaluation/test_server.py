@@ -17,9 +17,9 @@ import pytest
 
 from dragoman import Image
 from dragoman.errors import InputError
-from dragoman.evaluation.calls import Call
 from dragoman.evaluation.server import ToolServer
 from dragoman.evaluation.tool import Context, ToolError, tool
+from dragoman.evaluation.toolbox import Call
 from dragoman.testing.leaks import nothing_left
 
 from .mcp_client import WAYS, joined, text_of

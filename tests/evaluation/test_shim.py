@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.evaluation._shim_main import GREETING, TOKEN
-from dragoman.evaluation.calls import Call
 from dragoman.evaluation.server import ToolServer
 from dragoman.evaluation.shim import LINE_LIMIT, PROGRAM
+from dragoman.evaluation.toolbox import Call
 from dragoman.testing.leaks import nothing_left
 from dragoman.wire.vocabulary import McpServerStdio
 

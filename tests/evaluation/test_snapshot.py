@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, PrivateAttr
 
 from dragoman.errors import InputError
-from dragoman.evaluation.snapshot import Snapshot, check_state
+from dragoman.evaluation.transaction import Snapshot, check_state
 
 
 @dataclass

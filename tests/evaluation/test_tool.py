@@ -273,7 +273,7 @@ def test_what_can_be_no_tool_is_refused_with_a_reason(make: Callable[[], Any], s
 
 def test_to_define_tools_loads_no_mcp_and_no_web_server() -> None:
     program = (
-        "import sys, dragoman.evaluation.tool, dragoman.evaluation.toolbox, dragoman.evaluation.calls\n"
+        "import sys, dragoman.evaluation.tool, dragoman.evaluation.toolbox, dragoman.evaluation.toolbox\n"
         "print([name for name in ('mcp', 'mcp_types', 'uvicorn', 'starlette', 'pydantic') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -26,10 +26,8 @@ from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
 from dragoman.evaluation.fleet import Fleet, Outcome, Results, Status, Summary, Task, compared, read_tasks
-from dragoman.evaluation.loading import load_tools
-from dragoman.evaluation.response import PromptResponse
-from dragoman.evaluation.retry import Retry
-from dragoman.evaluation.tool import tools_of
+from dragoman.evaluation.response import PromptResponse, Retry
+from dragoman.evaluation.tool import load_tools, tools_of
 from dragoman.evaluation.types import shape_of
 from dragoman.host.policy.access import parse_access
 from dragoman.session.client import Agent, LocalClient

@@ -20,7 +20,7 @@ import click
 
 from dragoman.cli.exits import BAD_INPUT, DONE
 from dragoman.errors import InputError
-from dragoman.evaluation.loading import load_tools
+from dragoman.evaluation.tool import load_tools
 
 if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer

@@ -7,24 +7,29 @@ the agent's process, unless the caller gave a runtime that it runs itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget, Spending
-from dragoman.evaluation.calls import Call, link
-from dragoman.evaluation.guard import Guard
-from dragoman.evaluation.identity import SERVER, tells_of
 from dragoman.evaluation.output import NAME, Output
-from dragoman.evaluation.permissions import Permissions
-from dragoman.evaluation.response import PromptResponse, Stats, limit_of
-from dragoman.evaluation.retry import Retry, had_side_effects
-from dragoman.evaluation.rounds import Rounds, TimeLeft
+from dragoman.evaluation.response import PromptResponse, Retry, Stats, had_side_effects, limit_of
+from dragoman.evaluation.rounds import Guard, Rounds, TimeLeft
 from dragoman.evaluation.tool import Tool
+from dragoman.evaluation.toolbox import Call, link
 from dragoman.evaluation.types import Shape
+from dragoman.host.callback import call
+from dragoman.host.permission import OnPermission, PermissionRequest, Reply
+from dragoman.host.policy.effects import mcp_tool
+from dragoman.host.policy.globs import mcp_found
+from dragoman.host.policy.rules import Rule
 from dragoman.record import events, rows
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
@@ -33,6 +38,96 @@ from dragoman.session.spec import OnEvent, SessionConfig
 
 if TYPE_CHECKING:
     from dragoman.evaluation.server import ToolServer
+
+
+# One a process, and not one an evaluation: models remember prompts that begin alike, and tools are their beginning.
+SERVER: Final = f"dragoman-{secrets.token_hex(4)}"
+
+# What agents write over a call: Kimi, goose, OpenCode, and others that are likely.
+_TITLES: Final = ("mcp__{server}__{tool}", "{server}: {tool}", "{server}_{tool}", "{server}.{tool}", "{server}/{tool}")
+# After this goose says in a title what the call is about.
+_ABOUT: Final = " · "
+
+
+def is_own(request: PermissionRequest, server: str, tools: Iterable[str]) -> bool:
+    """Narrowly: whether the agent's program says that a tool of this server is meant. All on it are ours."""
+    if request.origin != "agent" or request.diffs:
+        return False
+    certain = mcp_tool(request)  # of Codex, too
+    if certain is not None:
+        return certain[0] == server
+    if request.name:
+        return request.name.startswith((f"mcp__{server}__", f"{server}__"))
+    if request.kind not in ("other", ""):
+        return False
+    call_id = request.tool_call_id or ""
+    if "__" in call_id or call_id.startswith("mcp_"):
+        # Gemini begins its ids with the tool's name, and asks without the input; its titles may be an argument. Other
+        # agents take ids from the model.
+        return request.raw_input is None and call_id.startswith(f"mcp_{server}_")
+    # Where all there is is a title, what the model wrote must not have the name in it: the title may be made of that.
+    titles = {_spaced(way.format(server=server, tool=tool)) for tool in tools for way in _TITLES}
+    return _spaced(request.title) in titles and server not in repr(request.raw_input)
+
+
+def tells_of(call: events.ToolCall, server: str, tool: str) -> bool:
+    """Widely: whether a call that the agent reports is one of this tool. To count by; nothing is allowed by it."""
+    words = (call.name or "", call.title.partition(_ABOUT)[0])
+    return call.tool_call_id.startswith(f"mcp_{server}_{tool}__") or mcp_found(
+        f"{server}/{tool}", *(text.removeprefix("mcp.") for text in words)
+    )
+
+
+def _spaced(text: str) -> str:
+    """Goose writes `look up` for `look_up`."""
+    return re.sub(r"[\s_]+", " ", text)
+
+
+class Permissions:
+    """The session's `on_permission`, and its rules. `server` is the name of our tool server, `tools` those on it;
+    `on_permission` is the caller's, for the rest."""
+
+    def __init__(
+        self,
+        server: str,
+        tools: Iterable[str],
+        *,
+        allowed_paths: Sequence[str | Path] | None = None,
+        cwd: Path = Path(),
+        on_permission: OnPermission | None = None,
+    ) -> None:
+        self._server = server
+        self._tools = tuple(tools)
+        self._paths = None if allowed_paths is None else patterns_of(allowed_paths, cwd)
+        self._on_permission = on_permission
+
+    @property
+    def session_rules(self) -> tuple[Rule, ...]:
+        # Above what access allows, and below the run's rules, which name the places where it may.
+        return () if self._paths is None else (Rule("deny", "it is not under allowed_paths", kind="write"),)
+
+    @property
+    def run_rules(self) -> tuple[Rule, ...]:
+        if not self._paths:
+            return ()
+        return (Rule("allow", "it is under allowed_paths", kind=("read", "write"), path=self._paths),)
+
+    def is_own(self, request: PermissionRequest) -> bool:
+        """These are allowed before any rule is looked at."""
+        return bool(self._tools) and is_own(request, self._server, self._tools)
+
+    async def __call__(self, request: PermissionRequest) -> Reply:
+        if self._on_permission is None:
+            return request.reject()
+        reply = await call(self._on_permission, request)  # whatever it is, the session checks it
+        return cast(Reply, reply)
+
+
+def patterns_of(paths: Sequence[str | Path], cwd: Path) -> tuple[str, ...]:
+    """Each path, and with it all below it. Absolute and without links: `src` shall not be any `src`, however deep."""
+    places = (os.path.realpath(os.path.join(cwd, Path(path).expanduser())) for path in paths)
+    return tuple(re.sub(r"([*?\[])", r"[\1]", place) for place in places)
+
 
 Transport = Literal["auto", "http", "stdio"]
 

@@ -14,16 +14,13 @@ import msgspec
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.evaluation.attempt import Plan, Transport, carried_out
+from dragoman.evaluation.attempt import SERVER, Permissions, Plan, Transport, carried_out
 from dragoman.evaluation.budget import NO_BUDGET, Budget
-from dragoman.evaluation.guard import Guard
-from dragoman.evaluation.identity import SERVER
 from dragoman.evaluation.output import NAME
-from dragoman.evaluation.permissions import Permissions
-from dragoman.evaluation.response import Prompt, PromptResponse
-from dragoman.evaluation.retry import Retry
-from dragoman.evaluation.snapshot import check_state
+from dragoman.evaluation.response import Prompt, PromptResponse, Retry
+from dragoman.evaluation.rounds import Guard
 from dragoman.evaluation.tool import Tool, tools_of
+from dragoman.evaluation.transaction import check_state
 from dragoman.evaluation.types import Type, shape_of
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
@@ -190,3 +187,78 @@ def _adds_up(spec: AgentSpec, settings: Config) -> bool:
     if spec.preset is None:
         return False
     return any(quirk.id == CUMULATIVE for quirk in load_preset(spec.preset, settings).quirks)
+
+
+# Changes how the agent is started: another HOME, fewer variables, a sandbox before the command.
+Isolation = Callable[[AgentSpec], AgentSpec]
+
+
+class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Which agent, and what it is told to be. What is None is the agent's own default."""
+
+    agent: Agent | None = None  # the configured default
+    model: str | None = None
+    mode: str | None = None
+    reasoning_effort: str | None = None
+    options: dict[str, str | bool] = {}
+    system_prompt: str | None = None
+    env: dict[str, str | None] = {}
+    headers: dict[str, str] = {}
+
+
+class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and within which bounds it works. As the parameters of `evaluate` by these names.
+
+    `read_files`, `write_files` and `terminals` are what we offer the agent to do for it; None is as its preset says.
+    """
+
+    cwd: str | Path = "."
+    additional: Sequence[str | Path] = ()
+    access: str = "read-only"
+    allowed_paths: Sequence[str | Path] | None = None
+    rules: Sequence[Rule] = ()
+    on_permission: OnPermission | None = None
+    on_event: OnEvent | None = None
+    heartbeat: Callable[[], None] | None = None
+    deadline: float | None = None
+    idle_limit: float | None = None
+    budget: Budget | None = None
+    max_rounds: int = 3
+    guards: Sequence[Guard] = ()
+    retry: Retry | None = None
+    limits: Limits | None = None  # of starting, of requests, of the grace after a cancel
+    mcp_servers: Sequence[McpServer] = ()
+    transport: Transport = "auto"
+    read_files: bool | None = None
+    write_files: bool | None = None
+    terminals: bool | None = None
+    isolation: Isolation | None = None
+
+
+_OFFERS = ("read_files", "write_files", "terminals")
+
+
+class AcpAdapter:
+    def __init__(self, model_config: ModelConfig, adapter_config: AdapterConfig | None = None) -> None:
+        self.model_config = model_config
+        self.adapter_config = adapter_config or AdapterConfig()
+
+    async def evaluate(self, prompt: Input | Prompt, **options: Any) -> PromptResponse[Any]:
+        """As `dragoman.evaluate`; `options` go before what was configured."""
+        return await evaluate(self.model_config.agent, prompt, **{**self._options(), **options})
+
+    def evaluate_sync(self, prompt: Input | Prompt, **options: Any) -> PromptResponse[Any]:
+        return evaluate_sync(self.model_config.agent, prompt, **{**self._options(), **options})
+
+    def _options(self) -> dict[str, Any]:
+        model, adapter = msgspec.structs.asdict(self.model_config), msgspec.structs.asdict(self.adapter_config)
+        del model["agent"]
+        for name in (*_OFFERS, "isolation"):
+            adapter.pop(name)
+        return {**model, **adapter, "prepare": self._prepared}
+
+    def _prepared(self, spec: AgentSpec) -> AgentSpec:
+        config = self.adapter_config
+        offers = {name: getattr(config, name) for name in _OFFERS if getattr(config, name) is not None}
+        spec = msgspec.structs.replace(spec, **offers)
+        return config.isolation(spec) if config.isolation is not None else spec

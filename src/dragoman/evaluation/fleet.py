@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import DragomanError, InputError
-from dragoman.evaluation.calls import Call
 from dragoman.evaluation.response import PromptResponse
+from dragoman.evaluation.toolbox import Call
 from dragoman.evaluation.types import encode, shape_of
 from dragoman.record.rows import Usage
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 from dragoman.errors import (
     DeadlineExceeded,
@@ -22,15 +22,46 @@ from dragoman.errors import (
     StoppedEarly,
 )
 from dragoman.evaluation.budget import Spending
-from dragoman.evaluation.guard import Guard, objection_prompt, objections
 from dragoman.evaluation.output import Output, follow_up, instructions
 from dragoman.evaluation.response import PromptResponse, Stats
+from dragoman.host.callback import call
 from dragoman.host.policy.rules import Rule
 from dragoman.record import events
 from dragoman.session.prompt import Input, Part, parts_of
 from dragoman.session.result import RunResult
 from dragoman.session.run import Run
 from dragoman.session.session import Session
+
+Objection: TypeAlias = str | bool | None
+# Of the response so far (`PromptResponse`), with whatever output the caller has asked for.
+Guard: TypeAlias = Callable[[Any], Objection | Awaitable[Objection]]
+
+
+async def objections(guards: Sequence[Guard], response: Any) -> tuple[str, ...]:
+    """The reasons of those that object, in their order."""
+    reasons: list[str] = []
+    for guard in guards:
+        # A plain one gets a thread: it may run a test suite, and the agent's connection must go on meanwhile.
+        verdict = await call(guard, response)
+        name = getattr(guard, "__name__", "a guard")
+        match verdict:
+            case None | True:
+                continue
+            case False:
+                reasons.append(f"the check {name} did not pass")
+            case str():
+                reasons.append(verdict)
+            case _:
+                raise InputError(f"the guard {name} returned {verdict!r}; expected None, True, False or a reason")
+    return tuple(reasons)
+
+
+def objection_prompt(reasons: Sequence[str], *, wants_output: bool) -> str:
+    """What the agent is sent back with."""
+    said = "\n".join(f"- {reason}" for reason in reasons)
+    then = " Then hand over the result again, as before." if wants_output else ""
+    return f"This is not done yet:\n{said}\nGo on until it is.{then}"
+
 
 # A run that ended so may have handed over its value before.
 _BENIGN: Final = (StoppedEarly, SilentFailure)

@@ -12,19 +12,60 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Self, TypeAlias
 
 from dragoman._version import __version__
 from dragoman.errors import InputError
-from dragoman.evaluation.calls import Call, OnCall
 from dragoman.evaluation.content import MOST_BYTES, Content, Picture, Text
-from dragoman.evaluation.door import PATH, Door
-from dragoman.evaluation.progress import Progress
+from dragoman.evaluation.loopback import PATH, Door
 from dragoman.evaluation.shim import entry, joining
 from dragoman.evaluation.tool import Tool
-from dragoman.evaluation.toolbox import Toolbox
+from dragoman.evaluation.toolbox import Call, OnCall, Toolbox
 from dragoman.wire.vocabulary import HttpHeader, McpServer, McpServerHttp
+
+Send: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
+
+LIMIT: Final = 1.0
+"""Seconds that the last news may take: the result waits for it, and must not wait for an agent that reads nothing."""
+
+
+class Progress:
+    """Sends what is reported while its block lasts, and the last of it before the block is left."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._newest: tuple[float, float | None, str | None] | None = None
+        self._sending: asyncio.Task[None] | None = None
+
+    def report(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._note, done, total, message)
+        except RuntimeError:
+            pass  # the loop is closed: the function outlived its call
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sending is not None:
+            await asyncio.wait({self._sending}, timeout=LIMIT)
+            self._sending.cancel()
+
+    def _note(self, done: float, total: float | None, message: str | None) -> None:
+        self._newest = (done, total, message)
+        if self._sending is None or self._sending.done():
+            self._sending = self._loop.create_task(self._send_newest())
+
+    async def _send_newest(self) -> None:
+        while self._newest is not None:
+            newest, self._newest = self._newest, None
+            try:
+                await self._send(*newest)
+            except Exception:
+                return  # the agent has left; the call itself will be told so
+
 
 try:
     import anyio
@@ -34,7 +75,7 @@ try:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from mcp.shared.message import SessionMessage
 
-    from dragoman.evaluation.listen import HOST, open_port, serving  # uvicorn comes with it
+    from dragoman.evaluation.loopback import HOST, open_port, serving  # uvicorn comes with it
 except ImportError as missing:
     raise InputError(
         "to serve tools to agents the package `mcp` is needed, and it is not installed",
