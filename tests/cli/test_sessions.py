@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.cli.command import how_long_ago, when
 from dragoman.cli.session_filter import matching, moment
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
@@ -561,4 +563,45 @@ def test_a_history_that_the_agent_tells_otherwise_is_shown_as_a_line(cli: Cli) -
     assert '! the agent tells this session otherwise: it leaves out "hello"\n' in cli("sessions", "show").out
     told = [json.loads(line) for line in cli("sessions", "show", "--json").out.splitlines()]
     [event] = [event for event in told if event["type"] == "history.differs"]
-    assert event["differences"] == [{"what": "prompt", "here": "hello"}]
+    assert event["differences"] == [{"subject": "prompt", "recorded": "hello"}]
+
+
+# -- the list on a terminal
+
+
+def test_at_80_columns_the_list_is_a_table_with_state_and_relative_time(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "feed01", "Explain the parser " * 8, at=time.time() - 9000)
+
+    keep(cli, work)
+    heading, row = without_looks(shown(cli, 80, "sessions", "list")).splitlines()
+    assert heading.split() == ["id", "last", "used", "agent", "state", "title"]
+    assert row.split()[1:6] == ["2", "h", "ago", "demo", "idle"]
+    assert row.endswith("…")
+    assert "Explain the parser" in row
+    narrow = without_looks(shown(cli, 40, "sessions", "list")).splitlines()
+    assert (len(narrow), narrow[0].endswith("  2 h ago  idle")) == (3, True)
+
+
+def test_in_a_pipe_the_list_is_whole_and_has_absolute_times(cli: Cli) -> None:
+    async def work(journal: SqliteJournal) -> None:
+        await talked(journal, "feed01", "Explain the parser " * 8, cwd=f"/home/me/{'deep/' * 12}")
+
+    keep(cli, work)
+    heading, row = cli("sessions", "list").out.splitlines()
+    assert heading.split() == ["id", "last", "used", "agent", "state", "cost", "workspace", "title"]
+    assert when(NOON) in row
+    assert row.endswith(("Explain the parser " * 8).strip())
+    assert "deep/" * 12 in f"{row} "
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(3, "just now"), (61, "1 min ago"), (7199, "1 h ago"), (86_400, "1 d ago"), (6 * 86_400, "6 d ago")],
+)
+def test_times_are_told_as_people_tell_them(seconds: int, words: str) -> None:
+    assert how_long_ago(NOON - seconds, NOON) == words
+
+
+def test_after_a_week_the_day_is_told() -> None:
+    assert how_long_ago(NOON - 8 * 86_400, NOON) == when(NOON - 8 * 86_400).split()[0]

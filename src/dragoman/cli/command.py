@@ -6,11 +6,11 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Final, ParamSpec
+from typing import TYPE_CHECKING, Final, ParamSpec
 
 import click
 import msgspec
@@ -26,6 +26,9 @@ from dragoman.journal.maintenance import rebuild
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
 from dragoman.journal.sqlite import SqliteJournal
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 P = ParamSpec("P")
 
@@ -111,7 +114,7 @@ def print_json(content: object) -> None:
 
 
 def styled(text: str, **look: bool | str) -> str:
-    """In colours, where stdout has any."""
+    """Style the text, where stdout has colours."""
     return click.style(text, **look) if text and has_colours() else text  # type: ignore[arg-type]  # as click names them
 
 
@@ -120,37 +123,99 @@ def has_colours() -> bool:
 
 
 def width() -> int:
-    """Columns of the terminal that stdout is."""
+    """Columns of the terminal that stdout is; practically unlimited where it is none."""
     return terminal_width(STDOUT) or UNLIMITED_WIDTH
+
+
+class Table:
+    """A table for stdout, by rich: aligned columns, as wide as the terminal at most. In a pipe nothing is truncated.
+
+    Cells are text of any origin: nothing in them acts on the terminal.
+    """
+
+    def __init__(self) -> None:
+        from rich.table import Table as RichTable
+
+        self._table = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+
+    def add_column(self, heading: str, *, right: bool = False, shrinks: bool = False) -> None:
+        """`shrinks`: the column gives way where the terminal is too narrow, and its cells end in an ellipsis."""
+        self._table.add_column(heading, justify="right" if right else "left", no_wrap=not shrinks)
+
+    def add_row(self, *cells: str, style: str | None = None, styles: Mapping[int, str] | None = None) -> None:
+        """`style` is that of the row, `styles` are those of single cells, by their position."""
+        from rich.text import Text
+
+        looks = styles or {}
+        texts = [
+            Text(" ".join(plain(cell).split("\n")), style=looks.get(position, ""), no_wrap=True, overflow="ellipsis")
+            for position, cell in enumerate(cells)
+        ]
+        self._table.add_row(*texts, style=style)
+
+    def columns(self) -> int:
+        """The width that it takes where nothing is truncated."""
+        from rich.measure import Measurement
+
+        console = _console(UNLIMITED_WIDTH)
+        return Measurement.get(console, console.options, self._table).maximum
+
+    def print(self) -> None:
+        console = _console(width())
+        if self.columns() > width():
+            self._table.padding = (0, 1, 0, 0)
+        with console.capture() as capture:
+            console.print(self._table)
+        for line in capture.get().splitlines():
+            click.echo(line.rstrip())
+
+
+def _console(columns: int) -> Console:
+    from rich.console import Console
+
+    return Console(
+        file=sys.stdout,
+        width=columns,
+        force_terminal=has_colours(),
+        color_system="standard" if has_colours() else None,
+        highlight=False,
+        markup=False,
+    )
 
 
 def when(time: float) -> str:
     return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
+def how_long_ago(time: float, now: float) -> str:
+    """A time as people say it: "5 min ago"; the day, where it was more than a week ago."""
+    seconds = max(0.0, now - time)
+    if seconds < 60:
+        return "just now"
+    for unit, length, limit in (("min", 60, 60), ("h", 3600, 24), ("d", 86_400, 8)):
+        if seconds < length * limit:
+            return f"{int(seconds // length)} {unit} ago"
+    return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d")
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: "1 session", "2 sessions"."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def folder(path: str) -> str:
-    """A folder, or a file, as people write it, on one line."""
+    """The path of a folder or file as people write it, on one line."""
     home = os.path.expanduser("~")
     written = "~" + path.removeprefix(home) if path == home or path.startswith(f"{home}/") else path
     return plain(written).replace("\n", "\\n")
 
 
-def padded(text: str, room: int, *, right: bool = False) -> str:
-    """In a column of a table; scripts differ in how wide their characters are."""
-    gap = " " * (room - columns(text))
-    return gap + text if right else text + gap
-
-
-def ending(text: str, room: int) -> str:
-    """The end of a line that fits into so many columns: of a path that is what tells it from others."""
+def end_of(text: str, room: int) -> str:
+    """The end of the text, in so many columns: the end of a path tells it from others."""
     return text if columns(text) <= room else ELLIPSIS + cut(text[::-1], room).removesuffix(ELLIPSIS)[::-1]
 
 
-def widest(texts: Sequence[str]) -> int:
-    return max(map(columns, texts), default=0)
-
-
 def note(*lines: str) -> None:
-    """What we have to say about what stdout has. Not in the way of a program that reads it."""
+    """Write lines about the output to stderr, out of the way of a program that reads stdout."""
     sys.stdout.flush()
     sys.stderr.write(exits.laid_out(lines, terminal_width(STDERR)))

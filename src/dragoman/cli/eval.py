@@ -18,7 +18,7 @@ import msgspec
 from dragoman.cli import exits
 from dragoman.cli.command import print_error
 from dragoman.cli.options import FILE
-from dragoman.cli.output import STDERR
+from dragoman.cli.progress import is_drawable, stderr_console
 from dragoman.cli.signals import Interrupts
 from dragoman.cli.text import plain
 from dragoman.config import load
@@ -316,7 +316,7 @@ def progress(*, quiet: bool, agents: int) -> Shown:
     """`agents` is how many there are: one need not be named in each line."""
     if quiet:
         return _Quiet()
-    return _Bars(agents) if os.isatty(STDERR) else _Lines(agents)
+    return _Bars(agents) if is_drawable() else _Lines(agents)
 
 
 class _Quiet:
@@ -354,11 +354,10 @@ class _Bars(_Quiet):
     """How far it is, what runs now, and a line for what did not end well."""
 
     def __init__(self, agents: int) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._named = agents > 1
-        self._console = Console(stderr=True)
+        self._console = stderr_console()
         self._bar = Progress(
             BarColumn(bar_width=20),
             MofNCompleteColumn(),

@@ -13,9 +13,10 @@ from typing import Any, Final
 import click
 
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, folder, journal_file, note, print_json
+from dragoman.cli.command import async_command, count, folder, journal_file, note, print_json
 from dragoman.cli.figures import size
-from dragoman.cli.output import STDERR, STDIN, USUAL_WIDTH, terminal_width
+from dragoman.cli.output import STDIN
+from dragoman.cli.progress import is_drawable, stderr_console
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
 from dragoman.journal import open_journal
@@ -28,10 +29,6 @@ from dragoman.translate.translator import PROVIDERS, get_provider
 # Files that are named for each reason, and kinds that nobody knows; --json has all of them.
 _NAMED: Final = 3
 _KINDS: Final = 10
-
-# Columns beside the bar that stay free: a terminal writes ^C there, and without room for it would begin another line,
-# on which the bar can no longer be taken away.
-_BESIDE: Final = 3
 
 # Where nobody watches: a line each time that so much more is done.
 _STEP: Final = 0.1
@@ -94,9 +91,9 @@ def _on_this_machine(provider: str | None) -> list[Transcript]:
         found = find_transcripts(name, os.environ, Path.home())
         if found:
             closed = sum(not one.size and one.path.is_dir() for one in found)
-            files = _count(len(found) - closed, "file")
+            files = count(len(found) - closed, "file")
             place = folder(os.path.commonpath([one.path.parent for one in found]))
-            more = f"; {_count(closed, 'folder')} there cannot be looked into" if closed else ""
+            more = f"; {count(closed, 'folder')} there cannot be looked into" if closed else ""
             note(f"{name}: {files}, {size(sum(one.size for one in found))} in {place}{more}")
         every += found
     return every
@@ -129,8 +126,7 @@ async def _taken(found: Sequence[Transcript], worker: ImportWorker | None) -> li
 
 # -- how far it is
 def _shown(found: Sequence[Transcript]) -> _Lines:
-    is_terminal = os.isatty(STDERR) and os.environ.get("TERM") != "dumb"
-    return (_Bar if is_terminal else _Lines)(len(found), sum(one.size for one in found))
+    return (_Bar if is_drawable() else _Lines)(len(found), sum(one.size for one in found))
 
 
 class _Lines:
@@ -170,7 +166,6 @@ class _Bar(_Lines):
     """On a terminal."""
 
     def __init__(self, files: int, total: int) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
         super().__init__(files, total)
@@ -180,8 +175,7 @@ class _Bar(_Lines):
             TextColumn("{task.fields[files]}"),
             TimeRemainingColumn(),
         )
-        console = Console(stderr=True, width=max((terminal_width() or USUAL_WIDTH) - _BESIDE, 1))
-        self._bar = Progress(*columns, console=console, transient=True)
+        self._bar = Progress(*columns, console=stderr_console(), transient=True)
         self._id = self._bar.add_task("", total=total, files=f"0 of {files:,} files")
         self._bar.start()
 
@@ -202,7 +196,7 @@ def _print(done: ImportSummary) -> None:
     came = done.amounts
     if done.frames:
         click.echo(f"{_sessions(done)}.")
-        figures = (_count(came.messages, "message"), _count(came.tool_calls, "tool call"), _count(came.runs, "run"))
+        figures = (count(came.messages, "message"), count(came.tool_calls, "tool call"), count(came.runs, "run"))
         if came.messages or came.tool_calls or came.runs:
             click.echo(f"  {', '.join(figures)}")
         if came.input_tokens or came.output_tokens:
@@ -212,7 +206,7 @@ def _print(done: ImportSummary) -> None:
     else:
         click.echo("Nothing new.")
     if done.unchanged and done.frames:
-        click.echo(f"Nothing new in {_count(done.unchanged, 'other file')}.")
+        click.echo(f"Nothing new in {count(done.unchanged, 'other file')}.")
     if done.unknown:
         click.echo("Kept, but not understood:")
         for kind, number in list(done.unknown.items())[:_KINDS]:
@@ -220,30 +214,26 @@ def _print(done: ImportSummary) -> None:
         _and_more(len(done.unknown) - _KINDS, "kind")
     for reason, paths in done.skipped.items():
         noun = "folder" if all(map(os.path.isdir, paths)) else "file"
-        click.echo(f"Left out {_count(len(paths), noun)}: {plain(reason)}.")
+        click.echo(f"Left out {count(len(paths), noun)}: {plain(reason)}.")
         for path in paths[:_NAMED]:
             click.echo(f"  {folder(path)}")
         _and_more(len(paths) - _NAMED, noun)
     if done.left:
-        click.echo(f"The last line of {_count(len(done.left), 'file')} is half written: it is left for the next time.")
+        click.echo(f"The last line of {count(len(done.left), 'file')} is half written: it is left for the next time.")
     if done.new:
         note("To look at them: dragoman sessions list, dragoman sessions search WORDS, dragoman serve.")
 
 
 def _sessions(done: ImportSummary) -> str:
-    new = f"Imported {_count(done.new, 'session')}"
+    new = f"Imported {count(done.new, 'session')}"
     if not done.grown:
         return new
     were = "was" if done.grown == 1 else "were"
     if not done.new:
-        return f"Imported more of {_count(done.grown, 'session')} that {were} here"
+        return f"Imported more of {count(done.grown, 'session')} that {were} here"
     return f"{new}, and more of {done.grown:,} that {were} here"
 
 
 def _and_more(number: int, noun: str) -> None:
     if number > 0:
-        click.echo(f"  and {_count(number, f'more {noun}')}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+        click.echo(f"  and {count(number, f'more {noun}')}")

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 import click
 
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, journal_file, note, open_existing
+from dragoman.cli.command import async_command, count, journal_file, note, open_existing
 from dragoman.cli.figures import size
 from dragoman.cli.progress import Progress
 from dragoman.cli.session_filter import is_held
@@ -101,7 +101,7 @@ async def verify() -> int:
     if problems:
         note("What is wrong with rows is mended by `dragoman journal rebuild`.")
         return exits.AGENT_FAILED
-    click.echo(f"All is well: {_count(len(kept), 'session')}, {sum(one.frames for one in kept):,} frames.")
+    click.echo(f"All is well: {count(len(kept), 'session')}, {sum(one.frames for one in kept):,} frames.")
     return exits.DONE
 
 
@@ -115,7 +115,7 @@ async def rebuild(*, ids: Sequence[str]) -> None:
         with Progress("rebuilding", len(chosen), unit="sessions") as progress:
             for session_id in progress.each(chosen):
                 await maintenance.rebuild(journal, [session_id])
-    click.echo(f"Made the rows of {_count(len(chosen), 'session')} anew.")
+    click.echo(f"Made the rows of {count(len(chosen), 'session')} anew.")
 
 
 @journal.command(epilog=EXPORT_EPILOG, short_help="All of it as JSON Lines.")
@@ -162,7 +162,7 @@ async def import_(*, files: Sequence[str], agent: str, trusted: bool) -> None:
         with Progress("making rows of", len(sessions), unit="sessions") as progress:
             for session_id in progress.each(sessions):
                 await maintenance.rebuild(journal, [session_id])
-    click.echo(f"Imported {_count(len(sessions), 'session')} of {frames:,} frames.")
+    click.echo(f"Imported {count(len(sessions), 'session')} of {frames:,} frames.")
     for session_id, reason in left_out:
         note(f"Left out {session_id}: {reason}.")
 
@@ -211,9 +211,9 @@ async def compress(*, ids: Sequence[str]) -> None:
         with Progress("compressing", len(resting), unit="sessions") as progress:
             for session_id in progress.each(resting):
                 await journal.compress(session_id)
-    click.echo(f"Compressed {_count(len(resting), 'session')}.")
+    click.echo(f"Compressed {count(len(resting), 'session')}.")
     if len(resting) < len(wanted):
-        note(f"Left {_count(len(wanted) - len(resting), 'session')} as they are: a process has them open.")
+        note(f"Left {count(len(wanted) - len(resting), 'session')} as they are: a process has them open.")
     if resting:
         note("`dragoman journal vacuum` gives the room back to the disk.")
 
@@ -227,7 +227,3 @@ def _room(path: Path) -> int:
     """What the file takes, with its log."""
     files = (path.with_name(path.name + suffix) for suffix in ("", "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

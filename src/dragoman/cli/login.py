@@ -24,9 +24,9 @@ from dragoman.cli.command import print_error
 from dragoman.cli.form import QuestionAsker, usual_browser
 from dragoman.cli.output import STDERR, STDIN, STDOUT, USUAL_WIDTH, Outbox, terminal_width
 from dragoman.cli.pieces import Span, Style
+from dragoman.cli.progress import Spinner
 from dragoman.cli.screen import Screen
 from dragoman.cli.signals import Interrupts
-from dragoman.cli.status import Waiting
 from dragoman.cli.stdin import chosen, forget_typed, read_line
 from dragoman.cli.text import columns, exact, one_line, plain
 from dragoman.errors import AuthenticationRequired, DragomanError, InputError, RequestFailed
@@ -146,7 +146,7 @@ class Dialog:
             on_question=asker if self._tty else None,
         )
         try:
-            async with Waiting(self._outbox, f"starting {self._name}", width=self._width, shown=self._tty):
+            async with Spinner(self._outbox, f"starting {self._name}", width=self._width, shown=self._tty):
                 await self._unless_interrupted(login.__aenter__())
             self.started = True
             if self._given.list_only:

@@ -35,10 +35,10 @@ from dragoman.cli.options import (
 from dragoman.cli.output import LOG_WIDTH, STDERR, STDIN, STDOUT, Outbox, OutputLost, terminal_width, watch_reader
 from dragoman.cli.pieces import Span
 from dragoman.cli.plan import AgentProcess, RunOptions, RunPlan, prepare, save_handle
+from dragoman.cli.progress import Spinner
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen, markdown_stream
 from dragoman.cli.signals import Interrupts
-from dragoman.cli.status import Waiting
 from dragoman.cli.text import inert_json, plain, wrapped
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
@@ -150,8 +150,8 @@ class RunCommand:
             diffs=notes_tty,
         )
         shown = notes_tty and not given.verbose and not given.quiet
-        self._starting = Waiting(self._outbox, f"starting {job.spec.name}", width=width, shown=shown)
-        self._thinking = Waiting(self._outbox, f"waiting for {job.spec.name}", width=width, shown=shown)
+        self._starting = Spinner(self._outbox, f"starting {job.spec.name}", width=width, shown=shown)
+        self._thinking = Spinner(self._outbox, f"waiting for {job.spec.name}", width=width, shown=shown)
         self._follower = Follower(self._show)
         self._asker: Asker | None = None
         question_asker: QuestionAsker | None = None
@@ -238,8 +238,8 @@ class RunCommand:
     @asynccontextmanager
     async def _floor(self) -> AsyncIterator[None]:
         """The terminal, for a question."""
-        self._starting.halt()
-        self._thinking.halt()
+        self._starting.pause()
+        self._thinking.pause()
         async with self._follower.floor():
             yield
 

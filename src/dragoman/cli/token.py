@@ -13,7 +13,7 @@ from dragoman.bridge.messages import Scope
 from dragoman.bridge.qr import qr_lines
 from dragoman.bridge.running import Running, servers
 from dragoman.bridge.tokens import CODE_LIFE, Token, Tokens
-from dragoman.cli.command import note, padded, print_json, styled, sync_command, when, widest
+from dragoman.cli.command import Table, note, print_json, sync_command, when
 from dragoman.cli.options import home_option, json_option
 from dragoman.cli.output import STDOUT, terminal_width
 from dragoman.config import load
@@ -73,14 +73,14 @@ def list_(as_json: bool, home: str | None) -> None:
         return print_json([_record(token) for token in tokens])
     if not tokens:
         return note("dragoman: there are no tokens. Create one: dragoman token create NAME")
-    room = widest([token.name for token in tokens])
+    table = Table()
+    for heading in ("id", "name", "scope", "for", "created", "last used"):
+        table.add_column(heading, shrinks=heading == "name")
     for token in tokens:
-        used = f"used {when(token.used)}" if token.used is not None else "never used"
+        used = when(token.used) if token.used is not None else "never"
         kind = "browser" if token.browser else "program"
-        click.echo(
-            f"{styled(token.id, bold=True)}  {padded(token.name, room)}  {token.scope:<6}  {kind}  "
-            f"made {when(token.created)}  {used}"
-        )
+        table.add_row(token.id, token.name, token.scope, kind, when(token.created), used, styles={0: "bold"})
+    table.print()
     return None
 
 

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import click
 
 from dragoman.agents.preset import load_presets
-from dragoman.cli.command import (
-    NOT_REPORTED,
-    async_command,
-    ending,
-    folder,
-    note,
-    open_readonly,
-    padded,
-    print_json,
-    styled,
-    widest,
-    width,
-)
+from dragoman.cli.command import NOT_REPORTED, Table, async_command, folder, note, open_readonly, print_json, width
 from dragoman.cli.figures import cost_part
+from dragoman.cli.options import agent_filter, json_option, since_option, until_option, workspace_filter
 from dragoman.cli.session_filter import matching, moment
-from dragoman.cli.text import cut, one_line
+from dragoman.cli.text import one_line
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE
 from dragoman.journal.usage import TOKEN_FIGURES, GroupBy, UsageSum, sum_usage, sum_usage_by, usage_by_run, usage_record
@@ -37,8 +26,7 @@ Examples:
   dragoman usage --by agent --since 30d
   dragoman usage --by model --json | jq '.[] | {model, output_tokens}'
 
-Figures are those that agents report, and no others: what none of them told is
-"—", and never zero."""
+Only figures that agents report are counted; "—" means not reported."""
 _HEADS: Final = {
     "input_tokens": "input",
     "cached_tokens": "cached",
@@ -53,24 +41,24 @@ _UNKNOWN: Final = {"day": "?", "agent": "unknown agent", "model": "model not tol
 _LEAST: Final = "+"  # some runs did not report it: it is at least so much
 
 
-@click.command(epilog=EPILOG, short_help="Tokens and cost by day, agent, model or workspace.")
+@click.command(epilog=EPILOG)
 @click.option(
     "--by",
     type=click.Choice(["day", "agent", "model", "workspace"]),
     default="day",
     show_default=True,
-    help="What is added up.",
+    help="Group by this.",
 )
-@click.option("-a", "--agent", metavar="AGENT", help="Only runs of this agent.")
-@click.option("--workspace", metavar="DIR", help="Only runs in this folder.")
-@click.option("--since", metavar="TIME", help="Not older: 2026-01-31, yesterday, 12h, 7d.")
-@click.option("--until", metavar="TIME", help="Not younger; a day counts with all of it.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@agent_filter
+@workspace_filter
+@since_option
+@until_option
+@json_option
 @async_command
 async def usage(
     *, by: GroupBy, agent: str | None, workspace: str | None, since: str | None, until: str | None, as_json: bool
 ) -> None:
-    """Tokens and cost of the runs, by day, agent, model or workspace."""
+    """Show the tokens and cost of runs, by day, agent, model or workspace."""
     now = datetime.now().astimezone()
     after, before = moment(since, "--since", now), moment(until, "--until", now, end=True)
     adding_up = {name for name, preset in load_presets(load()).items() if CUMULATIVE in {q.id for q in preset.quirks}}
@@ -94,26 +82,17 @@ async def usage(
 
 
 def _print(sums: Sequence[UsageSum], whole: UsageSum, by: GroupBy) -> None:
-    heads = [by, "runs", *_HEADS.values(), "cost"]
-    rows = [[_name(one, by), *_cells(one)] for one in sums]
+    rows = [{by: _name(one, by), **_cells(one)} for one in sums]
     if len(rows) > 1:
-        rows.append(["total", *_cells(whole)])
-    # A figure that no agent reports needs no column.
-    for name in _HEADS:
-        if not whole.reported[name]:
-            _drop(heads, rows, _HEADS[name])
+        rows.append({by: "total", **_cells(whole)})
+    headings = [by, "runs", *(head for name, head in _HEADS.items() if whole.reported[name]), "cost"]
+    table = _table(headings, rows)
     for name in _EXPENDABLE:
-        if _wide(heads, rows) > width() and name in heads:
-            _drop(heads, rows, name)
-    room = width() - (_wide(heads, rows) - widest([row[0] for row in rows]))
-    for row in rows:
-        row[0] = ending(row[0], max(12, room)) if by == "workspace" else cut(row[0], max(12, room))
-    wide = [widest([head, *(row[place] for row in rows)]) for place, head in enumerate(heads)]
-    click.echo(styled(_line(heads, wide), dim=True))
-    for number, row in enumerate(rows):
-        last = len(rows) > 1 and number == len(rows) - 1
-        click.echo(styled(_line(row, wide), bold=True) if last else _line(row, wide))
-    marks = {cell[-1:] for row in rows for cell in row[2:]}
+        if name in headings and table.columns() > width():
+            headings.remove(name)
+            table = _table(headings, rows)
+    table.print()
+    marks = {row[heading][-1:] for row in rows for heading in headings[2:]}
     legend = [
         *([f"{NOT_REPORTED} not reported"] if NOT_REPORTED in marks else []),
         *([f"{_LEAST} at least: some runs did not report it"] if _LEAST in marks else []),
@@ -122,34 +101,32 @@ def _print(sums: Sequence[UsageSum], whole: UsageSum, by: GroupBy) -> None:
         note("", "; ".join(legend))
 
 
+def _table(headings: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Table:
+    table = Table()
+    for position, heading in enumerate(headings):
+        table.add_column(heading, right=position > 0, shrinks=position == 0)
+    for number, row in enumerate(rows, start=1):
+        is_total = number == len(rows) > 1
+        table.add_row(*(row[heading] for heading in headings), style="bold" if is_total else None)
+    return table
+
+
 def _name(one: UsageSum, by: GroupBy) -> str:
     if one.key is None:
         return _UNKNOWN[by]
     return folder(one.key) if by == "workspace" else one_line(one.key, 60)
 
 
-def _cells(one: UsageSum) -> list[str]:
-    figures = [
-        NOT_REPORTED if (value := one.figures[name]) is None else f"{value:,}{_partial(one, name)}"
+def _cells(one: UsageSum) -> dict[str, str]:
+    """The figures by heading."""
+    figures = {
+        _HEADS[name]: NOT_REPORTED if (value := one.figures[name]) is None else f"{value:,}{_partial(one, name)}"
         for name in TOKEN_FIGURES
-    ]
+    }
     costs = [cost_part(Usage(cost=Cost(amount=amount, currency=unit))) for unit, amount in one.cost.items()]
-    return [f"{one.runs:,}", *figures, f"{', '.join(costs)}{_partial(one, 'cost')}" if costs else NOT_REPORTED]
+    cost = f"{', '.join(costs)}{_partial(one, 'cost')}" if costs else NOT_REPORTED
+    return {"runs": f"{one.runs:,}", **figures, "cost": cost}
 
 
 def _partial(one: UsageSum, name: str) -> str:
     return _LEAST if one.reported[name] < one.runs else ""
-
-
-def _drop(heads: list[str], rows: list[list[str]], name: str) -> None:
-    place = heads.index(name)
-    for row in (heads, *rows):
-        del row[place]
-
-
-def _wide(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    return sum(widest([head, *(row[place] for row in rows)]) + 2 for place, head in enumerate(heads)) - 2
-
-
-def _line(row: Sequence[str], wide: Sequence[int]) -> str:
-    return "  ".join(padded(cell, wide[place], right=place > 0) for place, cell in enumerate(row)).rstrip()

@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.command import async_command, folder, journal_file, note, styled, width
+from dragoman.cli.command import async_command, count, folder, journal_file, note, styled, width
 from dragoman.cli.output import STDIN, STDOUT, watch_reader
 from dragoman.cli.text import inert_json, one_line
 from dragoman.config import load
@@ -218,7 +218,7 @@ async def _tell(watcher: Watcher, shown: _Shown) -> None:
     await watcher.settled()
     await shown.caught_up()
     if shown.before:
-        note(f"{_count(len(shown.before), 'session')} from before came in.")
+        note(f"{count(len(shown.before), 'session')} from before came in.")
     problems: defaultdict[str, Problems] = defaultdict(Problems)
     while True:
         for status in watcher.status():
@@ -296,7 +296,3 @@ def _print_json(entry: Entry) -> None:
     }
     data = msgspec.json.encode(record)
     click.echo((inert_json(data) if os.isatty(STDOUT) else data).decode())
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"

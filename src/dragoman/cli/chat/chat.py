@@ -40,8 +40,8 @@ from dragoman.cli.options import (
 from dragoman.cli.output import STDIN, STDOUT, OutputLost
 from dragoman.cli.pieces import Span
 from dragoman.cli.plan import RunOptions, RunPlan, prepare, save_path
+from dragoman.cli.progress import FRAME_S, Spinner
 from dragoman.cli.signals import ChatSignals
-from dragoman.cli.status import FRAME_TIME, Waiting
 from dragoman.cli.text import one_line, plain
 from dragoman.errors import DragomanError, InputError
 from dragoman.hub.hub import Hub
@@ -144,7 +144,7 @@ class ChatCommand:
             verbose=given.verbose,
             plain=given.plain,
         )
-        self._starting = Waiting(
+        self._starting = Spinner(
             self._line.outbox, f"starting {job.spec.name}", width=self.width, shown=not dumb and not given.verbose
         )
         self._follower = Follower(self._screen.show)
@@ -415,7 +415,7 @@ class ChatCommand:
     async def _tick(self) -> None:
         """Time passes visibly while something goes on."""
         while True:
-            await asyncio.sleep(FRAME_TIME)
+            await asyncio.sleep(FRAME_S)
             if self._starts or self._works:
                 self._line.refresh()
 
@@ -435,7 +435,7 @@ class ChatCommand:
         task = asyncio.current_task()
         assert task is not None
         self._asking.add(task)
-        self._starting.halt()
+        self._starting.pause()
         try:
             async with self._follower.floor(), self._line.handed_over():
                 self._asker.width = self._form_asker.width = self._screen.fit()

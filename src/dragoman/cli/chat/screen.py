@@ -11,9 +11,9 @@ from dragoman.cli import exits
 from dragoman.cli.figures import context_part, cost_part
 from dragoman.cli.output import STDOUT, USUAL_WIDTH, Outbox, terminal_width
 from dragoman.cli.pieces import Block, Span, Style
+from dragoman.cli.progress import spinner_frame
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import Screen, markdown_stream, without_colours
-from dragoman.cli.status import FRAME_TIME, FRAMES
 from dragoman.cli.text import columns, one_line, plain, wrapped
 from dragoman.errors import AgentCrashed, DragomanError
 from dragoman.record import rows
@@ -160,4 +160,4 @@ def _length(parts: list[tuple[int, str]]) -> int:
 
 def _activity(doing: Doing, now: float) -> str:
     elapsed = max(0.0, now - doing.since)
-    return f"{FRAMES[int(elapsed / FRAME_TIME) % len(FRAMES)]} {doing.what} {elapsed:.0f}s"
+    return f"{spinner_frame(elapsed)} {doing.what} {elapsed:.0f}s"

@@ -16,18 +16,18 @@ from dragoman.cli import exits
 from dragoman.cli.command import (
     NOT_REPORTED,
     UNLIMITED_WIDTH,
+    Table,
     async_command,
-    ending,
+    end_of,
     folder,
+    how_long_ago,
     journal_file,
     note,
     open_readonly,
-    padded,
     print_error,
     print_json,
     styled,
     when,
-    widest,
     width,
 )
 from dragoman.cli.figures import cost_part
@@ -64,9 +64,10 @@ It is really gone: frames, rows and what the search knew of it are removed from
 the file and overwritten. What stays is a note that it was deleted, so that it
 is not imported again."""
 
-# Below this the columns leave no room for a title, and each session gets lines of its own.
-_TABLE_WIDTH: Final = 90
-_WORKSPACE_COLUMNS: Final = 28
+# Columns of a terminal that a table needs, and that it needs to show the cost and the workspace as well.
+_MIN_TABLE_COLUMNS: Final = 60
+_COST_COLUMNS: Final = 90
+_WORKSPACE_COLUMNS: Final = 110
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -107,7 +108,7 @@ async def list_(
         return print_json([_record(one) for one in listed])
     if not listed:
         return note(_nothing(bool(every)))
-    print_sessions(listed, width())
+    print_sessions(listed, width(), time.time())
     if len(shown) < len(found):
         left = len(found) - len(shown)
         note(f"{left:,} older session{'s are' if left > 1 else ' is'} not shown: -n 0 lists all.")
@@ -146,48 +147,42 @@ def _record(one: Listed) -> dict[str, object]:
     }
 
 
-def print_sessions(listed: Sequence[Listed], room: int) -> None:
-    if room < _TABLE_WIDTH:
+def print_sessions(listed: Sequence[Listed], room: int, now: float) -> None:
+    """A table; on a terminal with the time relative to now, and with the columns that there is room for."""
+    if room < _MIN_TABLE_COLUMNS:
         for one in listed:
-            _print_card(one, room)
+            _print_card(one, room, now)
         return
-    cells = [
-        (
-            one.short,
-            when(one.session.updated),
-            one_line(one.session.agent or NOT_REPORTED, 16),
-            one.state,
-            cost_part(one.usage) or NOT_REPORTED,
-            ending(
-                folder(one.session.cwd) or NOT_REPORTED,
-                _WORKSPACE_COLUMNS if room < UNLIMITED_WIDTH else UNLIMITED_WIDTH,
-            ),
-        )
-        for one in listed
-    ]
-    top_level = ("id", "last used", "agent", "state", "cost", "workspace")
-    wide = [widest([head, *(row[place] for row in cells)]) for place, head in enumerate(top_level)]
-    margin = sum(wide) + 2 * len(wide)
-    heading = "".join(padded(head, wide[place], right=head == "cost") + "  " for place, head in enumerate(top_level))
-    click.echo(styled(f"{heading}title", dim=True))
-    for one, row in zip(listed, cells, strict=True):
-        places = [padded(cell, wide[place], right=top_level[place] == "cost") for place, cell in enumerate(row)]
-        places[0], places[3] = styled(places[0], bold=True), _coloured(one.state, places[3])
-        click.echo("  ".join([*places, one_line(session_name(one.session), room - margin)]))
+    is_terminal = room < UNLIMITED_WIDTH
+    headings = ["id", "last used", "agent", "state"]
+    headings += ["cost"] if room >= _COST_COLUMNS else []
+    headings += ["workspace"] if room >= _WORKSPACE_COLUMNS else []
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, right=heading == "cost")
+    table.add_column("title", shrinks=True)
+    for one in listed:
+        cells = {
+            "id": one.short,
+            "last used": how_long_ago(one.session.updated, now) if is_terminal else when(one.session.updated),
+            "agent": one_line(one.session.agent or NOT_REPORTED, 16),
+            "state": one.state,
+            "cost": cost_part(one.usage) or NOT_REPORTED,
+            "workspace": end_of(folder(one.session.cwd) or NOT_REPORTED, min(room // 4, 40) if is_terminal else room),
+        }
+        styles = {0: "bold", **({3: "green"} if one.state == "running" else {})}
+        title = one_line(session_name(one.session), room)
+        table.add_row(*(cells[heading] for heading in headings), title, styles=styles)
+    table.print()
 
 
-def _print_card(one: Listed, room: int) -> None:
-    state = "" if one.state == "idle" else f"  {one.state}"
-    head = f"{one.short}  {when(one.session.updated)}"
-    click.echo(f"{styled(one.short, bold=True)}{head[len(one.short) :]}{_coloured(one.state, state)}")
+def _print_card(one: Listed, room: int, now: float) -> None:
+    """Three lines for a session, where the terminal is too narrow for a table."""
+    state = one.state if one.state != "running" else styled(one.state, fg="green")
+    click.echo(f"{styled(one.short, bold=True)}  {how_long_ago(one.session.updated, now)}  {state}")
     click.echo(f"  {one_line(session_name(one.session), room - 3)}")
     parts = [plain(one.session.agent), folder(one.session.cwd), cost_part(one.usage)]
     click.echo(styled(f"  {one_line(' · '.join(part for part in parts if part), room - 3)}", dim=True))
-
-
-def _coloured(state: State, text: str) -> str:
-    """One that was interrupted is over, and no reason for alarm."""
-    return styled(text, fg="green") if state == "running" else text
 
 
 @click.command(epilog=DELETE_EPILOG)

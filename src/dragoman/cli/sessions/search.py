@@ -11,7 +11,7 @@ import click
 
 from dragoman.cli.command import (
     async_command,
-    ending,
+    end_of,
     journal_file,
     note,
     open_readonly,
@@ -144,7 +144,7 @@ def _highlighted(hit: SearchHit, room: int) -> Iterator[str]:
     yield "  "
     for number, (text, marked) in enumerate(_parts(hit)):
         # What comes first leaves most of the room to what was found.
-        shown = ending(text, room // 3) if number == 0 else cut(text, room)
+        shown = end_of(text, room // 3) if number == 0 else cut(text, room)
         room -= columns(shown)
         yield styled(shown, fg="yellow", bold=True) if marked else shown
         if room <= 0 or (number and shown != text):
