@@ -8,7 +8,7 @@ export DRAGOMAN_TEST_CACHE ?= $(CURDIR)/.cache
 # Tests run hundreds of commands; with this variable set, Python would compile every module again for each of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run run-check hello install lint lint-page format format-page test test-all test-agents torture bench vocabulary reference clean page built browser types test-page bench-page shots
+.PHONY: run run-check hello install lint lint-page format format-page test test-all test-agents torture bench vocabulary reference clean docs page built browser types test-page bench-page shots
 
 run: install built  ## install, build the page, and serve it: prints a link
 	$(BIN)/dragoman serve
@@ -70,6 +70,13 @@ test-agents: install  ## real agents alone, each against a scripted model on loo
 
 bench: install  ## side by side with the official SDKs; writes docs/performance.md
 	$(BIN)/python -m bench
+
+docs: $(VENV)/.installed-docs  ## build the documents as a site into .cache/site; broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
 
 # -- the page, built into the package. hatch_build.py says why it is not `npm ci`.
 
