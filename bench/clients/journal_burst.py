@@ -18,9 +18,8 @@ import msgspec
 from bench.clients.report import WARM_UP_CHUNKS, Arguments, arguments, check_order, report
 from dragoman.errors import DragomanError, SessionClosed
 from dragoman.journal import notes
-from dragoman.journal.entry import Entry
 from dragoman.journal.protocols import Connection as Handshake
-from dragoman.journal.recorder import Recorder
+from dragoman.journal.recorder import ConnectionRecorder, RecordedFrame
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import facts
@@ -39,17 +38,16 @@ class Recorded:
 
     def __init__(self, journal: SqliteJournal, name: str) -> None:
         self.name = name
-        self.recorder = Recorder(journal, name, told=self._on_committed)
-        self.recorder.session(SessionRecord(name))
+        self.recorder = ConnectionRecorder(journal, Handshake(id=name, agent="raw", at=time.time()))
+        self.recorder.add_session(SessionRecord(name))
+        self.recorder.listen(name, self._on_committed)
         self.conversation = ConnectionReader()
         self.texts: list[str] = []
         self.frames = 0
 
-    def _on_committed(self, committed: Sequence[tuple[Entry, Message, Sequence[facts.Fact]]]) -> None:
-        self.frames += sum(len(entry.frame) for entry, _, _ in committed)
-        self.texts += [
-            fact.text for _, _, entry_facts in committed for fact in entry_facts if type(fact) is facts.TextAdded
-        ]
+    def _on_committed(self, frame: RecordedFrame) -> None:
+        self.frames += len(frame.entry.frame)
+        self.texts += [fact.text for fact in frame.facts if type(fact) is facts.TextAdded]
 
     def on_received(self, messages: Sequence[Message], at: float) -> None:
         add, name = self.recorder.add, self.name

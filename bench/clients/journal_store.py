@@ -15,7 +15,7 @@ from bench.raw_agent import SESSION_ID, stream
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Cursor
 from dragoman.journal.protocols import Connection
-from dragoman.journal.recorder import Recorder
+from dragoman.journal.recorder import ConnectionRecorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.wire.peer import Peer
@@ -31,8 +31,8 @@ TRIES = 15
 async def written(journal: SqliteJournal, name: str, count: int, tool_every: int) -> float:
     """Streams as an agent would, and commits as it comes; seconds."""
     await journal.register_connection(Connection(id=name, agent="raw", at=0.0))
-    recorder = Recorder(journal, name)
-    recorder.session(SessionRecord(name))
+    recorder = ConnectionRecorder(journal, Connection(id=name, agent="raw", at=0.0))
+    recorder.add_session(SessionRecord(name))
     peer = Peer()
     blocks = list(stream(SESSION_ID % 1, count, tool_every))
     started = time.perf_counter()

@@ -13,8 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import dragoman.session as _session_package
 from dragoman._version import __version__ as __version__
-from dragoman.session import hooks
 
 if TYPE_CHECKING:
     from dragoman import errors as errors
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
     from dragoman.session.prompt import File as File
     from dragoman.session.prompt import Image as Image
     from dragoman.session.prompt import Link as Link
-    from dragoman.session.result import RunResult as RunResult
     from dragoman.session.run import Run as Run
+    from dragoman.session.run import RunResult as RunResult
     from dragoman.session.runtime import AgentRuntime as AgentRuntime
     from dragoman.session.session import Session as Session
     from dragoman.session.spec import AgentSpec as AgentSpec
@@ -109,7 +109,7 @@ _HOMES = {
     "Retry": "evaluation.response",
     "Rule": "host.policy.rules",
     "Run": "session.run",
-    "RunResult": "session.result",
+    "RunResult": "session.run",
     "Session": "session.session",
     "SessionConfig": "session.spec",
     "SessionHandle": "session.handle",
@@ -141,7 +141,7 @@ def _run_for_output(*arguments: Any, **settings: Any) -> Any:
     return OutputRun(*arguments, **settings)
 
 
-hooks.run_for_output = _run_for_output
+_session_package.run_for_output = _run_for_output
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

@@ -10,7 +10,7 @@ import pytest
 from dragoman.backend import BackendAdapter, UnifiedMessage, configuration_change, interrupt, user_message
 from dragoman.backend.stream import MessageStream
 from dragoman.errors import InputError
-from dragoman.session.run import HIGH_WATER, LOW_WATER
+from dragoman.session.run import MAX_WAITING_EVENTS, RESUME_READING_EVENTS
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from session.servers import settled
 
@@ -62,11 +62,11 @@ async def test_a_second_reader_is_told_that_there_is_one() -> None:
 
 async def test_when_it_is_full_there_is_no_room_until_most_was_read() -> None:
     stream = MessageStream()
-    for number in range(HIGH_WATER + 1):
+    for number in range(MAX_WAITING_EVENTS + 1):
         assert stream.has_room
         stream.push(message(number))
     rooms = []
-    while len(stream) > LOW_WATER:
+    while len(stream) > RESUME_READING_EVENTS:
         rooms.append(stream.has_room)
         await anext(stream)
     assert not any(rooms)
@@ -76,7 +76,7 @@ async def test_when_it_is_full_there_is_no_room_until_most_was_read() -> None:
 
 async def test_who_waits_for_an_answer_makes_room_for_as_long() -> None:
     stream = MessageStream()
-    for number in range(HIGH_WATER + 1):
+    for number in range(MAX_WAITING_EVENTS + 1):
         stream.push(message(number))
     rooms = [stream.has_room]
     with stream.hurry():
@@ -105,8 +105,8 @@ async def test_an_agent_whose_messages_nobody_reads_is_not_read_either(folder: P
         await session.send(user_message("go"))
         stuck = await settled(lambda: said)
         # Beyond the bound, what one read brings and what fits into the pipe; the agent itself waits with the rest.
-        assert HIGH_WATER < stuck < HIGH_WATER + 10_000
-        assert HIGH_WATER < len(session.messages) <= stuck + 2
+        assert MAX_WAITING_EVENTS < stuck < MAX_WAITING_EVENTS + 10_000
+        assert MAX_WAITING_EVENTS < len(session.messages) <= stuck + 2
         told = await until(session, "result")
         assert text_of(told) == "word " * 100_000
 

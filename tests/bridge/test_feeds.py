@@ -116,7 +116,7 @@ class Writing:
         await self._journal.register_connection(Connection(id=connection, agent="demo", at=0.0))
         talk = Talk(self._journal, session_id, connection)
         talk.record = await load_record(self._journal, session_id)
-        talk.recorder.session(talk.record)
+        talk.recorder.add_session(talk.record)
         talk.time = float(talk.record.position)
         for _ in range(chance.randrange(1, 6)):
             self._say(talk, chance)

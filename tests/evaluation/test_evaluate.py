@@ -29,7 +29,7 @@ from dragoman.evaluation.response import NO_RETRY, Prompt, PromptResponse, Retry
 from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
-from dragoman.session.idle import LOOKS, IdleWatch
+from dragoman.session.run import IDLE_LOOKS, IdleWatch
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from evaluation.acting import acting, hands, runtime_on
@@ -309,16 +309,16 @@ async def test_silence_while_a_tool_of_ours_runs_is_no_hang_also_where_the_agent
 ) -> None:
     looks = 0
     enough = asyncio.Event()
-    look = IdleWatch.look
+    is_exceeded = IdleWatch.is_exceeded
 
-    def counted(watch: IdleWatch, now: float, frames: int, at_work: bool) -> bool:
+    def counted(watch: IdleWatch, now: float, frame_count: int, *, at_work: bool) -> bool:
         nonlocal looks
         looks += at_work
-        if looks > 2 * LOOKS:
+        if looks > 2 * IDLE_LOOKS:
             enough.set()
-        return look(watch, now, frames, at_work)
+        return is_exceeded(watch, now, frame_count, at_work=at_work)
 
-    monkeypatch.setattr(IdleWatch, "look", counted)
+    monkeypatch.setattr(IdleWatch, "is_exceeded", counted)
 
     @tool
     async def wait() -> str:

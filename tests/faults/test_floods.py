@@ -108,7 +108,7 @@ async def test_a_flood_into_a_reader_that_stands_still_waits_in_the_pipe(
             reader = aiter(run)
             while not isinstance(await anext(reader), events.AssistantDelta):
                 pass
-            while not runtime.reader_held:
+            while not runtime.reader_is_paused:
                 await neighbour.run()
                 assert resident() - before < 3 * ROOM
             for _ in range(5):
@@ -120,7 +120,7 @@ async def test_cancelling_a_flood_that_nobody_reads_costs_bounded_memory(neighbo
     async with untouched(neighbour), rogue("endless_updates", limits=QUICK_CANCEL) as runtime:
         session = await runtime.open_session(config(tmp_path))
         run = session.run("go")
-        while not runtime.reader_held:
+        while not runtime.reader_is_paused:
             await neighbour.run()
         before = resident()
         await run.cancel()

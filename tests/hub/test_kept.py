@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -145,8 +145,8 @@ async def test_a_full_disk_ends_the_session_with_its_own_error_and_tells_nothing
 async def test_a_note_that_the_full_disk_does_not_take_fails_before_and_after_the_agent_is_gone() -> None:
     journal = Held()
 
-    def note() -> asyncio.Future[None]:
-        return session.recorded(notes.write(notes.SessionRenamed(title="mine")))
+    def note() -> Awaitable[None]:
+        return session.record_note(notes.write(notes.SessionRenamed(title="mine")))
 
     async with journaled_session(ScriptedAgent(), journal) as session:
         journal.problem = JournalFull("the journal could not be written, the disk is full")
@@ -243,7 +243,7 @@ async def test_a_note_that_is_kept_without_its_secret_is_known_to_be_kept() -> N
     spec = AgentSpec(command=["agent"], env={"MY_KEY": SECRET})
     client = await journal_client_of(journal)
     async with session_of(ScriptedAgent(), runtime={"journal_client": client, "spec": spec}) as session:
-        await session.recorded(notes.write(notes.SessionRenamed(title=f"about {SECRET}")))
+        await session.record_note(notes.write(notes.SessionRenamed(title=f"about {SECRET}")))
         row = await journal.session(session.id)
         assert row is not None
         assert row.title == "about [secret:MY_KEY]"

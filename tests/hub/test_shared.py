@@ -13,6 +13,7 @@ from dragoman.config import make_home
 from dragoman.errors import DragomanError, SessionClosed
 from dragoman.hub import commands
 from dragoman.hub.owned_session import OwnedSession
+from dragoman.session.runtime import AgentRuntime
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.stage import LIMIT
 from hub.test_commands import NewHub, config, idle, texts, until
@@ -26,6 +27,7 @@ def shared(home: Path) -> None:
 
 def process_of(held: OwnedSession) -> int:
     assert held.session is not None
+    assert isinstance(held.session._runtime, AgentRuntime)
     link = held.session._runtime._link
     assert link is not None
     pid = link.pid  # type: ignore[attr-defined]

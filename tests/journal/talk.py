@@ -10,7 +10,7 @@ import msgspec
 from dragoman.journal import notes as journal_notes
 from dragoman.journal.entry import Cursor, Entry, Origin, entry_kind, stored_frame
 from dragoman.journal.protocols import Connection, Journal, Process
-from dragoman.journal.recorder import Recorder
+from dragoman.journal.recorder import ConnectionRecorder
 from dragoman.journal.session_record import SessionRecord
 from dragoman.record import notes
 from dragoman.record.facts import Fact
@@ -39,8 +39,8 @@ class Talk:
         self.session = session
         self.connection = connection
         self.record = SessionRecord(session)
-        self.recorder = Recorder(journal, connection, secrets=secrets)
-        self.recorder.session(self.record, epoch)
+        self.recorder = ConnectionRecorder(journal, Connection(id=connection, agent="demo", at=0.0), secrets=secrets)
+        self.recorder.add_session(self.record, epoch)
         self.time = 0.0
         self._conversation = ConnectionReader()
         self._next_id = 0

@@ -378,7 +378,7 @@ async def test_a_record_that_is_loaded_goes_on_where_it_was(journal: Journal) ->
     await talk.commit()
     again = await Talk.begin(journal, connection="another")
     again.record = await maintenance.load_record(journal, "s1")
-    again.recorder.session(again.record)
+    again.recorder.add_session(again.record)
     again.say("finished")
     again.turn("second", "three")
     await again.commit()

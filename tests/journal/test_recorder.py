@@ -10,12 +10,12 @@ import pytest
 from dragoman.journal.entry import Cursor, Entry, read_message
 from dragoman.journal.errors import JournalFull
 from dragoman.journal.memory import MemoryJournal
-from dragoman.journal.protocols import Position
-from dragoman.journal.recorder import Recorder
+from dragoman.journal.protocols import Connection, Position
+from dragoman.journal.recorder import ConnectionRecorder, RecordedFrame
 from dragoman.journal.rows import RowChanges
 from dragoman.journal.scheduler import ROUND_BYTES, scheduler_of_loop
 from dragoman.journal.session_record import SessionRecord
-from dragoman.record.facts import Fact, TextAdded
+from dragoman.record.facts import TextAdded
 from dragoman.wire.messages import Message
 from journal.talk import all_entries, entry, known
 
@@ -50,36 +50,37 @@ def chunk(text: str) -> Message:
     return read_message(entry(1, text))
 
 
-Told = list[tuple[Entry, Message, Sequence[Fact]]]
-
-
-async def begin(told: Told, waiting: int = 10_000) -> tuple[SlowJournal, Recorder]:
+async def begin(
+    committed: list[RecordedFrame], max_waiting_bytes: int = 10_000
+) -> tuple[SlowJournal, ConnectionRecorder]:
     journal = SlowJournal()
     await known(journal)
-    recorder = Recorder(journal, "c1", told=told.extend, waiting=waiting)
-    recorder.session(SessionRecord("s1"))
+    connection = Connection(id="c1", agent="demo", at=0.0)
+    recorder = ConnectionRecorder(journal, connection, max_waiting_bytes=max_waiting_bytes)
+    recorder.add_session(SessionRecord("s1"))
+    recorder.listen("s1", committed.append)
     return journal, recorder
 
 
 async def test_the_next_batch_gathers_while_one_is_committed() -> None:
-    told: Told = []
-    journal, recorder = await begin(told)
+    committed: list[RecordedFrame] = []
+    journal, recorder = await begin(committed)
     recorder.add("agent", chunk("a"), 1.0, "s1")
     await asyncio.sleep(0)
     for text in "bcd":
         recorder.add("agent", chunk(text), 1.0, "s1")
-    assert told == []
+    assert committed == []
     for _ in range(2):
         journal.allowed.release()
     await recorder.flush()
     assert journal.batches == [1, 3]
-    texts = [fact.text for _, _, facts in told for fact in facts if isinstance(fact, TextAdded)]
+    texts = [fact.text for frame in committed for fact in frame.facts if isinstance(fact, TextAdded)]
     assert texts == list("abcd")
     assert recorder.cursor == await journal.cursor()
 
 
 async def test_more_than_the_bound_waits_for_the_disk() -> None:
-    journal, recorder = await begin([], waiting=300)
+    journal, recorder = await begin([], max_waiting_bytes=300)
     recorder.add("agent", chunk("a"), 1.0, "s1")
     await asyncio.sleep(0)
     await recorder.ready()
@@ -97,22 +98,22 @@ async def test_more_than_the_bound_waits_for_the_disk() -> None:
 
 
 async def test_what_is_flushed_has_been_told_also_where_others_have_their_turn_before() -> None:
-    told: Told = []
-    journal, recorder = await begin(told)
+    committed: list[RecordedFrame] = []
+    journal, recorder = await begin(committed)
     others = [asyncio.create_task(scheduler_of_loop().acquire(ROUND_BYTES)) for _ in range(20)]
     recorder.add("agent", chunk("a"), 1.0, "s1")
     journal.allowed.release()
     async with asyncio.timeout(20):
         await journal.committed.wait()
-        assert (recorder.cursor, told) == (await journal.cursor(), [])
+        assert (recorder.cursor, committed) == (await journal.cursor(), [])
         await recorder.flush()
-        assert len(told) == 1
+        assert len(committed) == 1
         await asyncio.gather(*others)
 
 
 async def test_what_could_not_be_written_is_written_later_and_nothing_before_it() -> None:
-    told: Told = []
-    journal, recorder = await begin(told)
+    committed: list[RecordedFrame] = []
+    journal, recorder = await begin(committed)
     journal.failing = True
     recorder.add("agent", chunk("a"), 1.0, "s1")
     journal.allowed.release()
@@ -121,7 +122,7 @@ async def test_what_could_not_be_written_is_written_later_and_nothing_before_it(
     recorder.add("agent", chunk("b"), 1.0, "s1")
     with pytest.raises(JournalFull):
         await recorder.ready()
-    assert told == []
+    assert committed == []
     journal.failing = False
     for _ in range(2):
         journal.allowed.release()
@@ -138,3 +139,34 @@ async def test_frames_of_no_session_are_kept_too() -> None:
     await recorder.flush()
     assert [one.session_id for one in await all_entries(journal)] == [None]
     assert await journal.session_ids() == []
+
+
+async def test_what_was_added_with_a_frame_comes_back_with_it() -> None:
+    committed: list[RecordedFrame] = []
+    journal, recorder = await begin(committed)
+    contexts = [object() for _ in range(3)]
+    for context in contexts:
+        recorder.add("agent", chunk("a"), 1.0, "s1", context)
+    journal.allowed.release()
+    await recorder.flush()
+    assert [frame.context for frame in committed] == contexts
+    assert [frame.entry.n for frame in committed] == [1, 2, 3]
+
+
+async def test_each_session_hears_of_its_own_frames_until_it_is_removed() -> None:
+    first: list[RecordedFrame] = []
+    second: list[RecordedFrame] = []
+    journal, recorder = await begin(first)
+    recorder.listen("s2", second.append)
+    recorder.add("agent", chunk("a"), 1.0, "s1")
+    recorder.add("agent", chunk("b"), 1.0, "s2")
+    recorder.add("agent", chunk("c"), 1.0)
+    journal.allowed.release()
+    await recorder.flush()
+    recorder.remove_session("s1")
+    recorder.add("agent", chunk("d"), 1.0, "s1")
+    journal.allowed.release()
+    await recorder.flush()
+    assert [frame.entry.n for frame in first] == [1]
+    assert [frame.entry.n for frame in second] == [2]
+    assert len(await all_entries(journal)) == 4

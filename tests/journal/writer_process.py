@@ -11,15 +11,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.journal.entry import Entry, stored_frame
+from dragoman.journal.entry import stored_frame
 from dragoman.journal.protocols import Connection
-from dragoman.journal.recorder import Recorder
+from dragoman.journal.recorder import ConnectionRecorder, RecordedFrame
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
-from dragoman.record.facts import Fact
 from dragoman.wire.messages import Message
 from journal.talk import Talk
 
@@ -29,19 +27,21 @@ SESSIONS = 3
 async def main(path: str, tee_path: str, connection: str, count: int) -> None:
     tee = os.open(tee_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def told(committed: Sequence[tuple[Entry, Message, Sequence[Fact]]]) -> None:
-        os.write(1, b"%d\n" % committed[-1][0].n)
+    def on_committed(frame: RecordedFrame) -> None:
+        os.write(1, b"%d\n" % frame.entry.n)
 
     async with await SqliteJournal.open(Path(path)) as journal:
-        await journal.register_connection(Connection(id=connection, agent="demo", at=0.0))
-        recorder = Recorder(journal, connection, told=told, waiting=2000)
+        stored = Connection(id=connection, agent="demo", at=0.0)
+        await journal.register_connection(stored)
+        recorder = ConnectionRecorder(journal, stored, max_waiting_bytes=2000)
         talks: list[Talk] = []
         for number in range(SESSIONS):
             name = f"{connection}-{number}"
             talk = Talk(journal, name, connection)
             talk.recorder = recorder
             talk.record = SessionRecord(name)
-            recorder.session(talk.record)
+            recorder.add_session(talk.record)
+            recorder.listen(name, on_committed)
             talks.append(talk)
 
         add = recorder.add

@@ -6,14 +6,14 @@ import asyncio
 import itertools
 
 from dragoman.record import events
-from dragoman.session.run import HIGH_WATER
+from dragoman.session.run import MAX_WAITING_EVENTS
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
 from dragoman.wire import transport
 
-TOTAL = 4 * HIGH_WATER
+TOTAL = 4 * MAX_WAITING_EVENTS
 
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "do", "name": "Do"}]}
 
@@ -59,7 +59,7 @@ async def test_the_agent_is_not_read_while_the_program_is_slow_and_nothing_is_lo
         poured = await stalled(fountain)
         # A batch of bytes beyond the mark, and a pipe full of them unread: far from all.
         batch = transport.HIGH_WATER_BYTES // 100
-        assert HIGH_WATER < poured < HIGH_WATER + 4 * batch
+        assert MAX_WAITING_EVENTS < poured < MAX_WAITING_EVENTS + 4 * batch
         said = [event.text async for event in run if isinstance(event, events.AssistantDelta)]
         assert "".join(said) == ALL
 
@@ -72,7 +72,7 @@ async def test_reading_goes_on_before_the_queue_is_empty() -> None:
         taken = 0
         async for _ in run:
             taken += 1
-            if taken == HIGH_WATER - 10:
+            if taken == MAX_WAITING_EVENTS - 10:
                 break
         assert await stalled(fountain) > before
 

@@ -16,7 +16,8 @@ from dragoman.errors import AgentCrashed, CommandNotFound, ConfigError, ExitedAt
 from dragoman.record.fold import SessionFold
 from dragoman.session import ports
 from dragoman.session.client import LocalClient, open_session, run
-from dragoman.session.snapshot import handle_of
+from dragoman.session.handle import handle_of
+from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_spec
 from dragoman.testing.stage import LIMIT, config
@@ -147,6 +148,7 @@ async def test_an_environment_variable_reaches_the_agent_and_none_takes_one_away
 async def test_who_gives_up_waiting_for_the_end_leaves_no_process(tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT):
         session = await open_session("demo", cwd=tmp_path)
+        assert isinstance(session._runtime, AgentRuntime)
         link = session._runtime._link
         assert link is not None
         closing = asyncio.ensure_future(session.close())

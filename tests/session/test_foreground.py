@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.session.foreground import run_in_foreground
+from dragoman.session.login import run_in_foreground
 
 LIMIT = 20.0
 """Seconds until a test gives up waiting: far more than anything here takes."""

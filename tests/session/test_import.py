@@ -24,7 +24,6 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         "dragoman",
         "dragoman._version",
         "dragoman.session",
-        "dragoman.session.hooks",
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from dragoman.errors import DeadlineExceeded, IdleLimitExceeded, InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
-from dragoman.session.idle import LOOKS, IdleWatch
+from dragoman.session.run import IDLE_LOOKS, IdleWatch
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import session_of
@@ -102,19 +102,19 @@ async def test_silence_ends_a_run() -> None:
 
 async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = asyncio.Semaphore(0)
-    look = IdleWatch.look
+    is_exceeded = IdleWatch.is_exceeded
 
-    def counted(watch: IdleWatch, now: float, frames: int, at_work: bool) -> bool:
+    def counted(watch: IdleWatch, now: float, frame_count: int, *, at_work: bool) -> bool:
         looked.release()
-        return look(watch, now, frames, at_work)
+        return is_exceeded(watch, now, frame_count, at_work=at_work)
 
-    monkeypatch.setattr(IdleWatch, "look", counted)
+    monkeypatch.setattr(IdleWatch, "is_exceeded", counted)
 
     async def quiet() -> None:
         """For as many looks as make the limit twice over."""
         while not looked.locked():
             await looked.acquire()
-        for _ in range(2 * LOOKS):
+        for _ in range(2 * IDLE_LOOKS):
             await looked.acquire()
 
     async def script(turn: Turn) -> object:
@@ -136,12 +136,12 @@ async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang(monkey
 
 
 def test_silence_is_measured_from_the_last_sign_of_life() -> None:
-    watch = IdleWatch(10.0, now=100.0, frames=3)
-    assert not watch.look(109.9, frames=3, at_work=False)
-    assert not watch.look(110.0, frames=4, at_work=False)
-    assert not watch.look(119.0, frames=4, at_work=True)
-    assert not watch.look(128.9, frames=4, at_work=False)
-    assert watch.look(129.0, frames=4, at_work=False)
+    watch = IdleWatch(10.0, now=100.0, frame_count=3)
+    assert not watch.is_exceeded(109.9, frame_count=3, at_work=False)
+    assert not watch.is_exceeded(110.0, frame_count=4, at_work=False)
+    assert not watch.is_exceeded(119.0, frame_count=4, at_work=True)
+    assert not watch.is_exceeded(128.9, frame_count=4, at_work=False)
+    assert watch.is_exceeded(129.0, frame_count=4, at_work=False)
 
 
 async def test_every_update_is_a_heartbeat() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman import AgentRuntime, AgentSpec, SessionConfig, Workspace
 from dragoman.errors import InputError, RequestFailed
-from dragoman.session.runtime import Launch
+from dragoman.session.spec import Launch
 from dragoman.testing import demo_in_memory, demo_spec, in_memory, recorded
 from dragoman.testing.recordings import VARIABLE, Recorder, Replayer
 from dragoman.testing.scrub import scrub, secrets_in

@@ -55,6 +55,7 @@ async def test_it_notices_prompts_that_overlap() -> None:
     async with session_of(agent) as session:
         await session.run("one")
         assert not agent.overlapped
+        assert isinstance(session._runtime, AgentRuntime)
         connection = session._runtime._connection
         assert connection is not None
         params = {"sessionId": "session-1", "prompt": []}

@@ -17,8 +17,7 @@ from dragoman.session.client import Agent, LocalClient, limits_of
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.launch import launch
-from dragoman.session.runtime import Launch
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Launch, Limits, SessionConfig
 from dragoman.workspace import Workspace
 
 

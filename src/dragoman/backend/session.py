@@ -32,9 +32,9 @@ from dragoman.session.handle import SessionHandle
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.ports import SessionStatus
 from dragoman.session.run import Run
-from dragoman.session.runtime import AgentRuntime, Launch
+from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Launch, Limits, SessionConfig
 from dragoman.wire import messages as wire
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
@@ -48,19 +48,13 @@ UNSENT = "interrupted before it was sent to the agent"
 class _LinkedSession(Session):
     """A session that tells what was done for its agent, and when that is gone."""
 
-    _wants_events = True
-    on_lost: Callable[[DragomanError], None] | None = None
+    _emits_always = True
     on_told: Callable[[Event], None] | None = None
 
     def emit(self, run: Run | None, event: Event) -> None:
         super().emit(run, event)
         if self.on_told is not None:
             self.on_told(event)
-
-    def link_lost(self, failure: DragomanError) -> None:
-        super().link_lost(failure)
-        if self.on_lost is not None:
-            self.on_lost(failure)
 
 
 class BackendSession:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from dragoman.backend.messages import UnifiedMessage
 from dragoman.errors import InputError
-from dragoman.session.run import HIGH_WATER, LOW_WATER
+from dragoman.session.run import MAX_WAITING_EVENTS, RESUME_READING_EVENTS
 
 
 class MessageStream:
@@ -47,7 +47,7 @@ class MessageStream:
             finally:
                 self._reader = None
         message = self._waiting.popleft()
-        if len(self._waiting) == LOW_WATER:
+        if len(self._waiting) == RESUME_READING_EVENTS:
             self._room.set()
         return message
 
@@ -64,7 +64,7 @@ class MessageStream:
         if self._ended:
             return  # nobody will look at it
         self._waiting.append(message)
-        if len(self._waiting) > HIGH_WATER and not self._hurried:
+        if len(self._waiting) > MAX_WAITING_EVENTS and not self._hurried:
             self._room.clear()
         self._wake()
 
@@ -95,5 +95,5 @@ class MessageStream:
             yield
         finally:
             self._hurried -= 1
-            if len(self._waiting) > HIGH_WATER and not self._hurried and not self._ended:
+            if len(self._waiting) > MAX_WAITING_EVENTS and not self._hurried and not self._ended:
                 self._room.clear()

@@ -24,7 +24,7 @@ from dragoman.journal.rows import Session
 from dragoman.journal.session_record import SessionRecord
 from dragoman.record import events, facts, rows
 from dragoman.record.events import Event, event_from_fact
-from dragoman.session.result import failure_of
+from dragoman.session.run import failure_of
 from dragoman.wire import vocabulary as acp
 
 MARK = "\u203a "

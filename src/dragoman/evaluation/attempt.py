@@ -262,7 +262,7 @@ class Attempt:
             return
         self._calls[call.id] = call
         if self._session is not None:
-            self._session.calls_of_ours = sum(not each.finished for each in self._calls.values())
+            self._session.own_tool_calls = sum(not each.finished for each in self._calls.values())
         self._count()
 
     def _count(self) -> None:

@@ -20,8 +20,7 @@ from dragoman.evaluation.types import Type, shape_of
 from dragoman.host.policy.rules import Rule
 from dragoman.record.events import Event
 from dragoman.session.prompt import Input
-from dragoman.session.result import RunResult
-from dragoman.session.run import Run
+from dragoman.session.run import Run, RunResult
 from dragoman.session.session import Session
 from dragoman.session.spec import rules_of
 

@@ -28,8 +28,7 @@ from dragoman.host.callback import call
 from dragoman.host.policy.rules import Rule
 from dragoman.record import events
 from dragoman.session.prompt import Input, Part, parts_of
-from dragoman.session.result import RunResult
-from dragoman.session.run import Run
+from dragoman.session.run import Run, RunResult
 from dragoman.session.session import Session
 
 Objection: TypeAlias = str | bool | None

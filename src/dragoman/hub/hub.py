@@ -38,12 +38,10 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sessions import descendants, find_session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import notes
-from dragoman.session.client import Agent, Continuing, LocalClient, Opening, open_session, resume_session
-from dragoman.session.handle import read_handle
+from dragoman.session.client import Agent, Continuing, LocalClient, Opening, RuntimePool, open_session, resume_session
+from dragoman.session.handle import config_of_handle, read_handle
 from dragoman.session.journal_client import JournalClient
-from dragoman.session.opening import config_of_handle
 from dragoman.session.session import Session, new_id
-from dragoman.session.shared import RuntimePool
 from dragoman.session.spec import SessionConfig
 from dragoman.wire.messages import Notification
 
@@ -85,7 +83,8 @@ class Hub:
             process = this_process()
             await self._journal.heartbeat(process)
             self._journal_client = JournalClient(self._journal, process, alive)
-            self._journal_client.on_opened, self._journal_client.on_left = self._session_opened, self._session_left
+            self._journal_client.on_session_opened = self._session_opened
+            self._journal_client.on_session_left = self._session_left
             await self._interrupt_orphaned_runs()
         except BaseException:
             await self.close()
@@ -349,10 +348,10 @@ class Hub:
         if held.session is not session:
             held.opened(session)
 
-    def _session_left(self, session: Session) -> None:
-        held = self.owned_sessions.get(session.id)
+    def _session_left(self, session_id: str) -> None:
+        held = self.owned_sessions.get(session_id)
         if held is not None and not held.stays:
-            del self.owned_sessions[session.id]
+            del self.owned_sessions[session_id]
 
     def _changed(self, session_id: str) -> None:
         if self.on_change is not None:
@@ -408,7 +407,7 @@ class Hub:
             held = self.owned_sessions.get(session_id)
             if held is not None and held.session is not None:
                 for note in notes_of(SessionRecord(session_id, held.session.fold)):
-                    await held.session.recorded(note)
+                    await held.session.record_note(note)
             else:
                 await self._note(session_id, notes_of)
 

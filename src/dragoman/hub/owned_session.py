@@ -86,7 +86,7 @@ class OwnedSession:
         self.session = session
         self.connection = "connected"
         self.problem = None
-        session.when_lost = self._lost
+        session.on_lost = self._lost
         self.queue.clear()  # what came early is in the inbox, with the rest
         self._do(self._take_over())
         self._changed()
@@ -98,10 +98,9 @@ class OwnedSession:
         self.problem = problem
         self._changed()
 
-    def _lost(self) -> None:
-        assert self.session is not None
+    def _lost(self, failure: DragomanError) -> None:
         self.connection = "disconnected"
-        self.problem = self.session.failure
+        self.problem = failure
         self.queue.paused = bool(self.queue)
         self._changed()
 
@@ -120,7 +119,7 @@ class OwnedSession:
         self.connection = "disconnected"
         self.queue.clear()
         if session is not None:
-            session.when_lost = None
+            session.on_lost = None
             await session.close()
         tasks = self._tasks - {asyncio.current_task()}  # it may be one of them that closes
         for task in tasks:
@@ -232,7 +231,7 @@ class OwnedSession:
                 said = "something went wrong inside Dragoman"
         note = notes.write(notes.Receipt(command_id=command_id, outcome=outcome, detail=said))
         try:
-            await self.session.recorded(note)
+            await self.session.record_note(note)
         except JournalError:
             logger.warning("session %s: a receipt could not be kept", self.id)
 

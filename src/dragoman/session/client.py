@@ -6,7 +6,9 @@ with it, unless its agent is `shared`. The functions below are what most program
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -22,13 +24,11 @@ from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import OnQuestion, Question
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, read_handle, with_servers
-from dragoman.session.opening import config_of_handle
+from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle, with_servers
 from dragoman.session.prompt import Input
-from dragoman.session.result import RunResult
+from dragoman.session.run import RunResult
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.shared import RuntimePool
 from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, OnEvent, SessionConfig, rules_of, spec_of_preset
 from dragoman.wire.vocabulary import McpServer
 from dragoman.workspace import Workspace
@@ -50,12 +50,12 @@ class LocalSession(Session):
         if not self._runtime.busy:
             await self._runtime.close()
 
-    async def _let_go(self) -> None:
+    async def _end(self) -> None:
         try:
-            await super()._let_go()
+            await super()._end()
         finally:
-            # Here too: who gives up waiting for `close` must not leave the process behind. Where the runtime is being
-            # closed already, it waits for us, and we must not wait for it.
+            # Here too: a caller that gives up waiting for `close` must not leave the process behind. Where the runtime
+            # is being closed already, it waits for us, and we must not wait for it.
             if not self._runtime.busy and not self._runtime.closed:
                 await self._runtime.close()
 
@@ -80,6 +80,48 @@ class Opening:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+
+
+class RuntimePool:
+    """The agents of a process that has many sessions, and which of them a new session is opened on.
+
+    An agent that is `shared` has one process for all its sessions in a folder that were opened with the same settings:
+    a hundred sessions then cost one process, and what ends it ends them all. Others have a process for each session.
+    Either way it ends with the last session on it.
+    """
+
+    def __init__(self) -> None:
+        self._runtimes: list[AgentRuntime] = []
+        self._starts: dict[AgentRuntime, asyncio.Task[AgentRuntime]] = {}
+
+    @asynccontextmanager
+    async def runtime(
+        self, spec: AgentSpec, make: Callable[[], AgentRuntime], *, new: bool = False
+    ) -> AsyncIterator[AgentRuntime]:
+        """Yield a started runtime, to open a session on. A `new` one has no session yet: a restart wants that."""
+        self._runtimes = [runtime for runtime in self._runtimes if runtime.living]
+        shared = [] if new or not spec.shared else [runtime for runtime in self._runtimes if runtime.spec == spec]
+        runtime = shared[0] if shared else None
+        if runtime is None:
+            runtime = make()
+            self._starts[runtime] = asyncio.get_running_loop().create_task(runtime.start(), name="dragoman start")
+            if spec.shared:
+                self._runtimes.insert(0, runtime)  # the newest is found first
+        start = self._starts.get(runtime)
+        runtime.expected += 1
+        try:
+            if start is not None:
+                await asyncio.shield(start)
+                self._starts.pop(runtime, None)
+            yield runtime
+        finally:
+            runtime.expected -= 1
+            if not runtime.busy:
+                if start is not None and not start.done():
+                    start.cancel()
+                    await asyncio.wait([start])
+                self._starts.pop(runtime, None)
+                await runtime.close()
 
 
 class LocalClient:

@@ -1,173 +1,200 @@
-"""`SessionDispatcher`: folds every frame of a session and tells its run, and the session, what changed.
+"""`SessionDispatcher`: folds every frame of a session and hands what it changed, as events, to its run and its session.
 
-Each frame is folded in the order of the wire, and what it changed is told as events: to the run that was active when it
-was said, and to the session. With a journal the frame goes there first: it is folded on the way, and nobody is told of
-it before it is kept for good. Which run is active is up to the session's turns; that one has ended they learn here.
+Frames are folded in the order of the wire. With a journal a frame goes there first: it is folded on the way, and
+nobody hears of it before it is committed. The session's `RunQueue` sets which run is active, and learns here that a run
+has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from dragoman.host.host import Host
 from dragoman.record import facts, notes, rows
-from dragoman.record.events import AssistantDelta, event_from_fact
-from dragoman.record.fold import Direction
+from dragoman.record.events import AssistantDelta, Event, event_from_fact
+from dragoman.record.fold import Direction, SessionFold
 from dragoman.record.replay_comparison import ReplayComparison
-from dragoman.session.callback import call
+from dragoman.session.lifecycle import call_safely
 from dragoman.session.run import Run
+from dragoman.session.spec import OnEvent
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Message, Notification, Reply, Request, Update
 
 if TYPE_CHECKING:
     from dragoman.journal.entry import Origin
     from dragoman.journal.errors import JournalError
-    from dragoman.session.journal_client import ConnectionRecorder
-    from dragoman.session.session import Session
+    from dragoman.journal.recorder import ConnectionRecorder, RecordedFrame
 
-# Where a frame comes from, as the journal says it.
+# The journal's word for where a frame comes from.
 _ORIGINS: Final[dict[Direction, Origin]] = {"in": "agent", "out": "client", "host": "host"}
 
 
+class _AwaitedNote(msgspec.Struct, eq=False):
+    """The context of a note whose commit somebody awaits."""
+
+    run: Run | None
+    committed: asyncio.Future[None]
+
+
 class SessionDispatcher:
-    """`tells_all`: the session's `emit` is to be told of every event, whoever iterates."""
+    """`emit` gets the events of a run and those between runs; with `emits_always` also where nobody iterates."""
 
-    def __init__(self, session: Session, host: Host, kept: ConnectionRecorder | None, *, tells_all: bool) -> None:
-        self.count = 0
-        self.active: Run | None = None  # the run that goes on: what is said now is said in it
+    def __init__(
+        self,
+        session_id: str,
+        fold: SessionFold,
+        host: Host,
+        recorder: ConnectionRecorder | None,
+        *,
+        emit: Callable[[Run | None, Event], None],
+        on_event: OnEvent | None,
+        emits_always: bool = False,
+    ) -> None:
+        self.frame_count = 0
+        self.active: Run | None = None  # the run that frames belong to now
         self.on_run_ended: Callable[[rows.Run], None] | None = None
-        self._session_id = session.id
-        self._fold = session.fold
+        self._session_id = session_id
+        self._fold = fold
         self._host = host
-        self._emit = session.emit
-        self._on_event = session.config.on_event
-        self._tells_all = tells_all
-        self._kept = kept
-        self._said_in: deque[Run | None] = deque()  # of frames that are not told yet: the run they were said in
-        self._awaited: dict[int, asyncio.Future[None]] = {}  # notes that someone wants to know kept, by their number
-        self._replaying = False  # what the agent says now, it said before
-        self._retold: ReplayComparison | None = None  # what it told again of what we have
-        self._retells_all = False  # it has to tell all of it again
-        if kept is not None:
-            kept.join(session.id, self.told)
+        self._recorder = recorder
+        self._emit = emit
+        self._on_event = on_event
+        self._emits_always = emits_always
+        self._awaited_notes: set[_AwaitedNote] = set()
+        self._replaying = False  # the agent repeats what it said before
+        self._replay: ReplayComparison | None = None  # what it repeats, to be compared with what we have
+        self._replays_all = False  # it has to repeat the whole history
+        if recorder is not None:
+            recorder.listen(session_id, self.on_committed)
 
-    # -- what is said
+    # -- frames
 
-    def heard(self, update: Update, at: float) -> None:
-        """One update: the path that is taken a hundred thousand times, and written for it."""
-        self.count = position = self.count + 1
+    def on_update(self, update: Update, at: float) -> None:
+        """Take one update: the path that is taken a hundred thousand times, and written for it."""
+        self.frame_count = position = self.frame_count + 1
         run = self.active
-        if self._kept is not None:
-            if self._retold is not None:
-                self._retold.add(update.update)
-            self._said_in.append(run)
-            self._kept.add("replay" if self._replaying else "agent", update, at, self._session_id)
+        if self._recorder is not None:
+            if self._replay is not None:
+                self._replay.add(update.update)
+            self._recorder.add("replay" if self._replaying else "agent", update, at, self._session_id, run)
             return
         if run is not None:
             if run.heartbeat is not None:
-                call(self._session_id, run.heartbeat)
-            said = self._fold.messages.append_text(update.update)
-            if said is not None:
+                call_safely(self._session_id, run.heartbeat)
+            more_text = self._fold.messages.append_text(update.update)
+            if more_text is not None:
+                message, text = more_text
                 if self._on_event is not None:
-                    self._emit(run, AssistantDelta(at, self._session_id, run.id, update.line, said[1], said[0].id))
+                    self._emit(run, AssistantDelta(at, self._session_id, run.id, update.line, text, message.id))
                 elif run.wants_events:  # what `emit` would do: a call less for each of a hundred thousand
-                    run.push(AssistantDelta(at, self._session_id, run.id, update.line, said[1], said[0].id))
+                    run.push(AssistantDelta(at, self._session_id, run.id, update.line, text, message.id))
                 return
-        self._tell(self._fold.update(position, at, update.update), at, update.line, run)
+        self._dispatch_facts(self._fold.update(position, at, update.update), at, update.line, run)
 
     def record(self, direction: Direction, message: Message, at: float) -> None:
-        """Any other frame of this session, sent, received, or noted by us."""
-        self.count += 1
-        if self._kept is None:
-            self._changed(direction, message, at, self._fold.apply(self.count, at, direction, message), self.active)
-            return
-        replayed = self._replaying and direction == "in" and not isinstance(message, Reply)
-        self._said_in.append(self.active)
-        self._kept.add("replay" if replayed else _ORIGINS[direction], message, at, self._session_id)
+        """Take any other frame of this session: sent, received, or noted by us."""
+        self._record(direction, message, at, self.active)
 
-    def recorded(self, message: Notification) -> asyncio.Future[None]:
-        """Records a note of ours, now; the future is done when it is kept for good, or says why it cannot be."""
-        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.record("host", message, time.time())
-        if self._kept is None:
-            kept.set_result(None)
-        elif self._kept.problem is not None:
-            kept.set_exception(copy_error(self._kept.problem))
+    def record_note(self, message: Notification) -> asyncio.Future[None]:
+        """Take a note of ours, now; the future is done when it is committed, or raises why it cannot be."""
+        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._recorder is None:
+            self.record("host", message, time.time())
+            committed.set_result(None)
+            return committed
+        note = _AwaitedNote(self.active, committed)
+        self._record("host", message, time.time(), note)
+        if self._recorder.error is not None:
+            committed.set_exception(copy_error(self._recorder.error))
         else:
-            self._awaited[self.count] = kept
-        return kept
+            self._awaited_notes.add(note)
+        return committed
 
-    # -- what is told
+    def _record(self, direction: Direction, message: Message, at: float, context: Run | _AwaitedNote | None) -> None:
+        self.frame_count += 1
+        if self._recorder is None:
+            changes = self._fold.apply(self.frame_count, at, direction, message)
+            self._dispatch(direction, message, at, changes, self.active)
+            return
+        is_replayed = self._replaying and direction == "in" and not isinstance(message, Reply)
+        origin: Origin = "replay" if is_replayed else _ORIGINS[direction]
+        self._recorder.add(origin, message, at, self._session_id, context)
 
-    def told(self, origin: Origin, message: Message, at: float, changed: Sequence[facts.Fact]) -> None:
-        """A frame is kept, and this is what it changed."""
-        run = self._said_in.popleft()
-        if run is not self.active:
-            run = None  # it ended in the same breath
+    # -- events
+
+    def on_committed(self, frame: RecordedFrame) -> None:
+        """Hand on what a frame changed, now that the journal has it."""
+        context = frame.context
+        if type(context) is _AwaitedNote:
+            self._awaited_notes.discard(context)
+            if not context.committed.done():
+                context.committed.set_result(None)
+            context = context.run
+        run = self.active if context is self.active else None  # a run may have ended in the same commit
+        message, at = frame.message, frame.entry.at
         if type(message) is Update:
             if run is not None and run.heartbeat is not None:
-                call(self._session_id, run.heartbeat)
-            self._tell(changed, at, message.line, run)
+                call_safely(self._session_id, run.heartbeat)
+            self._dispatch_facts(frame.facts, at, message.line, run)
             return
-        if (kept := self._awaited.pop(self.count - len(self._said_in), None)) is not None and not kept.done():
-            kept.set_result(None)
+        origin = frame.entry.origin
         direction: Direction = "host" if origin == "host" else "out" if origin == "client" else "in"
-        self._changed(direction, message, at, changed, run)
+        self._dispatch(direction, message, at, frame.facts, run)
 
-    def _changed(
-        self, direction: Direction, message: Message, at: float, changed: Sequence[facts.Fact], run: Run | None
+    def _dispatch(
+        self, direction: Direction, message: Message, at: float, changes: Sequence[facts.Fact], run: Run | None
     ) -> None:
         if direction == "in" and isinstance(message, Notification) and message.method == "elicitation/complete":
             self._host.completed(message.params)
         if direction == "in" and isinstance(message, Request):
             self._host.announce(message)
-        self._tell(changed, at, getattr(message, "line", None), run)
+        self._dispatch_facts(changes, at, getattr(message, "line", None), run)
 
-    def _tell(self, changed: Sequence[facts.Fact], at: float, line: bytes | None, run: Run | None) -> None:
-        # An event that nobody looks at is not made: most sessions of a server have none who would.
-        wanted = self._tells_all or self._on_event is not None or (run is not None and run.wants_events)
-        for fact in changed:
+    def _dispatch_facts(self, changes: Sequence[facts.Fact], at: float, line: bytes | None, run: Run | None) -> None:
+        # An event that nobody looks at is not made: in most sessions of a server nobody would.
+        is_wanted = self._emits_always or self._on_event is not None or (run is not None and run.wants_events)
+        for fact in changes:
             if type(fact) is facts.RunEnded:
                 if self.on_run_ended is not None:
                     self.on_run_ended(fact.run)
                 run = None
-            elif wanted:
+            elif is_wanted:
                 event = event_from_fact(fact, at, self._session_id, run.id if run else None, line)
                 if event is not None:
                     self._emit(run, event)
 
-    # -- a history that is told again
+    # -- a history that the agent repeats
 
-    def replays(self, *, all_of_it: bool) -> None:
-        """The agent is about to tell its history again, or may do so, and go on with that until the next prompt."""
+    def begin_replay(self, *, whole_history: bool) -> None:
+        """Expect the agent to repeat its history, and to go on with that until the next prompt."""
         self._replaying = True
-        self._retells_all = all_of_it
-        if self._kept is not None and (self._fold.messages or len(self._fold.tool_calls)):
-            self._retold = ReplayComparison()
+        self._replays_all = whole_history
+        if self._recorder is not None and (self._fold.messages or len(self._fold.tool_calls)):
+            self._replay = ReplayComparison()
 
-    def replayed(self) -> notes.HistoryDiffers | None:
-        """It cannot go on with that, and what it says from here on is new. How what it told differs from what we have;
-        said once."""
+    def end_replay(self) -> notes.HistoryDiffers | None:
+        """Take what comes from here on as new. Returns, once, how what the agent repeated differs from what we have."""
         self._replaying = False
-        retold, self._retold = self._retold, None
-        if retold is None or not (self._retells_all or retold.exchanges):
+        replay, self._replay = self._replay, None
+        if replay is None or not (self._replays_all or replay.exchanges):
             return None
-        return retold.compare_with(self._fold)
+        return replay.compare_with(self._fold)
 
     # -- the end
 
     @property
-    def problem(self) -> JournalError | None:
-        """Why nothing more is kept, and so nobody told."""
-        return self._kept.problem if self._kept is not None else None
+    def error(self) -> JournalError | None:
+        """Why nothing more is committed, and so nobody hears of anything."""
+        return self._recorder.error if self._recorder is not None else None
 
-    def lost(self) -> None:
-        """The agent is gone. Who waits for what can no longer be kept learns why."""
-        if self.problem is not None:
-            for kept in self._awaited.values():
-                if not kept.done():
-                    kept.set_exception(copy_error(self.problem))
+    def on_link_lost(self) -> None:
+        """Fail those who wait for a commit that can no longer happen."""
+        if self.error is not None:
+            for note in self._awaited_notes:
+                if not note.committed.done():
+                    note.committed.set_exception(copy_error(self.error))

@@ -1,15 +1,19 @@
-"""A session's snapshot: JSON that is enough to resume it in another process, with no secret in it."""
+"""`SessionHandle`: a session's snapshot, JSON that is enough to resume it in another process, with no secret in it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.session.servers import exact
+from dragoman.host.policy.access import parse_access
+from dragoman.record.fold import SessionFold
+from dragoman.session.spec import AgentSpec, SessionConfig, exact_server
 from dragoman.wire.vocabulary import McpServer
+from dragoman.workspace import Workspace
 
 # How an entry of `secrets` begins; the name of the variable or server follows.
 VARIABLE = "env "
@@ -18,12 +22,18 @@ HEADER = "header "
 QUERY = "the url's query"
 
 Offer: TypeAlias = Literal["read_files", "write_files", "terminals"]
+_OFFERS: Final[tuple[Offer, ...]] = ("read_files", "write_files", "terminals")
+
+# Words of an argument that may be a credential: better to ask for a server again than to store its key.
+_SUSPICIOUS_WORDS = re.compile(r"key|token|secret|passw|credential|auth|bearer|@", re.IGNORECASE)
 
 
 class SessionHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """What `Session.snapshot()` gives. Values of environment variables and headers are never in it:
-    `secrets` names what has to be passed again when the session is resumed. The command is in it as it was
-    given: a key belongs into the environment, not there."""
+    """The snapshot that `Session.snapshot()` returns.
+
+    Values of environment variables and headers are never in it: `secrets` names what has to be passed again when the
+    session is resumed. The command is in it as it was given: a key belongs into the environment, not there.
+    """
 
     version: int = 1
     session_id: str
@@ -49,42 +59,115 @@ class SessionHandle(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
 
     def secret_servers(self) -> list[str]:
-        """The MCP servers that have to be passed again, by name."""
+        """Return the names of the MCP servers that have to be passed again."""
         return [secret.removeprefix(SERVER) for secret in self.secrets if secret.startswith(SERVER)]
 
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the handle as plain JSON values."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return plain
 
 
-def read_handle(given: SessionHandle | str | bytes | Mapping[str, object]) -> SessionHandle:
-    """A handle from wherever it was kept."""
-    if isinstance(given, SessionHandle):
-        return given
+def read_handle(source: SessionHandle | str | bytes | Mapping[str, object]) -> SessionHandle:
+    """Read a handle from wherever it was stored."""
+    if isinstance(source, SessionHandle):
+        return source
     try:
-        if isinstance(given, Mapping):
-            handle = msgspec.convert(given, SessionHandle)
+        if isinstance(source, Mapping):
+            handle = msgspec.convert(source, SessionHandle)
         else:
-            handle = msgspec.json.decode(given, type=SessionHandle)
-    except msgspec.MsgspecError as problem:
-        raise InputError(f"this is no session handle: {problem}") from problem
+            handle = msgspec.json.decode(source, type=SessionHandle)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"this is no session handle: {error}") from error
     if handle.version != 1:
         raise InputError(
             f"this session handle has version {handle.version}; this Dragoman reads version 1",
             guidance="Install a newer Dragoman.",
         )
-    return msgspec.structs.replace(handle, mcp_servers=tuple(exact(server) for server in handle.mcp_servers))
+    return msgspec.structs.replace(handle, mcp_servers=tuple(exact_server(server) for server in handle.mcp_servers))
 
 
 def with_servers(handle: SessionHandle, servers: Sequence[McpServer] | None) -> SessionHandle:
-    """The handle with servers that its snapshot had to leave out; one of a name that it has replaces that one."""
+    """Return the handle with servers that its snapshot had to leave out; one of the same name is replaced."""
     if not servers:
         return handle
-    given = {server.name for server in servers}
-    kept = tuple(server for server in handle.mcp_servers if server.name not in given)
-    still = tuple(secret for secret in handle.secrets if secret.removeprefix(SERVER) not in given)
-    return msgspec.structs.replace(handle, mcp_servers=(*kept, *servers), secrets=still)
+    names = {server.name for server in servers}
+    others = tuple(server for server in handle.mcp_servers if server.name not in names)
+    secrets = tuple(secret for secret in handle.secrets if secret.removeprefix(SERVER) not in names)
+    return msgspec.structs.replace(handle, mcp_servers=(*others, *servers), secrets=secrets)
+
+
+def config_of_handle(handle: SessionHandle) -> SessionConfig:
+    """Return the config that the session had before, as far as a handle stores it."""
+    if secret := handle.secret_servers():
+        raise InputError(
+            f"this session was opened with MCP servers that a snapshot does not keep: {', '.join(secret)}",
+            guidance="Pass them again, in the config.",
+        )
+    return SessionConfig(
+        workspace=Workspace(handle.cwd, handle.additional),
+        access=parse_access(handle.access),
+        network=handle.network,
+        web_search=handle.web_search,
+        mcp_servers=handle.mcp_servers,
+        system_prompt=handle.system_prompt,
+    )
+
+
+def handle_of(
+    spec: AgentSpec,
+    config: SessionConfig,
+    session_id: str,
+    agent_session_id: str,
+    fold: SessionFold,
+    *,
+    system_prompt_told: bool,
+) -> SessionHandle:
+    """Take the snapshot of a living session, without what is secret."""
+    open_servers = tuple(server for server in config.mcp_servers if not _may_hold_secret(server))
+    own = [name for name, value in spec.env.items() if value is not None]
+    secrets = [f"{VARIABLE}{name}" for name in (own if spec.preset is None else spec.given)]
+    secrets += [QUERY] if "?" in (spec.url or "") else []
+    secrets += [f"{HEADER}{name}" for name in spec.headers]
+    secrets += [f"{SERVER}{server.name}" for server in config.mcp_servers if _may_hold_secret(server)]
+    return SessionHandle(
+        session_id=session_id,
+        agent_session_id=agent_session_id,
+        agent=spec.preset,
+        command=() if spec.preset else tuple(spec.command),
+        url=spec.url.partition("?")[0] if spec.url else None,
+        name=None if spec.preset else spec.name,
+        offers=() if spec.preset else tuple(offer for offer in _OFFERS if getattr(spec, offer)),
+        auth_method=None if spec.preset else spec.auth_method,
+        cwd=str(config.workspace.cwd),
+        additional=tuple(str(folder) for folder in config.workspace.additional),
+        access=config.access,
+        network=config.network,
+        web_search=config.web_search,
+        model=_current(fold, "model"),
+        mode=_current(fold, "mode"),
+        options={key: setting.current for key, setting in fold.settings.items() if setting.current is not None},
+        system_prompt=config.system_prompt,
+        system_prompt_told=system_prompt_told,
+        title=fold.title,
+        mcp_servers=open_servers,
+        secrets=tuple(secrets),
+    )
+
+
+def _may_hold_secret(server: McpServer) -> bool:
+    """Return whether a server may hold credentials: environment values, headers, the parts of a URL behind `?` and `#`
+    or before `@`, and arguments that speak of such things."""
+    return (
+        bool(server.env or server.headers or server.meta)
+        or any(mark in (server.url or "") for mark in "?#@")
+        or any(_SUSPICIOUS_WORDS.search(argument) for argument in server.args)
+    )
+
+
+def _current(fold: SessionFold, category: str) -> str | None:
+    setting = fold.setting(category)
+    return setting.current if setting is not None and isinstance(setting.current, str) else None

@@ -1,4 +1,4 @@
-"""From a spec to a running agent."""
+"""Starting an agent: from a spec to a link."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dragoman.session.spec import AgentSpec, Limits
 
 
 async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
-    """Connects to the spec's address, or starts the first of its commands that is there."""
+    """Connect to the spec's address, or start the first of its commands that is there."""
     if spec.url is not None:
         from dragoman.session.network_link import connect  # the network is loaded when it is used
 
@@ -25,7 +25,7 @@ async def launch(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], Non
 async def find_command(
     spec: AgentSpec, environment: Mapping[str, str], args: Sequence[str] = ()
 ) -> tuple[list[str], dict[str, str]]:
-    """The first of the spec's commands that is there, with these arguments after its own; the environment for it.
+    """Find the first of the spec's commands that is there, with these arguments after its own, and its environment.
 
     Where there is none, `CommandNotFound` names the one that it should be.
     """
@@ -33,7 +33,7 @@ async def find_command(
     for command in (spec.command, *spec.alternatives):
         try:
             return await resolve_command((*command, *args), environment, cwd=spec.cwd, install=spec.install)
-        except CommandNotFound as problem:
-            missing = missing or problem
+        except CommandNotFound as error:
+            missing = missing or error
     assert missing is not None
     raise missing

@@ -1,16 +1,21 @@
 """Logging in to an agent, by its own methods.
 
-An `agent` method is carried out by the agent itself, when it is asked to (`authenticate`). A `terminal` method is the
-agent's own program, run once more on the person's terminal. A `variables` method is a key that the person puts into
-the environment: we tell which, and keep none. Afterwards a session is opened in a new process of the agent's, as every
-later one will be: what the agent says of itself is not taken for a login.
+The agent itself carries out an `agent` method when it is asked to (`authenticate`). A `terminal` method is the agent's
+own program, run once more on the person's terminal. A `variables` method is a key that the person puts into the
+environment: we say which one, and store none. Afterwards a session is opened in a new process of the agent's, as every
+later one will be: the agent's own word is not taken for a login.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import tempfile
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -22,7 +27,6 @@ from dragoman.proc.environment import agent_environment, resolve_command
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.client import Agent, LocalClient
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.foreground import run_in_foreground
 from dragoman.session.launch import find_command
 from dragoman.session.login_method import TERMINAL_AUTH, LoginMethod, choose, methods_of, missing_variables
 from dragoman.session.runtime import AgentRuntime
@@ -30,7 +34,13 @@ from dragoman.session.spec import AgentSpec, Limits
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import session_id_in
 
-LOGIN_LIMIT: Final = 15 * 60.0
+_STDIN: Final = 0
+
+# Seconds between SIGTERM and SIGKILL for a program that we have to end.
+_TERMINATE_GRACE_S: Final = 1.0
+
+
+LOGIN_LIMIT_S: Final = 15 * 60.0
 """Seconds for a method that the agent carries out: the person may have to find their password first."""
 
 
@@ -54,7 +64,7 @@ class Login:
         self._on_diagnostic = on_diagnostic
         self._on_question = on_question
         self._make = runtime
-        # Which method is to be used is not decided yet, and terminals are at hand.
+        # Which method is to be used is not decided yet, and the agent may use our terminal.
         meta = {**spec.meta, TERMINAL_AUTH: True} if spec.url is None else spec.meta
         self._runtime = self._new_runtime(msgspec.structs.replace(spec, auth_method=None, meta=meta))
         self.methods: tuple[LoginMethod, ...] = ()
@@ -65,7 +75,7 @@ class Login:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._runtime.close()
 
@@ -74,15 +84,15 @@ class Login:
         return self._runtime.capabilities()
 
     async def log_out(self) -> None:
-        """Raises `CapabilityMissing` where the agent cannot."""
+        """Log out. `CapabilityMissing` where the agent cannot."""
         await self._runtime.logout()
 
     async def carry_out(self, method: LoginMethod) -> None:
-        """Logs in. The agent is ended by it: what it knew of the login before is out of date."""
+        """Log in. Ends the agent: what it knew of the login before is out of date."""
         match method.kind:
             case "agent":
-                asked = acp.AuthenticateRequest(method_id=method.id)
-                await self._runtime.request("authenticate", asked, timeout=LOGIN_LIMIT)
+                request = acp.AuthenticateRequest(method_id=method.id)
+                await self._runtime.request("authenticate", request, timeout=LOGIN_LIMIT_S)
                 await self._runtime.close()
             case "terminal":
                 await self._runtime.close()
@@ -100,7 +110,7 @@ class Login:
                 raise InputError(f"the way to log in {method.id!r} is of a kind that this Dragoman does not know")
 
     async def command_of(self, method: LoginMethod) -> tuple[list[str], dict[str, str]]:
-        """The program of a terminal method with its arguments, and the environment that it gets."""
+        """Return the program of a terminal method with its arguments, and its environment."""
         if self.spec.url is not None:
             raise InputError(
                 f"{method.name!r} is done on the terminal of the machine that the agent runs on",
@@ -112,7 +122,7 @@ class Login:
         return await find_command(self.spec, env, method.args)
 
     async def verify(self) -> None:
-        """Opens a session in a new process, and closes it. Raises `AuthenticationRequired` where a login is lacking."""
+        """Open a session in a new process, and close it. `AuthenticationRequired` where a login is lacking."""
         with tempfile.TemporaryDirectory(prefix="dragoman-login-") as folder:
             async with self._new_runtime(self.spec) as runtime:  # where it always starts: its command may be relative
                 await _open_and_close(runtime, folder)
@@ -124,8 +134,8 @@ class Login:
         command, env = await self.command_of(method)
         try:
             code = await run_in_foreground(command, env=env, cwd=self.spec.cwd)
-        except OSError as problem:
-            raise StartError(f"{command[0]} cannot be started: {problem.strerror}") from None
+        except OSError as error:
+            raise StartError(f"{command[0]} cannot be started: {error.strerror}") from None
         if code != 0:
             ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise AuthenticationRequired(
@@ -133,19 +143,19 @@ class Login:
             )
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What the agent is started with, and these."""
+        """Return the environment that the agent is started with, and these variables."""
         return agent_environment(os.environ, {**self.spec.env, **(extra or {})})
 
 
 async def _open_and_close(runtime: AgentRuntime, folder: str) -> None:
-    """By the bare requests: nothing is offered to a session that only shows whether there can be one."""
+    """Open a session by the bare requests: nothing is offered to one that only shows that there can be one."""
     raw = await runtime.request("session/new", acp.NewSessionRequest(cwd=folder, mcp_servers=()))
     session_id = session_id_in(raw)
     if session_id is None:
         raise InvalidFrame(f"the agent's answer to session/new has no sessionId: {bytes(raw)[:200]!r}")
     if runtime.capabilities().close:
         await runtime.request("session/close", acp.CloseSessionRequest(session_id=session_id))
-    if runtime.capabilities().delete:  # nobody shall find it among their own
+    if runtime.capabilities().delete:  # so that nobody finds it among their own
         await runtime.delete_session(session_id)
 
 
@@ -159,18 +169,77 @@ async def login(
     on_diagnostic: Callable[[Diagnostic], None] | None = None,
     on_question: OnQuestion | None = None,
 ) -> LoginMethod:
-    """Logs in to an agent, by the method of that id or by its only one, and sees whether it helped.
+    """Log in to an agent, by the method of that id or by its only one, and check that it helped.
 
     A method on a terminal takes this program's own; what the agent asks meanwhile goes to `on_question`. Raises
     `AuthenticationRequired` where a session still cannot be opened. Returns the method.
     """
     spec = LocalClient(env=env, headers=headers).spec_of(agent)
-    async with Login(spec, limits=limits, on_diagnostic=on_diagnostic, on_question=on_question) as doing:
-        chosen = choose(spec.name, doing.methods, method)
+    async with Login(spec, limits=limits, on_diagnostic=on_diagnostic, on_question=on_question) as attempt:
+        chosen = choose(spec.name, attempt.methods, method)
         if chosen.kind == "terminal" and not os.isatty(0):
             raise InputError(
                 f"{chosen.name!r} needs a terminal, and there is none", guidance="Run `dragoman login` on a terminal."
             )
-        await doing.carry_out(chosen)
-        await doing.verify()
+        await attempt.carry_out(chosen)
+        await attempt.verify()
     return chosen
+
+
+async def run_in_foreground(command: Sequence[str], *, env: Mapping[str, str], cwd: Path | None) -> int:
+    """Run a program on the person's own terminal, as a shell would; return its exit code, or minus the signal.
+
+    It runs in our process group, so that the keys of the terminal (Ctrl-C, Ctrl-Z) reach it; Ctrl-C does nothing here
+    meanwhile. Afterwards the terminal is as it was before, also where the program crashed while it drew on it. What the
+    program leaves behind (a browser) stays: it is not an agent. Raises `OSError` where it cannot be started.
+    """
+    with _terminal_restored(), _keys_ignored_here():
+        process = await asyncio.create_subprocess_exec(*command, env=dict(env), cwd=cwd)
+        try:
+            return await process.wait()
+        except asyncio.CancelledError:
+            await _end_process(process)
+            raise
+
+
+async def _end_process(process: asyncio.subprocess.Process) -> None:
+    process.terminate()
+    try:
+        async with asyncio.timeout(_TERMINATE_GRACE_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+@contextmanager
+def _terminal_restored() -> Iterator[None]:
+    if not os.isatty(_STDIN):
+        yield
+        return
+    import termios
+
+    before = termios.tcgetattr(_STDIN)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(_STDIN, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _keys_ignored_here() -> Iterator[None]:
+    """Let Ctrl-C do nothing here; not by ignoring the signals, which the program would inherit."""
+    if threading.current_thread() is not threading.main_thread():  # signals come to the main thread only
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    keys = (signal.SIGINT, signal.SIGQUIT)
+    before = {key: signal.getsignal(key) for key in keys}
+    for key in keys:
+        loop.add_signal_handler(key, lambda: None)
+    try:
+        yield
+    finally:
+        for key in keys:
+            loop.remove_signal_handler(key)
+            signal.signal(key, before[key])

@@ -1,4 +1,4 @@
-"""Agents that run elsewhere: a link over the network in place of a process.
+"""`NetworkLink`: an agent that runs elsewhere, by a link over the network in place of a process.
 
     runtime = AgentRuntime(AgentSpec(url="wss://agents.example/acp", headers={"Authorization": f"Bearer {token}"}))
 
@@ -15,20 +15,19 @@ from typing import Protocol
 from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
 from dragoman.session.lifecycle import CloseOnce
-from dragoman.session.runtime import Launch
-from dragoman.session.spec import AgentSpec, Limits
+from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.wire import http, websocket
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 from dragoman.wire.network import check_headers, parse_address
 from dragoman.wire.transport import Transport
 
 # In place of exit codes, which a connection has none of: we ended it, or it was lost.
-ENDED_BY_US = 0
-LOST = 1
+EXIT_CODE_ENDED = 0
+EXIT_CODE_LOST = 1
 
 
 class NetworkTransport(Transport, Protocol):
-    """What the network shells offer beyond a transport."""
+    """A transport over the network, with what a link needs beyond reading and writing."""
 
     @property
     def end_reason(self) -> str | None: ...
@@ -37,8 +36,8 @@ class NetworkTransport(Transport, Protocol):
     def abort(self) -> None: ...
 
 
-class RemoteLink:
-    """An `AgentLink`. Its stderr holds what the connection itself had to complain of."""
+class NetworkLink:
+    """An `AgentLink`. Its stderr holds the complaints of the connection itself."""
 
     def __init__(self, transport: NetworkTransport, name: str, tail: StderrTail) -> None:
         self.name = name
@@ -46,7 +45,7 @@ class RemoteLink:
         self._transport = transport
         self._grace = END_GRACE_S
         self._exit_code: int | None = None
-        self._code_at_end = LOST
+        self._code_at_end = EXIT_CODE_LOST
         self._end_once = CloseOnce(self._end, f"end {name}")
         self.read = transport.read
         self.write = transport.write
@@ -60,7 +59,7 @@ class RemoteLink:
 
     @property
     def end_reason(self) -> str | None:
-        """Why the connection ended; None while it stands."""
+        """The reason why the connection ended; None while it lasts."""
         return self._transport.end_reason
 
     async def wait(self) -> int:
@@ -70,7 +69,7 @@ class RemoteLink:
     async def end(self, grace: float = END_GRACE_S) -> int:
         self._grace = grace
         if self._transport.end_reason is None:
-            self._code_at_end = ENDED_BY_US
+            self._code_at_end = EXIT_CODE_ENDED
         await self._end_once()
         return self._settle()
 
@@ -78,7 +77,7 @@ class RemoteLink:
         await self._transport.end(self._grace)
 
     def interrupt(self) -> None:
-        """Nothing: there is no process of ours to interrupt. `session/cancel` was said, and the end will be."""
+        """Do nothing: there is no process of ours to interrupt. `session/cancel` was sent, and the end follows."""
 
     def kill(self) -> None:
         self._transport.abort()
@@ -86,7 +85,7 @@ class RemoteLink:
     def _settle(self) -> int:
         if self._exit_code is None:
             self._exit_code = self._code_at_end
-            if self._exit_code == LOST:
+            if self._exit_code == EXIT_CODE_LOST:
                 self.stderr.feed(f"{self._transport.end_reason or 'the connection ended'}\n".encode())
             self.stderr.end()
         return self._exit_code
@@ -95,7 +94,7 @@ class RemoteLink:
 def connect(
     url: str, *, headers: Mapping[str, str] | None = None, message_limit: int = DEFAULT_LINE_LIMIT_BYTES
 ) -> Launch:
-    """The `launch` of an `AgentRuntime` whose agent listens at `ws://`, `wss://`, `http://` or `https://`.
+    """Return the `launch` of an `AgentRuntime` whose agent listens at `ws://`, `wss://`, `http://` or `https://`.
 
     `headers` are for what the server wants to know of us, such as a token; an address must not hold one. A message of
     more than `message_limit` bytes ends the connection.
@@ -115,6 +114,6 @@ def connect(
                 message_limit=message_limit,
                 on_diagnostic=lambda line: tail.feed(f"{line}\n".encode()),
             )
-        return RemoteLink(transport, address.shown, tail)
+        return NetworkLink(transport, address.shown, tail)
 
     return launch

@@ -14,7 +14,7 @@ from dragoman.record.events import Event
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
 from dragoman.session.prompt import Input
-from dragoman.session.result import RunResult
+from dragoman.session.run import RunResult
 from dragoman.session.spec import SessionConfig
 
 SessionStatus: TypeAlias = Literal["idle", "running", "waiting", "error"]

@@ -1,7 +1,7 @@
-"""The router: every frame of a link to the session it belongs to, in the order of the wire.
+"""`Router`: hands every frame of a link to the session it belongs to, in the order of the wire.
 
-It also decides when the link is read: not while a run's queue is full, unless someone waits for
-something else on the same link.
+It also decides when the link is read: not while a run's queue is full, unless a call waits for something else on the
+same link.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from dragoman.host.refusals import not_offered
 from dragoman.proc.link import AgentLink
 from dragoman.record.routing import SessionIndex
 from dragoman.session.diagnostics import Diagnostics
+from dragoman.session.interfaces import RoutedSession
+from dragoman.session.run import Run
 from dragoman.wire.connection import Connection, RpcRefusal, wait_for_first
 from dragoman.wire.messages import (
     Message,
@@ -33,18 +35,16 @@ from dragoman.wire.messages import (
 
 if TYPE_CHECKING:
     from dragoman.journal.entry import Origin
-    from dragoman.session.journal_client import ConnectionRecorder
-    from dragoman.session.run import Run
-    from dragoman.session.session import Session
+    from dragoman.journal.recorder import ConnectionRecorder  # with a journal: loaded by those who have one
 
-# Updates of a session whose id we have not learnt yet wait for it, up to this many bytes. They are a few
-# commands and figures in practice; more than this is an agent that talks to nobody.
-EARLY_BYTES = 16 * 1024 * 1024
+# Updates of a session whose id we have not learnt yet wait for it, up to this many bytes. They are a few commands and
+# figures in practice; more than this is an agent that talks to no session.
+MAX_EARLY_BYTES = 16 * 1024 * 1024
 
-# Events that wait are bounded by their number, and where they are large by their bytes: a read that holds
-# fewer messages than this is of large ones, and only then are they weighed.
-FEW_MESSAGES = 16
-HEAVY_BYTES = 32 * 1024 * 1024
+# Events that wait are bounded by their number, and where they are large by their bytes: a read of fewer messages than
+# this is of large ones, and only then are they counted.
+LARGE_READ_MESSAGES = 16
+MAX_WAITING_BYTES = 32 * 1024 * 1024
 
 
 class Router:
@@ -56,33 +56,33 @@ class Router:
         on_end: Callable[[], Awaitable[DragomanError]],
         questions: Questions | None,
     ) -> None:
-        self.sessions: dict[str, Session] = {}  # by the agent's id
-        self._session_index = SessionIndex()
+        self.sessions: dict[str, RoutedSession] = {}  # by the agent's id
         self.connection: Connection | None = None
         self.link: AgentLink | None = None
-        self._over = False  # the agent has ended: what it left is read to its end
+        self._link_has_ended = False  # what the agent left is read to its end
         self._diagnostics = diagnostics
         self._on_end = on_end
-        self._questions = questions  # those that belong to no session; None where there is nobody to ask
-        self._opening: dict[RequestId, Session] = {}
+        self._session_index = SessionIndex()
+        self._questions = questions  # of no session; None where there is nobody to ask
+        self._opening: dict[RequestId, RoutedSession] = {}
         self._early: dict[str, list[tuple[Update, float]]] = {}
         self._early_bytes = 0
-        self._names: set[str] = set()  # that sessions have, or had, on this connection
+        self._agent_session_ids: set[str] = set()  # that sessions have, or had, on this connection
         self._woken = asyncio.Event()
-        self._weight = 0  # bytes of large messages since nothing waited to be iterated
-        self.kept: ConnectionRecorder | None = None  # where frames go before anyone is told of them
-        self._asked_for: Session | None = None  # the session that the next request will open
-        self.held = False  # the agent is not read: what it says meanwhile is not heard
+        self._waiting_bytes = 0  # bytes of large messages since nothing waited to be iterated
+        self.recorder: ConnectionRecorder | None = None  # takes the frames before anyone hears of them
+        self._about_to_open: RoutedSession | None = None  # by the next request
+        self.is_paused = False  # the agent is not read
 
     # -- which session has which id
 
-    def about_to_open(self, session: Session) -> None:
-        """The request that is sent next opens this session: it is a part of it."""
-        self._asked_for = session
+    def about_to_open(self, session: RoutedSession) -> None:
+        """Take the request that is sent next as part of this session, which it opens."""
+        self._about_to_open = session
 
-    def opening(self, request_id: RequestId, session: Session) -> None:
-        """The answer to this request will tell the session's id; what comes for it before is kept."""
-        self._asked_for = None
+    def opening(self, request_id: RequestId, session: RoutedSession) -> None:
+        """Wait for the answer to this request, which has the session's id; what comes for it before waits with it."""
+        self._about_to_open = None
         self._opening[request_id] = session
 
     def opened(self, request_id: RequestId) -> None:
@@ -91,35 +91,35 @@ class Router:
             return
         for session_id, updates in self._early.items():
             for update, at in updates:
-                self._keep("agent", update, at)
+                self._record("agent", update, at)
             text = f"{len(updates)} updates for session {session_id!r}, which is not open here"
             self._diagnostics.add(time.time(), "stray", text)
         self._early.clear()
         self._early_bytes = 0
 
-    def bind(self, session: Session, agent_session_id: str) -> None:
+    def bind(self, session: RoutedSession, agent_session_id: str) -> None:
         self.release(session)  # an agent may go on under another id when a session is resumed
         session.agent_session_id = agent_session_id
         self.sessions[agent_session_id] = session
-        self._names.add(agent_session_id)
+        self._agent_session_ids.add(agent_session_id)
         for update, at in self._early.pop(agent_session_id, ()):
-            session.heard(update, at)
+            session.on_update(update, at)
 
-    def release(self, session: Session) -> None:
+    def release(self, session: RoutedSession) -> None:
         if self.sessions.get(session.agent_session_id) is session:
             del self.sessions[session.agent_session_id]
 
     # -- frames (wire.connection.Handler)
 
     def on_received(self, messages: Sequence[Message], at: float) -> None:
-        if len(messages) < FEW_MESSAGES:
-            self._weight += sum(len(getattr(message, "line", b"")) for message in messages)
+        if len(messages) < LARGE_READ_MESSAGES:
+            self._waiting_bytes += sum(len(getattr(message, "line", b"")) for message in messages)
         sessions = self.sessions
         for message in messages:
             if type(message) is Update:
                 session = sessions.get(message.session_id)
                 if session is not None:
-                    session.heard(message, at)
+                    session.on_update(message, at)
                 else:
                     self._unclaimed(message, at)
             else:
@@ -127,7 +127,7 @@ class Router:
 
     def _received_other(self, message: Message, at: float) -> None:
         if isinstance(message, Noise | Oversized):
-            self._keep("agent", message, at)
+            self._record("agent", message, at)
         if isinstance(message, Noise):
             self._diagnostics.add(at, "noise", f"{message.reason}: {message.line.decode('utf-8', 'replace')}")
             return
@@ -146,7 +146,7 @@ class Router:
         if session is not None:
             session.record("in", message, at)
             return
-        self._keep("agent", message, at)
+        self._record("agent", message, at)
         if isinstance(message, Notification) and message.method == "elicitation/complete" and self._questions:
             self._questions.complete(message.params)
         elif isinstance(message, Notification):
@@ -154,16 +154,16 @@ class Router:
 
     def on_sending(self, message: OutgoingMessage, at: float) -> None:
         agent_session_id = self._session_index.session_of("out", message)
-        session = self.sessions.get(agent_session_id or "") or self._asked_for
+        session = self.sessions.get(agent_session_id or "") or self._about_to_open
         if session is not None:
             session.record("out", message, at)
         else:
-            self._keep("client", message, at)
+            self._record("client", message, at)
 
-    def _keep(self, origin: Origin, message: Message, at: float) -> None:
-        """What belongs to no session."""
-        if self.kept is not None:
-            self.kept.add(origin, message, at, None)
+    def _record(self, origin: Origin, message: Message, at: float) -> None:
+        """Record a frame that belongs to no session."""
+        if self.recorder is not None:
+            self.recorder.add(origin, message, at, None)
 
     async def serve(self, request: Request) -> object:
         agent_session_id = session_id_in(request.params) or self._session_index.session_of_request("in", request.id)
@@ -178,28 +178,33 @@ class Router:
 
     async def on_ended(self) -> DragomanError:
         failure = await self._on_end()
-        if self.kept is not None and self.kept.problem is not None:
-            failure = self.kept.problem
+        if self.recorder is not None and self.recorder.error is not None:
+            failure = self.recorder.error
         for session in list(self.sessions.values()):
-            session.link_lost(failure)
+            session.on_link_lost(failure)
         return failure
 
     def _unclaimed(self, update: Update, at: float) -> None:
-        opening = self._spoken_of(update.session_id)
+        opening = self._session_being_opened(update.session_id)
         if opening is not None:
-            opening.heard(update, at)
-        elif self._opening and self._early_bytes + len(update.line) <= EARLY_BYTES:
+            opening.on_update(update, at)
+        elif self._opening and self._early_bytes + len(update.line) <= MAX_EARLY_BYTES:
             self._early.setdefault(update.session_id, []).append((update, at))
             self._early_bytes += len(update.line)
         else:
-            self._keep("agent", update, at)
+            self._record("agent", update, at)
             text = f"an update for session {update.session_id!r}, which is not open here"
             self._diagnostics.add(at, "stray", text)
 
-    def _spoken_of(self, name: str) -> Session | None:
-        """With a journal: the session that is being opened, where a new name can be no other's. What is said of it is
-        then kept at once, in the order of the wire, and not when the answer has told its name."""
-        if self.kept is None or len(self._opening) != 1 or name in self._names or self._active_runs():
+    def _session_being_opened(self, agent_session_id: str) -> RoutedSession | None:
+        """Return the session that is being opened, where a new id can be no other's. With a journal its frames are then
+        recorded at once, in the order of the wire, and not when the answer brings the id."""
+        if (
+            self.recorder is None
+            or len(self._opening) != 1
+            or agent_session_id in self._agent_session_ids
+            or self._active_runs()
+        ):
             return None
         [session] = self._opening.values()
         return None if session.agent_session_id else session
@@ -207,35 +212,35 @@ class Router:
     # -- backpressure
 
     async def wait_until_ready(self) -> None:
-        while self._too_much_waits() and not self._awaited():
-            self.held = True
+        while self._too_much_waits() and not self._is_awaited():
+            self.is_paused = True
             self._woken.clear()
             # An agent that has ended can add nothing to what is in the pipe, and its end must be heard of.
             await wait_for_first(self._woken.wait(), self._link_ended())
-        self.held = False
+        self.is_paused = False
 
     async def _link_ended(self) -> None:
         assert self.link is not None
         await self.link.wait()
-        self._over = True
+        self._link_has_ended = True
 
     def _too_much_waits(self) -> bool:
-        if self._over:
+        if self._link_has_ended:
             return False
         runs = self._active_runs()
         if not any(run.waiting for run in runs):
-            self._weight = 0
-        return self._weight > HEAVY_BYTES or any(run.full for run in runs)
+            self._waiting_bytes = 0
+        return self._waiting_bytes > MAX_WAITING_BYTES or any(run.full for run in runs)
 
     def wake(self) -> None:
-        """Something changed that may let the reader go on."""
+        """Look again whether the link may be read."""
         self._woken.set()
 
     def _active_runs(self) -> list[Run]:
         return [session.active for session in self.sessions.values() if session.active is not None]
 
-    def _awaited(self) -> bool:
-        """Someone waits for an answer, or for what another run brings: it may lie behind what is unread."""
+    def _is_awaited(self) -> bool:
+        """Return whether a call waits for an answer, or a reader for what another run brings, behind what is unread."""
         assert self.connection is not None
         if any(method != "session/prompt" for method in self.connection.pending_methods):
             return True

@@ -16,24 +16,99 @@ from collections.abc import AsyncIterator, Callable, Generator
 from types import TracebackType
 from typing import Literal, Protocol
 
-from dragoman.errors import DeadlineExceeded, DragomanError, IdleLimitExceeded, InputError, LimitExceeded
+import msgspec
+
+from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
+from dragoman.errors import (
+    AgentCrashed,
+    DeadlineExceeded,
+    DragomanError,
+    IdleLimitExceeded,
+    InputError,
+    LimitExceeded,
+    SilentFailure,
+    StoppedEarly,
+)
 from dragoman.host.policy.rules import Rule
 from dragoman.record import events, rows
 from dragoman.record.events import Event, join_texts
 from dragoman.record.fold import SessionFold
-from dragoman.session.idle import IdleWatch
-from dragoman.session.result import RunOutcome, RunResult, failure_of
+from dragoman.wire.connection import error_from_reply
 
 # Events that may wait for a program that iterates slowly; each stands for one frame of the agent.
-HIGH_WATER = 8192
+MAX_WAITING_EVENTS = 8192
 # Reading goes on when the queue is down to this: fewer wake-ups than one an event.
-LOW_WATER = 2048
-# What a run that is being cancelled may still bring while nobody iterates over it.
-CANCEL_WATER = 16 * HIGH_WATER
+RESUME_READING_EVENTS = 2048
+# Events that a run that is being cancelled may still bring while nobody iterates over it.
+MAX_CANCELLING_EVENTS = 16 * MAX_WAITING_EVENTS
+
+# Looks within an idle limit: they cost nothing, and the limit is noticed late by a quarter of it at most.
+IDLE_LOOKS = 4
+
+RunOutcome = Literal["success", "cancelled", "error"]
+
+_EARLY_STOPS = {
+    "max_tokens": ("the agent reached its token limit", "Ask it to go on, or give it a smaller task."),
+    "max_turn_requests": ("the agent reached its limit of model requests in one run", "Ask it to go on."),
+    "refusal": ("the agent refused to go on", "Say it another way; the agent keeps nothing of this prompt."),
+}
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a run. `text` is all that the agent said in it, a blank line between its messages."""
+
+    run_id: str
+    session_id: str
+    status: RunOutcome
+    text: str
+    stop_reason: str | None
+    usage: rows.Usage
+    duration: float
+    messages: tuple[str, ...] = ()
+    tool_calls: tuple[rows.ToolCall, ...] = ()
+
+
+def failure_of(run: rows.Run, agent: str, stderr: str) -> DragomanError | None:
+    """Return the error of a run that the agent ended badly; None when it ended well, or was cancelled."""
+    if run.status in ("success", "cancelled", "running"):
+        return None
+    if run.error is not None:
+        return error_from_reply("session/prompt", run.error)
+    if run.status == "interrupted":
+        return AgentCrashed(run.reason or f"{agent} ended during the run", stderr=stderr)
+    if run.reason == "silent":
+        details = f"; its last lines were:\n{stderr}" if stderr else ""
+        return SilentFailure(f"{agent} ended its turn without a word{details}", stderr=stderr)
+    message, guidance = _EARLY_STOPS.get(
+        run.stop_reason or "", (f"the agent stopped for a reason we do not know: {run.stop_reason!r}", "")
+    )
+    return StoppedEarly(message, stop_reason=run.stop_reason or "", guidance=guidance)
+
+
+class IdleWatch:
+    """Silence of an agent, as far as silence counts. Pure: the caller looks now and then, and tells the time.
+
+    Silence while a tool runs, or while a person is asked, is no hang.
+    """
+
+    def __init__(self, limit_s: float, now: float, frame_count: int) -> None:
+        self.interval_s = limit_s / IDLE_LOOKS
+        self._limit_s = limit_s
+        self._frame_count = frame_count
+        self._quiet_since = now
+
+    def is_exceeded(self, now: float, frame_count: int, *, at_work: bool) -> bool:
+        """Return whether nothing was heard for the limit."""
+        if frame_count != self._frame_count or at_work:
+            self._frame_count, self._quiet_since = frame_count, now
+        return now - self._quiet_since >= self._limit_s
 
 
 class Owner(Protocol):
-    """The session of a run, as far as the run has to do with it: one with a process here, or one on a server."""
+    """The session of a run, as far as the run has to do with it: one with a process here, or one on a server.
+
+    `frames` is the number of frames so far; `at_work` tells that silence is no sign of a hang.
+    """
 
     @property
     def id(self) -> str: ...
@@ -62,12 +137,14 @@ class Run:
         idle_limit: float | None,
         heartbeat: Callable[[], None] | None,
         rules: tuple[Rule, ...] = (),
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.id = run_id
         self.rules = rules
         self._session = session
-        self._deadline = deadline
-        self._idle_limit = idle_limit
+        self._clock = clock
+        self._deadline_s = deadline
+        self._idle_limit_s = idle_limit
         self.heartbeat = heartbeat
         self._queue: deque[Event] = deque()
         self._waiter: asyncio.Future[None] | None = None  # of an iterator that found the queue empty
@@ -85,13 +162,13 @@ class Run:
     # -- for programs
 
     async def result(self) -> RunResult:
-        """Waits for the end. Raises what the run failed with; a cancelled run returns its result."""
+        """Wait for the end. Raises what the run failed with; a cancelled run returns its result."""
         if self._reader == "nobody":
             self.drain()
         try:
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
-            # Who waits no longer wants it: the agent is told, and told so politely.
+            # The caller gave up: the agent is asked to stop.
             if not self._finished.done():
                 self._session.cancel_run(self)
             raise
@@ -112,13 +189,13 @@ class Run:
         try:
             while queue or await self._more():
                 yield queue.popleft()
-                if len(queue) == LOW_WATER:
+                if len(queue) == RESUME_READING_EVENTS:
                     self._session.wake_reader()
         finally:
-            self.drain()  # who leaves the loop early will look at none of the rest, and must not hold up the agent
+            self.drain()  # a program that leaves the loop early must not hold up the agent
 
     def claim(self) -> None:
-        """From here on the events are for one reader alone."""
+        """Reserve the events for one reader."""
         if self._reader != "nobody":
             raise InputError(
                 "the events of a run can be iterated once, and not after it was awaited",
@@ -127,7 +204,7 @@ class Run:
         self._reader = "iterator"
 
     async def _more(self) -> bool:
-        """Waits for an event; False when the run is over and all were taken."""
+        """Wait for an event; False when the run is over and all were taken."""
         while not self._queue:
             if self._finished.done():
                 return False
@@ -140,7 +217,7 @@ class Run:
         return True
 
     async def next_events(self) -> list[Event]:
-        """All that wait, at least one; empty when the run is over. For readers on another thread."""
+        """Return all events that wait, at least one; none when the run is over. For readers on another thread."""
         await self._more()
         batch = list(self._queue)
         self._queue.clear()
@@ -148,7 +225,7 @@ class Run:
         return batch
 
     async def cancel(self) -> None:
-        """Asks the agent to stop and returns when it has; within the grace, then it is made to."""
+        """Ask the agent to stop and return when it has; after the grace it is ended."""
         self._session.cancel_run(self)
         await asyncio.shield(self._finished)
 
@@ -156,7 +233,7 @@ class Run:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._finished.done():
             self.drain()
@@ -170,21 +247,21 @@ class Run:
 
     @property
     def waiting(self) -> bool:
-        """Events wait to be iterated."""
+        """True while events wait to be iterated."""
         return bool(self._queue)
 
     @property
     def full(self) -> bool:
-        return len(self._queue) > HIGH_WATER
+        return len(self._queue) > MAX_WAITING_EVENTS
 
     @property
     def hungry(self) -> bool:
-        """Someone waits for what this run brings next."""
+        """True while a reader waits for what this run brings next."""
         if self._reader == "drained" or self._waiter is not None:
             return True
-        # The answer to a cancel lies behind what is still said. One who floods on instead of answering is not
-        # heard for ever, and ended when the grace is over.
-        return self.cancelling and len(self._queue) < CANCEL_WATER
+        # The answer to a cancel lies behind what the agent still sends. An agent that floods on instead of answering
+        # is not read for ever, and ended when the grace is over.
+        return self.cancelling and len(self._queue) < MAX_CANCELLING_EVENTS
 
     def push(self, event: Event) -> None:
         self._queue.append(event)
@@ -198,12 +275,12 @@ class Run:
         self._first_message = len(self._session.fold.messages)
 
     def sent(self) -> None:
-        """The prompt is on its way: from here on the limits count."""
-        if self._deadline is not None or self._idle_limit is not None:
+        """Start the limits: the prompt is on its way."""
+        if self._deadline_s is not None or self._idle_limit_s is not None:
             self._watch = asyncio.get_running_loop().create_task(self._watch_limits(), name="dragoman limits")
 
     def ended(self, row: rows.Run) -> None:
-        """The fold says that the run is over."""
+        """Finish by the fold's row of a run that is over."""
         self._row = row
         agent, stderr = self._session.agent_name, self._session.stderr_tail()
         failure = self._limit or failure_of(row, agent, stderr)
@@ -212,16 +289,21 @@ class Run:
         self._finish(row, failure)
 
     def dropped(self, time: float) -> None:
-        """Cancelled before it began: it never reached the agent."""
+        """Finish a run that was cancelled before it began: it never reached the agent."""
         self._finish(rows.Run(id=self.id, time=time, status="cancelled", ended_time=time), None)
 
     def lost(self, failure: DragomanError, time: float) -> None:
-        """The agent was gone before it began."""
+        """Finish a run that could not begin, or whose end could not be recorded."""
         self._finish(rows.Run(id=self.id, time=time, status="interrupted", ended_time=time), failure)
 
-    async def ended_within(self, seconds: float) -> bool:
-        done, _ = await asyncio.wait([self._finished], timeout=seconds)
-        return bool(done)
+    async def ended_within(self, seconds: float | None) -> bool:
+        """Wait for the end without reading its events. False when `seconds` pass before; None is no limit."""
+        try:
+            async with timeout(self._clock, seconds):
+                await asyncio.wait([self._finished])
+        except TimeoutError:
+            return self._finished.done()
+        return True
 
     def _finish(self, row: rows.Run, failure: DragomanError | None) -> None:
         if self._finished.done():
@@ -256,7 +338,7 @@ class Run:
 
     def _make_result(self, row: rows.Run, status: RunOutcome) -> RunResult:
         fold = self._session.fold
-        said = [
+        messages = [
             message
             for message in fold.messages[self._first_message :]
             if message.run_id == self.id and message.kind == "assistant"
@@ -265,35 +347,37 @@ class Run:
             run_id=self.id,
             session_id=self._session.id,
             status=status,
-            text=join_texts(said),
+            text=join_texts(messages),
             stop_reason=row.stop_reason,
             usage=row.usage or rows.Usage(),
             duration=(row.ended_time or row.time) - row.time,
-            messages=tuple(message.text for message in said),
+            messages=tuple(message.text for message in messages),
             tool_calls=tuple(call for call in fold.tool_calls if call.run_id == self.id),
         )
 
     def drain(self) -> None:
-        """Nobody will look at the rest of the events: they are not kept, and hold up nobody."""
+        """Drop the rest of the events: nobody will look at them, and they hold up nobody."""
         self._reader = "drained"
         self.wants_events = False
         self._queue.clear()
         self._session.wake_reader()
 
     async def _watch_limits(self) -> None:
-        """Ends the run by a polite cancel when its deadline has passed, or nothing was heard for too long."""
-        session, loop = self._session, asyncio.get_running_loop()
-        ends = loop.time() + self._deadline if self._deadline is not None else math.inf
-        idle = IdleWatch(self._idle_limit, loop.time(), session.frames) if self._idle_limit is not None else None
+        """Cancel the run politely when its deadline has passed, or nothing was heard for too long."""
+        session, clock = self._session, self._clock
+        deadline = clock.monotonic() + self._deadline_s if self._deadline_s is not None else math.inf
+        idle = None
+        if self._idle_limit_s is not None:
+            idle = IdleWatch(self._idle_limit_s, clock.monotonic(), session.frames)
         while True:
-            now = loop.time()
-            if now >= ends:
-                self._exceeded(DeadlineExceeded(f"the run's deadline of {self._deadline:g} s has passed"))
+            now = clock.monotonic()
+            if now >= deadline:
+                self._exceeded(DeadlineExceeded(f"the run's deadline of {self._deadline_s:g} s has passed"))
                 return
-            if idle is not None and idle.look(now, session.frames, session.at_work):
-                self._exceeded(IdleLimitExceeded(f"nothing was heard of the agent for {self._idle_limit:g} s"))
+            if idle is not None and idle.is_exceeded(now, session.frames, at_work=session.at_work):
+                self._exceeded(IdleLimitExceeded(f"nothing was heard of the agent for {self._idle_limit_s:g} s"))
                 return
-            await asyncio.sleep(min(ends - now, idle.interval if idle is not None else math.inf))
+            await clock.sleep(min(deadline - now, idle.interval_s if idle is not None else math.inf))
 
     def _exceeded(self, limit: LimitExceeded) -> None:
         if self.cancelling:

@@ -1,81 +1,99 @@
 """`RunQueue`: the runs of a session, one at a time, in the order in which they were asked for.
 
 The next prompt is sent only after the run before it has ended, and that is a fact in the fold: all its updates are seen
-by then. A run that is asked to end does so within the grace, or its agent is ended.
+by then. A run that is cancelled ends within the grace, or its agent is ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from dragoman.errors import DragomanError, InputError
 from dragoman.host.host import Host
 from dragoman.record import notes, rows
 from dragoman.session.dispatcher import SessionDispatcher
+from dragoman.session.interfaces import Runtime
 from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 
-if TYPE_CHECKING:
-    from dragoman.session.runtime import AgentRuntime
-    from dragoman.session.session import Session
-
 Blocks: TypeAlias = tuple[acp.ContentBlock, ...]
 
 
+class QueueOwner(Protocol):
+    """The session of a queue, as far as the queue has to do with it."""
+
+    @property
+    def agent_session_id(self) -> str: ...
+    @property
+    def agent_name(self) -> str: ...
+    def check_open(self) -> None: ...
+    def note(self, note: notes.Note) -> None: ...
+
+
 class RunQueue:
-    def __init__(self, session: Session, runtime: AgentRuntime, host: Host, frames: SessionDispatcher) -> None:
-        self.unsaid_system_prompt = session.config.system_prompt  # goes with the first prompt, unless it is said before
+    """`system_prompt` goes with the first prompt, unless the agent gets it before by a request of its own."""
+
+    def __init__(
+        self,
+        session: QueueOwner,
+        runtime: Runtime,
+        host: Host,
+        dispatcher: SessionDispatcher,
+        system_prompt: str | None,
+    ) -> None:
+        self.pending_system_prompt = system_prompt
         self._session = session
         self._runtime = runtime
         self._host = host
-        self._frames = frames
+        self._dispatcher = dispatcher
         self._queue: PromptQueue[tuple[Run, Blocks]] = PromptQueue()
         self._escalation: asyncio.Task[None] | None = None
-        frames.on_run_ended = self._ended
+        dispatcher.on_run_ended = self._on_run_ended
 
     @property
     def first(self) -> Run | None:
-        """The run that goes on, or is about to."""
-        return self._frames.active or (self._queue.first[0] if self._queue.first is not None else None)
+        """The active run, or else the one that is next."""
+        queued = self._queue.first
+        return self._dispatcher.active or (queued[0] if queued is not None else None)
 
     # -- beginning
 
     def add(self, run: Run, blocks: Blocks) -> None:
-        """Begins it, or queues it behind the others."""
+        """Begin the run, or queue it behind the others."""
         if self.first is None:
             self.begin(run, blocks)
         else:
             self._queue.add(run.id, (run, blocks))
 
     def begin(self, run: Run, blocks: Blocks) -> None:
-        """Begins it now. No other may go on."""
-        said = blocks
-        differs = self._frames.replayed()
-        if self.unsaid_system_prompt is not None:
-            blocks = (acp.TextContent(text=self.unsaid_system_prompt), *blocks)
-        self._frames.active = run
+        """Begin the run now. No other may be active."""
+        user_blocks = blocks
+        history_difference = self._dispatcher.end_replay()
+        if self.pending_system_prompt is not None:
+            blocks = (acp.TextContent(text=self.pending_system_prompt), *blocks)
+        self._dispatcher.active = run
         self._host.begin_run(run.rules)
         run.began()
         try:
-            self._session.note(notes.Prompt(run.id, said))
-            self._runtime.send_prompt(self._session, blocks)
-        except BaseException as problem:
+            self._session.note(notes.Prompt(run.id, user_blocks))
+            self._runtime.send_prompt(self._session.agent_session_id, blocks)
+        except BaseException as error:
             # It did not reach the agent: the session is as free as before.
-            self._frames.active = None
-            if isinstance(problem, TypeError | ValueError):
-                raise InputError(f"the prompt cannot be written as JSON: {problem}") from problem
+            self._dispatcher.active = None
+            if isinstance(error, TypeError | ValueError):
+                raise InputError(f"the prompt cannot be written as JSON: {error}") from error
             raise
-        self.unsaid_system_prompt = None
-        if differs is not None:
-            self._session.note(differs)
+        self.pending_system_prompt = None
+        if history_difference is not None:
+            self._session.note(history_difference)
         run.sent()
 
     def _begin_next(self) -> None:
-        if self._frames.active is not None:
+        if self._dispatcher.active is not None:
             return
         queued = self._queue.pop_next()
         if queued is None:
@@ -84,11 +102,9 @@ class RunQueue:
         try:
             self._session.check_open()
             self.begin(run, blocks)
-        except Exception as problem:
-            # Whatever it is, who waits for this run must learn of it, and the next ones have their turn.
-            failure = (
-                problem if isinstance(problem, DragomanError) else DragomanError(f"it could not be sent: {problem}")
-            )
+        except Exception as error:
+            # Whatever it is, those who wait for this run must learn of it, and the next ones have their turn.
+            failure = error if isinstance(error, DragomanError) else DragomanError(f"it could not be sent: {error}")
             run.lost(failure, time.time())
             self._begin_next()
 
@@ -99,11 +115,11 @@ class RunQueue:
             self.cancel(run)
 
     def cancel(self, run: Run) -> None:
-        """Asks for its end; what it takes to get it goes on in the background."""
+        """Ask for the end of a run; what it takes to get it goes on in the background."""
         if run.done or run.cancelling:
             return
         run.cancelling = True
-        if run is not self._frames.active:
+        if run is not self._dispatcher.active:
             if run.id in self._queue:
                 self._queue.remove(run.id)
             run.dropped(time.time())
@@ -115,29 +131,29 @@ class RunQueue:
         self._escalation = asyncio.get_running_loop().create_task(self._escalate(run), name="dragoman cancel")
 
     async def _escalate(self, run: Run) -> None:
-        grace = self._runtime.limits.cancel_grace
-        if not await run.ended_within(grace):
+        grace_s = self._runtime.limits.cancel_grace
+        if not await run.ended_within(grace_s):
             name = self._session.agent_name
-            await self._runtime.end_link(f"{name} did not stop within {grace:g} s of being asked to")
+            await self._runtime.end_link(f"{name} did not stop within {grace_s:g} s of being asked to")
 
-    def _ended(self, row: rows.Run) -> None:
-        run = self._frames.active
+    def _on_run_ended(self, row: rows.Run) -> None:
+        run = self._dispatcher.active
         if run is None or run.id != row.id:
             return
-        self._frames.active = None
+        self._dispatcher.active = None
         self._host.cancel_pending()
         self._host.run_ended()
         run.ended(row)
-        # Not now: what is left of the bytes at hand was said before any new prompt could be heard.
+        # Not now: what is left of the bytes that were read was said before any new prompt could be heard.
         asyncio.get_running_loop().call_soon(self._begin_next)
 
-    def lost(self, failure: DragomanError) -> None:
-        """The agent is gone. The active run is cut, and recorded as cut; the others never begin."""
+    def on_link_lost(self, failure: DragomanError) -> None:
+        """Record the active run as interrupted, since the agent is gone; the queued ones never begin."""
         now = time.time()
-        run = self._frames.active
-        if run is not None and self._frames.problem is not None:
-            self._frames.active = None
-            run.lost(copy_error(failure), now)  # what happened to it cannot be kept, and whoever waits must learn of it
+        run = self._dispatcher.active
+        if run is not None and self._dispatcher.error is not None:
+            self._dispatcher.active = None
+            run.lost(copy_error(failure), now)  # what happened to it cannot be stored, and its caller must learn of it
         elif run is not None:
             status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
             self._session.note(notes.RunInterrupted(run.id, status, str(failure)))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from dragoman._version import __version__
+from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.errors import (
     AgentCrashed,
     AuthenticationRequired,
@@ -34,24 +35,16 @@ from dragoman.host.question.questions import Questions
 from dragoman.proc.link import AgentLink
 from dragoman.proc.spawn import start_failure
 from dragoman.record import notes
-from dragoman.session.capabilities import Capabilities, capabilities_of
+from dragoman.session.capabilities import Capabilities, OpeningMethod, capabilities_of, request_known, request_new
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
-from dragoman.session.handle import SessionHandle, read_handle
+from dragoman.session.handle import SessionHandle, config_of_handle, read_handle
+from dragoman.session.interfaces import RoutedSession
 from dragoman.session.launch import launch
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.login_method import TERMINAL_AUTH, login_line
-from dragoman.session.opening import (
-    OpeningKnown,
-    config_of_handle,
-    configure,
-    fall_silent,
-    request_known,
-    request_new,
-    restore,
-)
 from dragoman.session.router import Router
 from dragoman.session.session import Session, new_id
-from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.session.spec import AgentSpec, Launch, Limits, SessionConfig
 from dragoman.wire import lenient
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import Call, Connection, copy_error
@@ -59,18 +52,20 @@ from dragoman.wire.dialect import LATEST_VERSION, dialect_for
 from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 
 if TYPE_CHECKING:
-    from dragoman.session.journal_client import (  # with a journal: loaded by who has one
-        ConnectionRecorder,
-        JournalClient,
-    )
+    # With a journal: loaded by those who have one.
+    from dragoman.journal.recorder import ConnectionRecorder
+    from dragoman.session.journal_client import JournalClient
 
 _T = TypeVar("_T")
 
-# Pages of `session/list` without a session, one after the other, until there are no more. Some are what an agent makes
-# that looks at the folder only after it has made its pages.
-MOST_EMPTY_PAGES = 100
+# Empty pages of `session/list`, one after the other, until we take them for the end. An agent that filters by folder
+# after it has made its pages sends some.
+MAX_EMPTY_PAGES = 100
 
-Launch = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLink]]
+# Gemini CLI's late replay begins within a millisecond of its answer and comes in one go; a history of any length is
+# through the pipe long before the looks are used up.
+REPLAY_QUIET_S = 0.1
+MAX_REPLAY_LOOKS = 50
 
 
 class AgentRuntime:
@@ -93,13 +88,15 @@ class AgentRuntime:
         journal_client: JournalClient | None = None,
         launch: Launch = launch,
         session_type: type[Session] = Session,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.spec = spec
         self.limits = limits or Limits()
         self.diagnostics = Diagnostics(on_diagnostic)
         self.sources = sources or RuleSources()
         self.on_question = on_question
-        self.kept: ConnectionRecorder | None = None
+        self.clock = clock
+        self.recorder: ConnectionRecorder | None = None
         self._journal_client = journal_client
         self._line_limit = line_limit
         self._launch = launch
@@ -126,18 +123,18 @@ class AgentRuntime:
         if self._connection is not None or self._closed:
             raise InputError("this runtime was started before", guidance="Make a new AgentRuntime.")
         try:
-            async with asyncio.timeout(self.limits.start):
-                self._link = await self._launch(self.spec, self.limits, self._said_on_stderr)
+            async with timeout(self.clock, self.limits.start):
+                self._link = await self._launch(self.spec, self.limits, self._on_stderr)
                 if self._journal_client is not None:
                     secrets = {name: value for name, value in self.spec.env.items() if value} | self.spec.headers
-                    self.kept = await self._journal_client.connect(self.spec.preset or self.spec.name, secrets)
-                    self._router.kept = self.kept
+                    self.recorder = await self._journal_client.connect(self.spec.preset or self.spec.name, secrets)
+                    self._router.recorder = self.recorder
                 self._connection = Connection(
                     self._link,
                     self._router,
                     line_limit=self._line_limit,
                     wait_peer_ended=self._link.wait,
-                    flush=self.kept.flush if self.kept is not None else None,
+                    flush=self.recorder.flush if self.recorder is not None else None,
                 )
                 self._router.connection, self._router.link = self._connection, self._link
                 await self._shake_hands(self._connection)
@@ -170,8 +167,8 @@ class AgentRuntime:
         answer = _decode("initialize", raw, acp.InitializeResponse)
         dialect_for(answer.protocol_version)
         self._capabilities = capabilities_of(answer, raw)
-        if self.kept is not None:
-            await self.kept.shook_hands(raw)
+        if self.recorder is not None:
+            await self.recorder.record_handshake(raw)
         if self.spec.auth_method is not None:
             await self.authenticate(self.spec.auth_method)
 
@@ -215,7 +212,8 @@ class AgentRuntime:
         await self._open("session/new", params, session)
         if params.system_prompt is not None:
             session.system_prompt_told()
-        return await configure(session)
+        await session.apply_config()
+        return session
 
     async def resume_session(
         self, handle: SessionHandle | str | bytes | Mapping[str, object], config: SessionConfig | None = None
@@ -265,7 +263,7 @@ class AgentRuntime:
             cursor = page.next_cursor
             empty = 0 if page.sessions else empty + 1
             # An agent that repeats a cursor, or has always one more page with nothing on it, would never end.
-            if cursor is None or cursor in seen or empty == MOST_EMPTY_PAGES:
+            if cursor is None or cursor in seen or empty == MAX_EMPTY_PAGES:
                 return
             seen.add(cursor)
 
@@ -281,7 +279,7 @@ class AgentRuntime:
 
     async def _end(self) -> None:
         try:
-            for session in list(self._router.sessions.values()):
+            for session in self.sessions:
                 await session.close()
         finally:
             if self._link is not None:
@@ -296,8 +294,8 @@ class AgentRuntime:
 
     @property
     def sessions(self) -> Sequence[Session]:
-        """Those that are open on it, as they were opened."""
-        return list(self._router.sessions.values())
+        """The sessions that are open on it, in the order in which they were opened."""
+        return [session for session in self._router.sessions.values() if isinstance(session, Session)]
 
     @property
     def living(self) -> bool:
@@ -313,9 +311,11 @@ class AgentRuntime:
 
     async def _session(self, session_id: str, config: SessionConfig) -> Session:
         """One that the agent does not know of yet."""
-        if self.kept is None:
+        if self.recorder is None:
             return self._session_type(self, session_id, config)
-        record = await self.kept.record_of(session_id)
+        assert self._journal_client is not None
+        record, epoch = await self._journal_client.claim(session_id)
+        self.recorder.add_session(record, epoch)
         return self._session_type(self, session_id, config, record.fold)
 
     async def _open(self, method: str, params: object, session: Session) -> None:
@@ -330,21 +330,22 @@ class AgentRuntime:
                 self._router.opened(call.id)
         except BaseException:
             self._router.release(session)
-            if self.kept is not None:
-                await self.kept.leave(session)
+            if self.recorder is not None:
+                await self.leave_journal(session)
             raise
-        if self.kept is not None:
-            self.kept.opened(session)
+        if self.recorder is not None and self._journal_client is not None:
+            session.note_opened()
+            self._journal_client.session_opened(session)
             for run in [run for run in session.fold.runs.values() if run.status == "running"]:
                 # Whose it was has gone, or works on in a terminal; what it does from here on belongs to no run of ours.
                 session.note(
                     notes.RunInterrupted(run.id, "interrupted", "the session was continued before this run had ended")
                 )
-            await self.kept.flush()
+            await self.recorder.flush()
         if not session.agent_session_id:
             raise InvalidFrame(f"the agent's answer to {method} has no sessionId that is new: {bytes(raw)[:200]!r}")
 
-    async def _reopen(self, handle: SessionHandle, config: SessionConfig | None, method: OpeningKnown) -> Session:
+    async def _reopen(self, handle: SessionHandle, config: SessionConfig | None, method: OpeningMethod) -> Session:
         config = config or config_of_handle(handle)
         params = request_known(method, handle.agent_session_id, config, self.capabilities())
         if handle.agent_session_id in self._router.sessions:
@@ -354,20 +355,29 @@ class AgentRuntime:
             )
         session = await self._session(handle.session_id, config)
         # Resuming is not to replay, but some agents do (nanocoder).
-        session.replays(all_of_it=method == "session/load")
+        session.begin_replay(whole_history=method == "session/load")
         self._router.bind(session, handle.agent_session_id)  # before it is asked for: what it replays is its own
         await self._open(method, params, session)
         if params.system_prompt is not None or handle.system_prompt_told:
             session.system_prompt_told()
         try:
             if method == "session/load" and self.spec.late_replay:
-                await fall_silent(session)
-            for problem in await restore(session, handle):
-                self.diagnostics.add(time.time(), "stray", problem)
+                await self._wait_for_silence(session)
+            for message in await session.restore_settings(handle):
+                self.diagnostics.add(time.time(), "stray", message)
         except BaseException:
             await session.close()  # else it could not be opened again
             raise
-        return await configure(session)
+        await session.apply_config()
+        return session
+
+    async def _wait_for_silence(self, session: Session) -> None:
+        """Wait until an agent that replays late has fallen silent: nothing in the protocol tells that it is done."""
+        for _ in range(MAX_REPLAY_LOOKS):
+            frame_count = session.frames
+            await self.clock.sleep(REPLAY_QUIET_S)
+            if session.frames == frame_count:
+                return
 
     # -- asking
 
@@ -409,24 +419,31 @@ class AgentRuntime:
             guidance=f"Log in: {login_line(self.spec)}. It offers: {ways}",
         )
 
-    def send_prompt(self, session: Session, blocks: tuple[acp.ContentBlock, ...]) -> None:
+    def send_prompt(self, agent_session_id: str, blocks: tuple[acp.ContentBlock, ...]) -> None:
         connection = self._living()
-        connection.call("session/prompt", acp.PromptRequest(session_id=session.agent_session_id, prompt=blocks))
+        connection.call("session/prompt", acp.PromptRequest(session_id=agent_session_id, prompt=blocks))
 
     def notify(self, method: str, params: object) -> None:
         if self._connection is not None:
             self._connection.notify(method, params)
 
-    async def forget(self, session: Session) -> None:
-        """A session was closed by its user."""
+    async def close_session(self, session: RoutedSession) -> None:
+        """Tell the agent that a session is closed, where it offers that, and route no more frames to it."""
         if self._capabilities is not None and self._capabilities.close and self._failure is None and not self._closed:
             try:
                 closing = acp.CloseSessionRequest(session_id=session.agent_session_id)
                 await self.request("session/close", closing, timeout=self.limits.close_grace)
-            except DragomanError as problem:
+            except DragomanError as error:
                 # It is closed for us either way; the agent's trouble with it is worth a line, not an exception.
-                self.diagnostics.add(time.time(), "stray", f"session/close: {problem}")
+                self.diagnostics.add(time.time(), "stray", f"session/close: {error}")
         self._router.release(session)
+
+    async def leave_journal(self, session: RoutedSession) -> None:
+        """Commit all of a session's frames, and let another process have it."""
+        if self.recorder is not None and self._journal_client is not None:
+            await self.recorder.flush()
+            self.recorder.remove_session(session.id)
+            await self._journal_client.leave(session.id)
 
     # -- ending
 
@@ -457,7 +474,7 @@ class AgentRuntime:
             return start_failure(link, self.spec.install)
         return _crash(self.spec.name, how, code, link.stderr.text())
 
-    def _said_on_stderr(self, line: str) -> None:
+    def _on_stderr(self, line: str) -> None:
         self.diagnostics.add(time.time(), "stderr", line)
 
     async def end_link(self, reason: str) -> None:
@@ -469,8 +486,8 @@ class AgentRuntime:
         await self._link.end(self.limits.close_grace)
 
     @property
-    def reader_held(self) -> bool:
-        return self._router.held
+    def reader_is_paused(self) -> bool:
+        return self._router.is_paused
 
     def wake_reader(self) -> None:
         self._router.wake()

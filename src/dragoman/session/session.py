@@ -1,7 +1,7 @@
 """A session: one conversation with one agent in one workspace.
 
-What a program does with it is here; it owns the session's fold, its host, its frames (what is said, and who is told of
-it: `frames.py`) and its turns (runs never overlap: `turns.py`).
+Everything that a program does with a session is here. It owns the session's fold, its host, its dispatcher (frames in,
+events out) and its run queue (runs never overlap).
 """
 
 from __future__ import annotations
@@ -9,11 +9,21 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, overload
+from typing import Any, ClassVar, Final, Literal, overload
 
-from dragoman.errors import AgentCrashed, AuthenticationRequired, DragomanError, InputError, SessionBusy, SessionClosed
+import dragoman.session as session_package
+from dragoman.errors import (
+    AgentCrashed,
+    AuthenticationRequired,
+    CapabilityMissing,
+    DragomanError,
+    InputError,
+    RequestFailed,
+    SessionBusy,
+    SessionClosed,
+)
 from dragoman.host.host import Host
 from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.policy.remembered import DerivedRules
@@ -23,37 +33,35 @@ from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import events, notes, rows
 from dragoman.record.events import Event
-from dragoman.record.fold import SessionFold
-from dragoman.session import hooks, settings
-from dragoman.session.callback import call
+from dragoman.record.fold import Direction, SessionFold
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.dispatcher import SessionDispatcher
-from dragoman.session.handle import SessionHandle
-from dragoman.session.lifecycle import CloseOnce
+from dragoman.session.handle import SessionHandle, handle_of
+from dragoman.session.interfaces import Runtime
+from dragoman.session.lifecycle import CloseOnce, call_safely
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.run_queue import RunQueue
-from dragoman.session.snapshot import handle_of
 from dragoman.session.spec import AgentSpec, SessionConfig, rules_of
+from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
-from dragoman.wire.messages import Request
-
-if TYPE_CHECKING:
-    from dragoman.session.runtime import AgentRuntime
+from dragoman.wire.messages import Message, Notification, Request
 
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
+
+_SETTING_NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "levels of reasoning effort"}
 
 
 class Session:
     """Made by `AgentRuntime.open_session` and `resume_session`."""
 
-    _wants_events: ClassVar[bool] = False  # `emit` is to be told of all, whoever iterates
+    _emits_always: ClassVar[bool] = False  # `emit` gets every event, also where nobody iterates
 
     def __init__(
-        self, runtime: AgentRuntime, session_id: str, config: SessionConfig, fold: SessionFold | None = None
+        self, runtime: Runtime, session_id: str, config: SessionConfig, fold: SessionFold | None = None
     ) -> None:
-        """`fold` is what is known of it from before."""
+        """`fold` holds the rows of a session that the journal knows already."""
         self.id = session_id
         self.agent_session_id = ""
         self.config = config
@@ -80,23 +88,28 @@ class Session:
             on_question=config.on_question or runtime.on_question,
             time_limit_s=runtime.limits.permission,
             known=self.fold.tool_calls.by_agent_id,
+            clock=runtime.clock,
             buffers=config.buffers,
             file_handler=config.file_handler,
             terminal_handler=config.terminal_handler,
         )
-        self._frames = frames = SessionDispatcher(self, self._host, runtime.kept, tells_all=self._wants_events)
-        self._turns = RunQueue(self, runtime, self._host, frames)
-        # What the router, the runtime and the hub bring goes there at once.
-        self.heard = frames.heard
-        self.record = frames.record
-        self.recorded = frames.recorded
-        self.replays = frames.replays
+        self._dispatcher = SessionDispatcher(
+            session_id,
+            self.fold,
+            self._host,
+            runtime.recorder,
+            emit=self.emit,
+            on_event=config.on_event,
+            emits_always=self._emits_always,
+        )
+        self._run_queue = RunQueue(self, runtime, self._host, self._dispatcher, config.system_prompt)
+        self.on_update = self._dispatcher.on_update  # itself: a call less for every update of the agent
         self._serving = 0  # requests of the agent that we have not answered
-        self.calls_of_ours = 0  # of tools that are served to the agent from here, and still run
+        self.own_tool_calls = 0  # of tools that this program serves to the agent, and that still run
         self._failure: DragomanError | None = None
-        self.when_lost: Callable[[], None] | None = None  # called when the agent is gone
+        self.on_lost: Callable[[DragomanError], None] | None = None  # called when the agent is gone
         self._closed = False
-        self._close = CloseOnce(self._let_go, f"close session {session_id}")
+        self._close = CloseOnce(self._end, f"close session {session_id}")
 
     # -- for programs
 
@@ -139,7 +152,7 @@ class Session:
         output_type: Any = None,
         max_rounds: int = 3,
     ) -> Any:
-        """Sends a prompt, or queues it behind the run that is active.
+        """Send a prompt, or queue it behind the run that is active.
 
         `deadline` and `idle_limit` are seconds from the moment the prompt is sent; `heartbeat` is called
         on every update; `rules` hold for this run alone, above all others.
@@ -148,8 +161,8 @@ class Session:
         agent's answer does not fit, it is asked again, up to `max_rounds` times.
         """
         if output_type is not None:
-            assert hooks.run_for_output is not None  # bound by the package itself
-            return hooks.run_for_output(
+            assert session_package.run_for_output is not None  # bound by the package itself
+            return session_package.run_for_output(
                 self,
                 prompt,
                 output_type,
@@ -167,31 +180,40 @@ class Session:
         blocks = assemble(prompt, self.capabilities())
         if when_busy not in ("queue", "raise"):
             raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
-        if when_busy == "raise" and (busy := self._turns.first) is not None:
+        if when_busy == "raise" and (busy := self._run_queue.first) is not None:
             raise SessionBusy(f"session {self.id} is busy with run {busy.id}")
-        run = Run(self, new_id(), deadline=deadline, idle_limit=idle_limit, heartbeat=heartbeat, rules=rules_of(rules))
-        self._turns.add(run, blocks)
+        run = Run(
+            self,
+            new_id(),
+            deadline=deadline,
+            idle_limit=idle_limit,
+            heartbeat=heartbeat,
+            rules=rules_of(rules),
+            clock=self._runtime.clock,
+        )
+        self._run_queue.add(run, blocks)
         return run
 
     def begin(self, prompt: Input, *, run_id: str | None = None) -> Run:
-        """A run that begins now, under an id that the caller may choose. `SessionBusy` where another one goes on."""
+        """Begin a run now, under an id that the caller may choose. `SessionBusy` where another one is active."""
         self.check_open()
         if self.active is not None:
             raise SessionBusy(f"session {self.id} is busy with run {self.active.id}")
         if run_id is not None and (not _RUN_ID.fullmatch(run_id) or run_id in self.fold.runs):
             raise InputError(f"{run_id!r} cannot be the id of a new run", guidance="Leave it out, and one is chosen.")
-        run = Run(self, run_id or new_id(), deadline=None, idle_limit=None, heartbeat=None)
-        self._turns.begin(run, assemble(prompt, self.capabilities()))
+        run_id = run_id or new_id()
+        run = Run(self, run_id, deadline=None, idle_limit=None, heartbeat=None, clock=self._runtime.clock)
+        self._run_queue.begin(run, assemble(prompt, self.capabilities()))
         return run
 
     async def cancel(self) -> None:
-        """Cancels the active run, and what is queued behind it; returns when the agent has stopped."""
-        self._turns.cancel_queued()
+        """Cancel the active run, and those queued behind it; return when the agent has stopped."""
+        self._run_queue.cancel_queued()
         if self.active is not None:
             await self.active.cancel()
 
     def status(self) -> SessionStatus:
-        """idle, running, waiting (for an answer to a permission request) or error (the agent is gone)."""
+        """Return idle, running, waiting (for an answer to a permission request) or error (the agent is gone)."""
         if self._failure is not None or self._closed:
             return "error"
         if self.active is None:
@@ -204,47 +226,107 @@ class Session:
 
     @property
     def failure(self) -> DragomanError | None:
-        """Why the status is error."""
+        """The error that the status stands for."""
         return self._failure
 
     def capabilities(self) -> Capabilities:
         return self._runtime.capabilities()
 
     def snapshot(self) -> SessionHandle:
-        """Enough to resume the session in another process; JSON, and no secret in it."""
+        """Return enough to resume the session in another process; JSON, and no secret in it."""
         return handle_of(
             self._runtime.spec,
             self.config,
             self.id,
             self.agent_session_id,
             self.fold,
-            system_prompt_told=self._turns.unsaid_system_prompt is None,
+            system_prompt_told=self._run_queue.pending_system_prompt is None,
         )
 
     async def set_mode(self, mode: str) -> None:
         self.check_open()
-        await settings.switch(self._runtime, self, "mode", mode)
+        await self._switch("mode", mode)
 
     async def set_model(self, model: str) -> None:
         self.check_open()
-        await settings.switch(self._runtime, self, "model", model)
+        await self._switch("model", model)
 
     async def set_reasoning_effort(self, level: str) -> None:
         self.check_open()
-        await settings.switch(self._runtime, self, "thought_level", level)
+        await self._switch("thought_level", level)
 
     async def set_option(self, option_id: str, value: str | bool) -> None:
-        """Sets one of the agent's own config options (`session.fold.settings` lists them)."""
+        """Set one of the agent's own config options (`session.fold.settings` lists them)."""
         self.check_open()
-        await settings.set_option(self._runtime, self, option_id, value)
+        setting = self.fold.settings.get(option_id)
+        if setting is None:
+            option_ids = ", ".join(self.fold.settings) or "none"
+            raise InputError(f"{self.agent_name} has no option {option_id!r}; it has: {option_ids}")
+        await self._set(setting, value)
+
+    async def _switch(self, category: str, value: str) -> None:
+        """Set the setting of a category: mode, model or thought_level."""
+        setting = self.fold.setting(category)
+        if setting is None:
+            raise CapabilityMissing(
+                f"{self.agent_name} offers no {_SETTING_NAMES.get(category, category)} to choose from",
+                capability=f"configOptions ({category})",
+            )
+        await self._set(setting, value)
+
+    async def _set(self, setting: rows.Setting, value: str | bool) -> None:
+        """Set by config option, or by the older calls where that is what the agent offers."""
+        _check_choice(self.agent_name, setting, value)
+        session_id = self.agent_session_id
+        match setting.source:
+            case "option":
+                kind = "boolean" if isinstance(value, bool) else None
+                option = acp.SetSessionConfigOptionRequest(
+                    session_id=session_id, config_id=setting.id, value=value, type=kind
+                )
+                await self._runtime.request("session/set_config_option", option)
+            case "mode":
+                mode = acp.SetSessionModeRequest(session_id=session_id, mode_id=str(value))
+                await self._runtime.request("session/set_mode", mode)
+            case "model":
+                model = acp.SetSessionModelRequest(session_id=session_id, model_id=str(value))
+                await self._runtime.request("session/set_model", model)
+
+    async def apply_config(self) -> None:
+        """Set what the config asks for. A session that cannot have it is closed."""
+        config = self.config
+        try:
+            if config.mode is not None:
+                await self.set_mode(config.mode)
+            if config.model is not None:
+                await self.set_model(config.model)
+            if config.reasoning_effort is not None:
+                await self.set_reasoning_effort(config.reasoning_effort)
+            for option_id, value in config.options.items():
+                await self.set_option(option_id, value)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def restore_settings(self, handle: SessionHandle) -> list[str]:
+        """Set what the agent itself did not remember. Returns a message for each setting that cannot be restored."""
+        messages = []
+        for option_id, value in handle.options.items():
+            setting = self.fold.settings.get(option_id)
+            if setting is not None and setting.current != value:
+                try:
+                    await self.set_option(option_id, value)
+                except (InputError, RequestFailed) as error:
+                    messages.append(f"{option_id} cannot be set as it was: {error}")
+        return messages
 
     def answer_permission(
         self, permission_id: str, reply: PermissionReply, *, by: Literal["person", "callback"] = "person"
     ) -> bool:
-        """Answers a `permission.requested` event by its id, as `on_permission` would; the first answer counts.
+        """Answer a `permission.requested` event by its id, as `on_permission` would; the first answer counts.
 
         `by` tells who decided it: a person, or a program. False: it has its answer already, or was withdrawn, and this
-        one gains nothing.
+        one changes nothing.
         """
         row = self._permission(permission_id)
         return row.outcome == "pending" and self._host.answer(row.request_id, reply, by)
@@ -269,7 +351,7 @@ class Session:
         return row
 
     def preview(self, permission_id: str, *, allowed: bool) -> DerivedRules:
-        """The rules that an answer for good to a permission request would become; none, and why, where it cannot."""
+        """Return the rules that an answer to be remembered would become; none, and why, where it cannot."""
         return self._host.preview(self._permission(permission_id).request_id, allowed=allowed)
 
     def _permission(self, permission_id: str) -> rows.Permission:
@@ -279,36 +361,36 @@ class Session:
         return row
 
     def terminal(self, terminal_id: str) -> Terminal | None:
-        """A command that runs, or ran, for the agent: to follow what it writes. None where it is not ours, or gone."""
+        """Return a command that runs, or ran, for the agent, to follow its output. None where it is not ours."""
         return self._host.terminal(terminal_id)
 
     @property
     def policy_notice(self) -> str | None:
-        """Why the workspace's own rules do not count, where there are some."""
+        """The reason why the workspace's own rules do not count, where there are some."""
         return self._rules.notice
 
     async def close(self) -> None:
-        """Cancels what runs, tells the agent where it wants to be told, and lets go. Closing twice is fine."""
+        """Cancel what runs, tell the agent where it offers that, and leave the journal. Closing twice is fine."""
         self._closed = True
         await self._close()
 
-    async def _let_go(self) -> None:
+    async def _end(self) -> None:
         try:
             await self.cancel()
         finally:
             await self._host.close()
-            await self._runtime.forget(self)
-            if (kept := self._runtime.kept) is not None:
-                if (differs := self._frames.replayed()) is not None:
-                    self.note(differs)
-                kept.opened(self)  # as it is now: that is how it can be continued
-                await kept.leave(self)
+            await self._runtime.close_session(self)
+            if self._runtime.recorder is not None:
+                if (history_difference := self._dispatcher.end_replay()) is not None:
+                    self.note(history_difference)
+                self.note_opened()  # as it is now: that is how it can be continued
+                await self._runtime.leave_journal(self)
 
     async def __aenter__(self) -> Session:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
@@ -321,32 +403,58 @@ class Session:
             raise copy_error(self._failure)
 
     def system_prompt_told(self) -> None:
-        """The agent has it already, by a request of its own or from an earlier run."""
-        self._turns.unsaid_system_prompt = None
+        """Take note that the agent has the system prompt already, by a request of its own or from an earlier run."""
+        self._run_queue.pending_system_prompt = None
 
     def note(self, note: notes.Note) -> None:
-        """What the host did, or decided: a part of the conversation like any frame."""
+        """Record what the host did, or decided: a part of the conversation like any frame."""
         self.record("host", notes.write(note), time.time())
 
+    def note_opened(self) -> None:
+        """Record the agent's id of the session and its settings, by which another process can continue it."""
+        from dragoman.journal import notes as journal_notes  # with a journal: loaded by those who have one
+
+        workspace = self.config.workspace
+        opened = journal_notes.SessionOpened(
+            agent=self.spec.preset or self.spec.name,
+            cwd=str(workspace.cwd),
+            agent_session_id=self.agent_session_id,
+            folders=tuple(map(str, workspace.folders)),
+            handle=self.snapshot().to_json(),
+        )
+        self.record("host", journal_notes.write(opened), time.time())
+
+    def record(self, direction: Direction, message: Message, at: float) -> None:
+        """Take a frame of this session that is no update."""
+        self._dispatcher.record(direction, message, at)
+
+    def record_note(self, message: Notification) -> Awaitable[None]:
+        """Take a note of ours, now; await the result to know that it is committed."""
+        return self._dispatcher.record_note(message)
+
+    def begin_replay(self, *, whole_history: bool) -> None:
+        """Expect the agent to repeat its history until the next prompt."""
+        self._dispatcher.begin_replay(whole_history=whole_history)
+
     async def serve(self, request: Request) -> object:
-        """What the agent asks of us."""
+        """Serve a request of the agent's."""
         self._serving += 1
         try:
             return await self._host.serve(request)
         finally:
             self._serving -= 1
 
-    def link_lost(self, failure: DragomanError) -> None:
-        """The agent is gone."""
+    def on_link_lost(self, failure: DragomanError) -> None:
+        """End what runs: the agent is gone."""
         self._failure = failure
         if self.active is None:
             kind, now = type(failure).__name__, time.time()
             error = events.Error(now, self.id, None, None, str(failure), failure.category, kind, failure.guidance)
             self.emit(None, error)
-        self._turns.lost(failure)
-        self._frames.lost()
-        if self.when_lost is not None:
-            call(self.id, self.when_lost)
+        self._run_queue.on_link_lost(failure)
+        self._dispatcher.on_link_lost()
+        if self.on_lost is not None:
+            call_safely(self.id, self.on_lost, failure)
 
     # -- for the runs
 
@@ -356,34 +464,34 @@ class Session:
 
     @property
     def active(self) -> Run | None:
-        return self._frames.active
+        return self._dispatcher.active
 
     @property
     def frames(self) -> int:
-        """How many frames there were: a sign of life when it grows."""
-        return self._frames.count
+        """The number of frames so far: a sign of life when it grows."""
+        return self._dispatcher.frame_count
 
     @property
     def at_work(self) -> bool:
-        """A tool runs, an answer of ours is awaited, or we do not listen: silence then is no sign of a hang."""
-        if self.calls_of_ours or self._serving or self.active is None or self._runtime.reader_held:
+        """True while a tool runs, the agent waits for us, or we do not read: silence is then no sign of a hang."""
+        if self.own_tool_calls or self._serving or self.active is None or self._runtime.reader_is_paused:
             return True
         return self.fold.tool_calls.has_unfinished
 
     @property
     def spec(self) -> AgentSpec:
-        """Of the agent that it is with."""
+        """The spec of its agent."""
         return self._runtime.spec
 
     def cancel_run(self, run: Run) -> None:
-        """Asks for the end of a run; what it takes to get it goes on in the background."""
-        self._turns.cancel(run)
+        """Ask for the end of a run; what it takes to get it goes on in the background."""
+        self._run_queue.cancel(run)
 
     def emit(self, run: Run | None, event: Event) -> None:
         if run is not None and run.wants_events:
             run.push(event)
         if self.config.on_event is not None:
-            call(self.id, self.config.on_event, event)
+            call_safely(self.id, self.config.on_event, event)
 
     def stderr_tail(self) -> str:
         return self._runtime.stderr_tail()
@@ -392,12 +500,22 @@ class Session:
         self._runtime.wake_reader()
 
     def explained(self, failure: DragomanError) -> DragomanError:
-        """The failure with what only the runtime knows: the agent's ways to log in, its exit code."""
+        """Add to a failure what only the runtime knows: the agent's ways to log in, its exit code."""
         if isinstance(failure, AuthenticationRequired):
             return self._runtime.authentication_required(failure)
         if isinstance(failure, AgentCrashed) and isinstance(self._failure, AgentCrashed):
             return copy_error(self._failure)
         return failure
+
+
+def _check_choice(agent: str, setting: rows.Setting, value: str | bool) -> None:
+    if isinstance(setting.current, bool) != isinstance(value, bool):
+        kinds = "true or false" if isinstance(setting.current, bool) else "one of its values"
+        raise InputError(f"option {setting.id!r} of {agent} takes {kinds}, not {value!r}")
+    choices = [choice.value for choice in setting.choices]
+    if choices and value not in choices:
+        shown = ", ".join(choices[:20]) + (", …" if len(choices) > 20 else "")
+        raise InputError(f"{agent} has no {setting.name.lower()} {value!r}; it has: {shown}")
 
 
 def new_id() -> str:

@@ -1,9 +1,9 @@
-"""What a caller says: which agent, which session, within which limits."""
+"""An agent, a session and the limits of both, as a caller describes them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,10 +17,10 @@ from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import OnQuestion
+from dragoman.proc.link import AgentLink
 from dragoman.record.events import Event
-from dragoman.session.servers import exact
 from dragoman.wire.network import check_headers, parse_address
-from dragoman.wire.vocabulary import McpServer
+from dragoman.wire.vocabulary import McpServer, McpServerHttp, McpServerSse, McpServerStdio
 from dragoman.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "name", address.shown)
 
 
+Launch: TypeAlias = Callable[[AgentSpec, Limits, Callable[[str], None]], Awaitable[AgentLink]]
+"""`(spec, limits, on_stderr)` starts an agent, or connects to it."""
+
+
 class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One session. What is left out is the agent's own default; `access` alone defaults to asking."""
 
@@ -119,11 +123,32 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
             if (given := getattr(self, field)) is not None and not callable(given):
                 raise InputError(f"{field} is {given!r}; expected a function")
         msgspec.structs.force_setattr(self, "rules", rules_of(self.rules))
-        msgspec.structs.force_setattr(self, "mcp_servers", tuple(exact(server) for server in self.mcp_servers))
+        msgspec.structs.force_setattr(self, "mcp_servers", tuple(exact_server(server) for server in self.mcp_servers))
+
+
+def exact_server(server: McpServer) -> McpServer:
+    """Return the server as one of its kind: what is required of that kind is then sent, also where it is empty."""
+    if not isinstance(server, McpServer):
+        raise InputError(f"an MCP server is an McpServerStdio, McpServerHttp or McpServerSse, not {server!r}")
+    if type(server) is not McpServer:
+        return server
+    name, meta = server.name, server.meta
+    match server.type, server.command, server.url:
+        case "http", _, str(url):
+            return McpServerHttp(name=name, url=url, headers=server.headers, meta=meta)
+        case "sse", _, str(url):
+            return McpServerSse(name=name, url=url, headers=server.headers, meta=meta)
+        case None, str(command), _:
+            return McpServerStdio(name=name, command=command, args=server.args, env=server.env, meta=meta)
+        case kind, _, _:
+            raise InputError(
+                f"the MCP server {name!r} (type {kind!r}) has neither a command, nor a type and a url",
+                guidance="Give a command for stdio; or the type 'http' or 'sse', and a url.",
+            )
 
 
 def rules_of(given: object) -> tuple[Rule, ...]:
-    """What a caller passes as rules."""
+    """Check what a caller passes as rules."""
     if isinstance(given, Rule):
         given = (given,)
     if not isinstance(given, list | tuple) or not all(isinstance(rule, Rule) for rule in given):
@@ -132,7 +157,7 @@ def rules_of(given: object) -> tuple[Rule, ...]:
 
 
 def spec_of_preset(preset: Preset, *, env: Mapping[str, str | None] | None = None) -> AgentSpec:
-    """The spec that a preset describes; `env` is added to its own."""
+    """Return the spec that a preset describes; `env` is added to its own."""
     command, *alternatives = preset.command_lines
     own = {name: value for name, value in os.environ.items() if preset.owns(name)}
     variables: dict[str, str | None] = {**own, **preset.env, **(env or {})}

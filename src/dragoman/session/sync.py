@@ -20,8 +20,7 @@ from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
 from dragoman.session.ports import SessionStatus
 from dragoman.session.prompt import Input
-from dragoman.session.result import RunResult
-from dragoman.session.run import Run
+from dragoman.session.run import Run, RunResult
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig

@@ -15,8 +15,8 @@ from typing import Any
 
 from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
-from dragoman.session.runtime import AgentRuntime, Launch
-from dragoman.session.spec import AgentSpec, Limits
+from dragoman.session.runtime import AgentRuntime
+from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.testing.side import AgentExit, AgentMain, AgentSide
 from dragoman.wire.transport import memory_pair
 

@@ -25,8 +25,7 @@ from dragoman.agents.replay.recording import read_recording
 from dragoman.errors import InputError
 from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.session.launch import launch as launch_process
-from dragoman.session.runtime import Launch
-from dragoman.session.spec import AgentSpec, Limits
+from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.testing.memory import MemoryLink
 from dragoman.testing.scrub import HOME, scrub, secrets_in
 from dragoman.testing.side import AgentMain, AgentSide

@@ -35,8 +35,7 @@ import msgspec
 from dragoman.proc.link import END_GRACE_S, AgentLink
 from dragoman.proc.stderr import StderrTail
 from dragoman.session.launch import launch as launch_process
-from dragoman.session.runtime import Launch
-from dragoman.session.spec import AgentSpec, Limits
+from dragoman.session.spec import AgentSpec, Launch, Limits
 from dragoman.wire.framing import LineFramer
 from dragoman.wire.messages import Oversized
 

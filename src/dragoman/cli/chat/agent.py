@@ -14,7 +14,6 @@ from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.journal_client import JournalClient
-from dragoman.session.opening import restore
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
 
@@ -92,7 +91,7 @@ class ChatAgent:
         except DragomanError as problem:
             lost = problem
             self._session = await self._started.open(config, None)
-            await restore(self._session, handle)  # what is no longer offered, the status line shows
+            await self._session.restore_settings(handle)  # what is no longer offered, the status line shows
         self._opening = False
         self.keep_handle()
         return lost

@@ -1,0 +1,76 @@
+"""Small contracts between a session, its runtime and its router, so that none of them has to import another.
+
+They say what each side needs of the other and nothing more; the public ports are in `ports.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from dragoman.clock import Clock
+from dragoman.errors import AuthenticationRequired, DragomanError
+from dragoman.host.policy.rulebook import RuleSources
+from dragoman.host.question.question import OnQuestion
+from dragoman.record.fold import Direction
+from dragoman.session.capabilities import Capabilities
+from dragoman.session.run import Run
+from dragoman.session.spec import AgentSpec, Limits
+from dragoman.wire import vocabulary as acp
+from dragoman.wire.messages import Message, Request, Update
+
+if TYPE_CHECKING:
+    from dragoman.journal.recorder import ConnectionRecorder  # with a journal: loaded by those who have one
+
+
+class RoutedSession(Protocol):
+    """A session as the router sees it: where frames go, and who serves the agent's requests."""
+
+    id: str
+    agent_session_id: str
+
+    @property
+    def active(self) -> Run | None: ...
+    def on_update(self, update: Update, at: float) -> None: ...
+    def record(self, direction: Direction, message: Message, at: float) -> None: ...
+    async def serve(self, request: Request) -> object: ...
+    def on_link_lost(self, failure: DragomanError) -> None: ...
+
+
+class Runtime(Protocol):
+    """A runtime as its sessions see it: what they read of it, send by it, and leave it by."""
+
+    @property
+    def spec(self) -> AgentSpec: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def sources(self) -> RuleSources: ...
+    @property
+    def on_question(self) -> OnQuestion | None: ...
+    @property
+    def recorder(self) -> ConnectionRecorder | None: ...
+    @property
+    def reader_is_paused(self) -> bool: ...
+    @property
+    def busy(self) -> bool: ...
+    @property
+    def closed(self) -> bool: ...
+    def capabilities(self) -> Capabilities: ...
+    async def request(self, method: str, params: object, *, timeout: float | None = None) -> msgspec.Raw: ...
+    def send_prompt(self, agent_session_id: str, blocks: tuple[acp.ContentBlock, ...]) -> None: ...
+    def notify(self, method: str, params: object) -> None: ...
+    def wake_reader(self) -> None: ...
+    def stderr_tail(self) -> str: ...
+    def authentication_required(self, failure: AuthenticationRequired) -> AuthenticationRequired: ...
+    async def end_link(self, reason: str) -> None: ...
+    async def close_session(self, session: RoutedSession) -> None:
+        """Tell the agent that the session is closed, and route no more frames to it."""
+
+    async def leave_journal(self, session: RoutedSession) -> None:
+        """Commit all of the session, and let another process have it."""
+
+    async def close(self) -> None: ...
