@@ -38,7 +38,7 @@ export function App() {
   );
 }
 
-/** What the token allows, as it was last told: it does not change while the server is away. */
+/** The scope of this browser's token. It is kept while the server cannot be reached. */
 function useScope(): Scope {
   const granted = useHello()?.scope;
   const [scope, setScope] = useState<Scope>("admin");
@@ -111,14 +111,14 @@ function Home() {
   return <Start first={list.sessions.length === 0} />;
 }
 
-/** Who was welcomed stays welcome: the sessions that come in while they bring their history take nothing away. */
+/** Keeps showing the welcome while imported sessions arrive, so that the import card does not disappear. */
 function Start({ first }: { first: boolean }) {
   const [welcomed, setWelcomed] = useState(first);
   if (first && !welcomed) setWelcomed(true); // the last session was deleted, and the list says so only now
   return welcomed ? <FirstStart /> : <NewSession />;
 }
 
-/** Who opens the page sees first what needs them. */
+/** Opens the page on the requests that need the user, if there are any. */
 function useNeedsFirst(route: Route): void {
   const waiting = useStore((known) => known.waiting);
   const looked = useRef(false);

@@ -1,4 +1,4 @@
-// Where in the page one is, as the address says it. An address can be kept, sent and opened again.
+// The page's routes, as addresses that can be bookmarked and shared.
 
 import { useSyncExternalStore } from "react";
 
@@ -9,9 +9,9 @@ export type Route =
   | { view: "home" }
   | { view: "needs" }
   | { view: "new"; agent?: string; cwd?: string }
-  /** `anchor`: the row to show, as `m-<id>`. `beside`: on a phone, what is else beside the conversation. */
+  /** `anchor`: the row to show, as `m-<id>`. `beside`: on a phone, the side panel instead of the conversation. */
   | { view: "session"; id: string; anchor?: string; beside?: true }
-  /** `session`: the one whose frames diagnostics show. */
+  /** `session`: the session whose frames the diagnostics show. */
   | { view: "settings"; tab: SettingsTab; session?: string };
 
 const BESIDE = "beside";

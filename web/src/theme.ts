@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, or as it was chosen on this device. public/theme.js does it at load.
+// The theme: light, dark or as the system, chosen per device. public/theme.js applies it at load.
 
 import { useSyncExternalStore } from "react";
 
@@ -31,11 +31,11 @@ export function chooseTheme(theme: Theme): void {
     if (theme === "system") localStorage.removeItem(STORAGE_KEY);
     else localStorage.setItem(STORAGE_KEY, theme);
   } catch {
-    // Then it counts until the page is loaded anew.
+    // Without storage the choice lasts until the page is reloaded.
   }
 }
 
-/** From now on what another tab of the same browser chooses counts here too. */
+/** Applies the theme that another tab of this browser chooses. */
 export function followTheme(): void {
   addEventListener("storage", (event) => {
     if (event.key === STORAGE_KEY || event.key === null) show(event.newValue);

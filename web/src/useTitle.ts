@@ -2,7 +2,7 @@ import { useEffect } from "react";
 
 import { useStore } from "./store/client";
 
-/** The browser's tab tells how much waits, also for who is elsewhere. */
+/** Shows the number of pending requests in the title of the browser's tab. */
 export function useTitle(): void {
   const waiting = useStore((known) => known.waiting?.length ?? 0);
   useEffect(() => {

@@ -24,7 +24,7 @@ export function AttachButton({ disabled, onFiles }: { disabled: boolean; onFiles
   );
 }
 
-/** What was dropped or pasted, until it is sent. */
+/** Files that were dropped or pasted and are not sent yet. */
 export function Attachments({
   dropped,
   onRemove,

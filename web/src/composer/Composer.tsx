@@ -34,11 +34,11 @@ export interface ComposerProps {
   live: Live;
   state: State;
   rows: Rows;
-  /** Whether this browser may prompt at all. */
+  /** False where the token of this browser allows viewing only. */
   allowed?: boolean;
 }
 
-/** Where one writes to the agent. Each session has its own, with its own draft. */
+/** The prompt field. Each session has its own, with its own draft. */
 export function Composer(props: ComposerProps) {
   return <ComposerForm key={props.session.id} {...props} />;
 }
@@ -258,7 +258,7 @@ function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Files may be dropped anywhere: a browser that is not told otherwise leaves the page to show them. */
+/** Accepts files that are dropped anywhere: by default the browser would leave the page and open them. */
 function useDrop(dropped: (files: FileList) => void): void {
   const same = useEvent(dropped);
   useEffect(() => {
@@ -279,7 +279,7 @@ function useDrop(dropped: (files: FileList) => void): void {
   }, [same]);
 }
 
-/** On a phone, Enter makes a line, for there is no Shift to hold. */
+/** On a phone Enter starts a new line, because there is no Shift key to hold. */
 function hasCoarsePointer(): boolean {
   return matchMedia("(pointer: coarse)").matches;
 }

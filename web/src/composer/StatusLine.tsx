@@ -10,7 +10,7 @@ interface Props {
   workspace: string;
 }
 
-/** Under the composer: what the agent does now, how full its context is, what it cost. */
+/** The line below the composer: the agent's activity, context usage and cost. */
 export function StatusLine({ live, rows, state, workspace }: Props) {
   const now = useSeconds(live.status === "running");
   const { usage } = state;

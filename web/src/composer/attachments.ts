@@ -1,4 +1,4 @@
-// Files that are dropped or pasted, as attachments; and what an agent cannot take of them.
+// Dropped and pasted files as attachments, and which of them an agent does not accept.
 
 import type { Attachment, Live } from "../protocol";
 
@@ -44,7 +44,7 @@ function textOf(bytes: Uint8Array): string | null {
   }
 }
 
-/** Why this cannot be sent to this agent; empty where it can. An agent that is not connected has not said yet. */
+/** The reasons why these attachments cannot be sent. An agent that is not connected has not declared any limits yet. */
 export function unsupportedAttachments(
   attachments: readonly Attachment[],
   { connection, abilities }: Pick<Live, "connection" | "abilities">,

@@ -1,11 +1,11 @@
-// What is being completed at the caret: a file after `@`, a command after a `/` that begins the text. Pure.
+// The completion at the caret: a file after `@`, or a command after a `/` at the start of the text. Pure.
 
 import type { Command } from "../protocol";
 
 export interface Trigger {
   readonly kind: "file" | "command";
   readonly query: string;
-  /** Where the sign stands, and where the caret is. */
+  /** The positions of the sign and of the caret. */
   readonly from: number;
   readonly to: number;
 }
@@ -20,7 +20,7 @@ export function triggerAt(text: string, caret: number): Trigger | null {
   return { kind: "file", query, from: caret - query.length - 1, to: caret };
 }
 
-/** The text with what was chosen in place of what was typed, and where the caret goes. */
+/** The text with the chosen value inserted, and the new position of the caret. */
 export function complete(text: string, trigger: Trigger, chosen: string): { text: string; caret: number } {
   const sign = trigger.kind === "file" ? "@" : "/";
   const rest = text.slice(trigger.to);
@@ -29,7 +29,7 @@ export function complete(text: string, trigger: Trigger, chosen: string): { text
   return { text: text.slice(0, trigger.from) + put + rest, caret };
 }
 
-/** Commands that fit what was typed: those that begin with it first. */
+/** Commands that match the query: those that begin with it come first. */
 export function matchingCommands(commands: readonly Command[], query: string): readonly Command[] {
   const words = query.toLowerCase();
   const begins = commands.filter((command) => command.name.toLowerCase().startsWith(words));

@@ -1,4 +1,4 @@
-// What was written and not sent, kept for each session in this browser.
+// Drafts: unsent prompts, stored per session in this browser.
 
 export interface Draft {
   readonly text: string;

@@ -1,4 +1,4 @@
-// Prompts that were sent before, for the arrow keys. Pure.
+// Earlier prompts, for the arrow keys. Pure.
 
 import type { Message } from "../protocol";
 
@@ -10,7 +10,7 @@ export function sentPrompts(messages: readonly Message[]): readonly string[] {
   return [...new Set(texts.reverse())];
 }
 
-/** The place after going one further back (1) or forth (-1): -1 is what is being written now. */
+/** The index after moving back (1) or forward (-1); -1 is the current draft. */
 export function stepHistory(at: number, by: 1 | -1, count: number): number {
   return Math.max(-1, Math.min(count - 1, at + by));
 }

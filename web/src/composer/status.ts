@@ -1,11 +1,12 @@
-// How it stands with the agent, in words; and what its context holds. Pure.
+// The agent's activity in words, and how full its context is. Pure.
 
 import { commandLine } from "../terminal/command";
 import type { Live, Rows, Usage } from "../protocol";
 import { displayTitle } from "../conversation/paths";
 import { formatDuration } from "../conversation/format";
 
-/** `now` in seconds. What is wrong with the agent is told above the conversation, or at the end of the run. */
+/** `now` is in seconds. Errors are not repeated here: the notice above the conversation and the end of the run show
+ * them. */
 export function statusText(live: Live, rows: Rows, now: number, workspace: string): string {
   const why = live.reason && live.reason !== live.problem?.message ? `: ${live.reason}` : "";
   switch (live.connection) {
@@ -39,7 +40,7 @@ function activityText(rows: Rows, now: number, workspace: string): string {
   const open = rows.tool_calls.filter((one) => one.ended_time === null && one.run_id === run?.id);
   const call =
     open.findLast((one) => one.status === "in_progress") ??
-    // Some agents (Claude Code) never say so; what was said after it tells that they are past it.
+    // Claude Code never reports `in_progress`; a later message shows that the call is over.
     open.findLast((one) => one.status === "pending" && one.place > (message?.place ?? 0));
   if (call) {
     const title = displayTitle(call.title, call.kind, workspace) || call.kind;
@@ -56,7 +57,7 @@ function truncateLine(text: string): string {
   return line.length > 60 ? `${line.slice(0, 59)}…` : line;
 }
 
-/** The part of the context that is in use; null where it was not reported, or cannot be right. */
+/** The used fraction of the context; null if it was not reported or is implausible. */
 export function contextFraction({ context_used, context_size }: Usage): number | null {
   if (context_used === null || context_size === null || context_size <= 0) return null;
   // Some agents report all tokens they ever used; that is no part of a context.

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "react";
 import { isOverlayOpen } from "../ui/overlays";
 import { useEvent } from "../ui/useEvent";
 
-/** The second press has to come within this; one alone may be meant for a menu. */
+/** Milliseconds within which the second press must come; a single Escape may be meant for a menu. */
 const DOUBLE_PRESS_MS = 1500;
 
 /** True after the first press, until the second or for a while. */

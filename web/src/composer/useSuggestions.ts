@@ -11,7 +11,7 @@ export interface Suggestion {
   readonly note: string;
 }
 
-/** Typing is quicker than asking; only what stays this long is asked. */
+/** Milliseconds without typing before the server is asked. */
 const DEBOUNCE_MS = 60;
 const MAX_SHOWN = 12;
 

@@ -2,14 +2,14 @@ import { useEffect, useRef, useState } from "react";
 
 import type { Rows } from "../protocol";
 
-/** A person who listens can stop it; a whole report read out at once is too much. */
+/** Characters of a message that are announced; a screen reader would read a long one to the end. */
 const MAX_SPOKEN_CHARS = 400;
 
-/** Says new messages when they are complete, and what waits for an answer at once. */
+/** Announces completed messages politely, and pending requests at once. */
 export function Announcer({ rows }: { rows: Rows }) {
   const [polite, setPolite] = useState("");
   const message = rows.messages.findLast((one) => one.kind === "assistant" && one.ended && !one.replayed);
-  // What was there when the conversation was opened is not news.
+  // Messages that were there when the conversation was opened are not announced.
   const announcedId = useRef(message?.id);
   useEffect(() => {
     if (!message || message.id === announcedId.current) return;

@@ -7,7 +7,7 @@ import { baseName } from "../ui/format";
 export function BlockView({ block, plain = false }: { block: Block; plain?: boolean }) {
   switch (block.type) {
     case "text":
-      // What a command wrote is no Markdown, unless the agent wrapped it up as such.
+      // Command output is not Markdown, unless the agent wrapped it in a code fence.
       return plain && !block.text.trimStart().startsWith("```") ? (
         <Output text={block.text} />
       ) : (

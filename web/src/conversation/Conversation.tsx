@@ -26,10 +26,10 @@ export interface ConversationProps {
   live: Live;
   /** There are older rows, which `onHistory` asks for. */
   more: boolean;
-  /** Changes when the rows were told anew, and those that are read may be among the older ones. */
+  /** Changes when the server sent all rows again; the rows that are read may then be among older ones. */
   snapshotVersion?: number;
   onHistory: () => Promise<unknown>;
-  /** Whether the reader is elsewhere than at the end, and needs what is here to stay. */
+  /** Called with true while the reader is away from the end and the loaded rows must stay. */
   onHold?: (isHeld: boolean) => void;
   /** The row to show, as the address has it: `m-<id>`. */
   anchor?: string | undefined;
@@ -38,7 +38,7 @@ export interface ConversationProps {
   onAction: (action: ProblemAction) => void;
 }
 
-/** A session as it is read: what was said, what was done, what is asked. */
+/** The conversation of a session: messages, steps and requests. */
 export function Conversation(props: ConversationProps) {
   const { bridge } = props;
   const { id: sessionId, cwd: workspace } = props.session;
@@ -53,7 +53,7 @@ export function Conversation(props: ConversationProps) {
   return (
     <ConversationContext value={context}>
       <OpenFileContext value={onOpenFile}>
-        {/* Another session starts anew: its place, and what is open in it, are its own. */}
+        {/* Scroll position and expanded items belong to one session. */}
         <List key={sessionId} {...props} />
         <Announcer key={`announcer-${sessionId}`} rows={props.rows} />
       </OpenFileContext>
@@ -123,7 +123,7 @@ function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHol
   );
 }
 
-/** What is wrong with an agent that is not there is told above the conversation, and is no matter of the last run's. */
+/** True if the notice above the conversation shows the agent's error; the last run then does not repeat it. */
 function isErrorShownAbove(live: Live): boolean {
   return live.connection !== "connected";
 }
@@ -136,7 +136,7 @@ function useItems(rows: Rows, opened: OpenState, live: Live): readonly Item[] {
   return useMemo(() => items.of(segments, opened, problem), [items, segments, opened, problem]);
 }
 
-/** Goes to the row that the address names. One that is older than what is here is looked for further back. */
+/** Scrolls to the row that the address names, and loads older rows until it is there. */
 function useAnchor(
   anchor: string | undefined,
   items: readonly Item[],

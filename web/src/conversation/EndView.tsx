@@ -9,14 +9,14 @@ import { useConversation, type ProblemAction } from "./context";
 import type { Segment } from "./timeline";
 import { formatDuration, describeRunEnd, formatUsage } from "./format";
 
-/** How a run ended: what went wrong, what it changed, how long it took and what it cost. */
+/** The end of a run: outcome, changes, duration and cost. */
 export const EndView = memo(function EndView({ item }: { item: Extract<Item, { kind: "end" }> }) {
   const { run, segment, problem } = item;
   const { workspace, shownError, onShowChanges, onAction } = useConversation();
   const reason = run.reason === shownError ? null : run.reason;
   const end = describeRunEnd({ ...run, reason }, segment, (title, kind) => displayTitle(title, kind, workspace));
   const changes = useMemo(() => changesOfSegment(segment), [segment]);
-  // A run begins with what was asked: where that is not here, neither is all that it changed.
+  // If the prompt of the run is not loaded, some of its changes are not either.
   const torn = !segment.rows.some((row) => row.table === "messages" && row.kind === "user");
   const actions = (problem?.actions ?? []).filter((action): action is ProblemAction => action in LABELS);
   const { tokens, cost } = formatUsage(run.usage);
@@ -48,7 +48,7 @@ export const EndView = memo(function EndView({ item }: { item: Extract<Item, { k
           </button>
         )}
         <span>{tokens}</span>
-        {/* Agents tell what the session cost, not the run. Where none is told, the line below the composer says so. */}
+        {/* Agents report the cost of the session, not of the run. The line below the composer says if none is reported. */}
         {run.usage?.cost && <span>{cost} so far</span>}
       </p>
     </div>

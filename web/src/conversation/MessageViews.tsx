@@ -7,7 +7,7 @@ import { BlockView } from "./BlockView";
 import type { Item } from "./items";
 import { formatDuration } from "./format";
 
-/** What stays on the screen of a long text of the user's own; the rest comes with a press. */
+/** Characters; a longer prompt is clamped until it is expanded. */
 const MAX_CLAMPED_CHARS = 1200;
 
 type ItemOf<K extends Item["kind"]> = Extract<Item, { kind: K }>;
@@ -39,7 +39,7 @@ export const UserView = memo(function UserView({ item, onToggle }: { item: ItemO
   );
 });
 
-/** What went with the user's words, small: the user knows it. */
+/** An attachment of a prompt, small: the user knows it. */
 function Attached({ block }: { block: Block }) {
   if (block.type === "image") {
     const source = imageData(block.mime_type, block.data);
@@ -55,7 +55,7 @@ function Attached({ block }: { block: Block }) {
   return <span className="chip">{block.type === "unknown" ? block.kind : block.type}</span>;
 }
 
-/** A piece of what the agent said. Its first one carries the name, its last one the tools. */
+/** A piece of the agent's message. The first carries the name, the last the buttons. */
 export const TextView = memo(function TextView({ item }: { item: ItemOf<"text"> }) {
   const { message, text, first, streaming } = item;
   return (

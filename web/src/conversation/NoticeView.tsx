@@ -9,7 +9,7 @@ interface Props {
   onToggle: () => void;
 }
 
-/** What the agent tells of itself: a line, that opens where there is more of it. */
+/** A notice of the agent: one line, expandable if there is more text. */
 export const NoticeView = memo(function NoticeView({ item, onToggle }: Props) {
   const { notice, open } = item;
   const bad = notice.severity === "error" || notice.severity === "warning";

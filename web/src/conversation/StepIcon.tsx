@@ -1,4 +1,4 @@
-// Icons of what was done and how it went, on the same grid as the page's others.
+// Icons for kinds and states of steps, on the same grid as the page's other icons.
 
 import type { StepState } from "./steps";
 import { STEP_STATE_LABELS } from "./format";
@@ -30,7 +30,7 @@ const STATES: Readonly<Record<StepState, string>> = {
   cancelled: "M4 8h8",
 };
 
-/** How it went: a shape each, so that no colour is needed to tell; ears hear the word. */
+/** The state of a step. Each has its own shape, so that it does not depend on colour; screen readers get the word. */
 export function StateIcon({ state }: { state: StepState }) {
   return (
     <span

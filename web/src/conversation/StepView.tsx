@@ -108,7 +108,7 @@ function StepDetails({ step }: { step: Step }) {
   );
 }
 
-/** Whether the call shows it already: a terminal by its id, a file by its diff. */
+/** True if the tool call itself shows the host call: a terminal by its id, a file by its diff. */
 function isShownByCall(served: HostCall, call: ToolCall): boolean {
   return call.content.some((item) =>
     item.type === "terminal"
@@ -135,7 +135,7 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
       terminals.some((one) => one.terminal_id === item.terminal_id),
   );
   const bare = content.length === 0 && shown.output === null;
-  // That it happened in the workspace says nothing; what else it touched does.
+  // The workspace itself is no news; other locations are.
   const locations = call.locations.filter((location) => location.path !== workspace);
   return (
     <>
@@ -198,7 +198,7 @@ function isEmpty(value: unknown): boolean {
   );
 }
 
-/** As the agent sent it. Drawn only when it is open: it may be long. */
+/** A raw value, as the agent sent it. Rendered only while it is open, because it may be long. */
 function Raw({ name, value, open }: { name: string; value: unknown; open: boolean }) {
   const [shown, setShown] = useState(open);
   useEffect(() => setShown(open), [open]);

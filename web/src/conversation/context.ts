@@ -1,20 +1,20 @@
-// What the parts of a conversation need of the page around them.
+// The context that a conversation gives to its parts.
 
 import { createContext, use } from "react";
 
 import type { Bridge } from "./bridge";
 
-/** What a problem can be helped by; `Problem.actions` names them. */
+/** Actions that help with a problem; `Problem.actions` names them. */
 export type ProblemAction = "login" | "restart" | "restart_and_reload" | "install" | "settings";
 
 export interface ConversationContextValue {
   readonly bridge: Bridge;
   readonly sessionId: string;
   readonly workspace: string;
-  /** What is said above the conversation to be wrong, and need not be said again. */
+  /** The error in the notice above the conversation, which is not repeated; null if there is none. */
   readonly shownError: string | null;
   readonly onOpenFile: (path: string, line: number | null) => void;
-  /** Shows what a run changed, all of it. */
+  /** Shows all changes of a run in the side panel. */
   readonly onShowChanges: (runId: string) => void;
   readonly onAction: (action: ProblemAction) => void;
 }

@@ -1,6 +1,6 @@
 import type { Item } from "./items";
 
-/** How high an item will be, guessed before it is drawn: the nearer, the steadier the scroll bar. */
+/** Estimates the height of an item in pixels before it is rendered. A good estimate keeps the scroll bar steady. */
 export function estimateHeight(item: Item): number {
   switch (item.kind) {
     case "user":

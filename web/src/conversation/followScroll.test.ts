@@ -5,7 +5,7 @@ import { FollowScroll, distanceToEnd, isAtEnd } from "./followScroll";
 const VIEW = 500;
 let follow: FollowScroll;
 
-/** A view of 500 px whose bottom is so far above the end of the content. */
+/** A view of 500 px whose bottom is `distance` px above the end of the content. */
 const at = (distance: number, scrollHeight = 10_000) => ({
   scrollHeight,
   clientHeight: VIEW,

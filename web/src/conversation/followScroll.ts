@@ -1,10 +1,11 @@
-// Whether a conversation follows its end: a state machine that is fed with scroll positions. No React, no DOM.
+// A state machine that decides whether a conversation follows its end. It is fed with scroll positions; no React, no
+// DOM.
 
 /** Pixels: a reader who scrolls down to within this distance of the end follows it again. */
 export const NEAR_END_PX = 48;
 /** Pixels: nearer than this to the end no button leads there, because it would cover the last lines. */
 export const FAR_FROM_END_PX = 120;
-/** Pixels: closer than this to the end counts as at the end, for browsers round. */
+/** Pixels: closer than this to the end counts as at the end, because browsers round. */
 const AT_END_PX = 2;
 
 /** The measures of the scrolled element, in pixels. */
@@ -73,18 +74,18 @@ export class FollowScroll {
     this.phase = "settled";
   }
 
-  /** Records where the view is, so that the next scroll event tells in which direction it moved. */
+  /** Records the position, so that the next scroll event shows in which direction the view moved. */
   record({ scrollTop, scrollHeight }: ScrollMetrics): void {
     this.lastTop = scrollTop;
     this.lastHeight = scrollHeight;
   }
 
-  /** Takes the measures after the content changed, where the end is not followed. */
+  /** Updates `isFar` after the content changed while the end is not followed. */
   measure(metrics: ScrollMetrics): void {
     this.update({ isFar: distanceToEnd(metrics) > FAR_FROM_END_PX });
   }
 
-  /** Takes a scroll event; `lastKey` is the key of the last item. Returns whether the reader has just left the end. */
+  /** Handles a scroll event; `lastKey` is the key of the last item. Returns true if the reader has just left the end. */
   scroll(metrics: ScrollMetrics, lastKey: string | null): boolean {
     const { scrollTop, scrollHeight } = metrics;
     // Content that became shorter moves the view too, without the reader.

@@ -28,7 +28,7 @@ export function formatMoney(amount: number, currency: string): string {
 
 const formats = new Map<string, Intl.NumberFormat | null>();
 
-/** Made once, for it is slow to make. Null for an agent's own word, which is no currency's code. */
+/** Cached, because formats are slow to create. Null if the agent's currency is not a currency code. */
 function moneyFormat(currency: string, digits: number): Intl.NumberFormat | null {
   const key = `${currency} ${digits}`;
   let format = formats.get(key);
@@ -48,12 +48,12 @@ function moneyFormat(currency: string, digits: number): Intl.NumberFormat | null
   return format;
 }
 
-/** Tokens in all. No run uses none: some agents say zero where they do not know. */
+/** The total number of tokens. Some agents report zero where they do not know; no run uses none. */
 export function totalTokens(usage: Usage | null): number | null {
   return (usage?.total_tokens ?? sum(usage?.input_tokens ?? null, usage?.output_tokens ?? null)) || null;
 }
 
-/** Tokens and cost of a run or a session, in words; what was not reported is said to be so. */
+/** Tokens and cost of a run or a session as text; figures that were not reported are named as such. */
 export function formatUsage(usage: Usage | null): { tokens: string; cost: string } {
   const total = totalTokens(usage);
   const cost = usage?.cost ?? null;
@@ -83,7 +83,7 @@ const STOP_REASONS: Readonly<Record<string, string>> = {
   silent: "The agent ended the run without an answer. It may not know the model, or may not be logged in.",
 };
 
-/** How a run ended, where that is worth a word. `name` makes a title as it is shown. */
+/** The outcome of a run, or null if it needs no words. `name` formats a title. */
 export function describeRunEnd(
   run: Run,
   { isSilent, rows }: Pick<Segment, "isSilent" | "rows">,
@@ -94,10 +94,10 @@ export function describeRunEnd(
     if (why) return { text: `Stopped: ${why}`, bad: false };
     return { text: (!run.cancel_requested && describeRefusal(rows, name)) || "Stopped", bad: false };
   }
-  // It is over, and no failure: what is wrong with the agent now is told elsewhere.
+  // An interrupted run is not a failure; the agent's current error is shown elsewhere.
   if (run.status === "interrupted")
     return { text: `Interrupted: ${why || "the agent or the server stopped during the run"}`, bad: false };
-  // A run that the model cut short is told by why it did, whether it counts as failed or not.
+  // A stop reason explains more than the status, whether the run counts as failed or not.
   const stop = STOP_REASONS[run.stop_reason ?? ""] ?? STOP_REASONS[why] ?? (isSilent ? STOP_REASONS.silent : undefined);
   if (stop) return { text: stop, bad: true };
   if (run.status !== "error") return null;
@@ -113,7 +113,7 @@ function describeRefusal(rows: Segment["rows"], name: (title: string, kind: stri
   return `${text}, and the agent stopped.`;
 }
 
-/** Some agents say what went wrong, or it is noted in their files, and then they fail with the same words. */
+/** Some agents report an error as a message and then fail with the same text. */
 function isAlreadyShown(why: string, rows: Segment["rows"]): boolean {
   const last = rows.findLast(
     (row) => row.table === "notices" || (row.table === "messages" && row.kind === "assistant"),

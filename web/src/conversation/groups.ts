@@ -1,4 +1,4 @@
-// Steps that are told in one line: a row of small ones says "7 reads, 2 searches". Pure.
+// Groups of steps: several small ones in a row become one line, such as "7 reads, 2 searches". Pure.
 
 import { plural } from "../ui/format";
 import type { Step } from "./steps";
@@ -8,7 +8,7 @@ const MAX_UNGROUPED = 3;
 
 const SMALL_KINDS = new Set(["read", "search", "fetch", "think", "other"]);
 
-/** Whether nothing in it asks to be seen: it only looked, and it worked. */
+/** True for a successful step that only looked at something. */
 export function isSmall(step: Step): boolean {
   const quiet = step.diffs.length === 0 && step.children.length === 0;
   return SMALL_KINDS.has(step.kind) && step.state === "done" && quiet && step.permission === null;

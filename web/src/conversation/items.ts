@@ -1,4 +1,4 @@
-// What the list draws: one item a line of it, flat, each with a key that stays. Pure but for what it remembers.
+// The items of the list: flat, each with a stable key. Pure except for the cache.
 
 import { splitIntoPieces, type Pieces } from "../markdown/pieces";
 import type { Message, Notice, Permission, Problem, Question, Run } from "../protocol";
@@ -36,7 +36,7 @@ export type Item =
   | { readonly kind: "permission"; readonly key: string; readonly permission: Permission; readonly keys: boolean }
   | { readonly kind: "question"; readonly key: string; readonly question: Question }
   | { readonly kind: "notice"; readonly key: string; readonly notice: Notice; readonly open: boolean }
-  /** `problem`: what is wrong now, told by the last run alone. */
+  /** `problem`: the agent's current error; only the last run shows it. */
   | {
       readonly kind: "end";
       readonly key: string;
@@ -47,10 +47,10 @@ export type Item =
 
 export type ExpandableItem = Extract<Item, { readonly open: boolean }>;
 
-/** What the reader opened (true) or closed (false), by key; all else is as it usually is. */
+/** What the reader expanded (true) or collapsed (false), by key; other items have their default. */
 export type OpenState = ReadonlyMap<string, boolean>;
 
-/** Remembers the items it made, so that one that did not change is the same object. */
+/** Builds the items and remembers them: an item that did not change is the same object. */
 export class ItemBuilder {
   private known: ReadonlyMap<string, Item> = new Map();
   private pieces: ReadonlyMap<string, Pieces> = new Map();
@@ -66,7 +66,7 @@ export class ItemBuilder {
       this.reuse(at === first && item.kind === "permission" ? { ...item, keys: true } : item),
     );
     this.known = new Map(items.map((item) => [item.key, item]));
-    this.pieces = this.cut; // of messages that are gone, nothing is kept
+    this.pieces = this.cut; // drops the pieces of messages that are gone
     return items;
   }
 
@@ -125,16 +125,16 @@ export class ItemBuilder {
   }
 }
 
-/** A step and, where it is open, those below it. */
+/** A step and, if it is expanded, its children. */
 function stepItems(step: Step, opened: OpenState, depth: number, going: boolean): Item[] {
-  // An edit that was made is open at first, for what was changed is what people look for.
+  // A completed edit is expanded at first: its changes are what people look for.
   const open = opened.get(step.key) ?? (step.diffs.length > 0 && step.state === "done");
   const cut = !going && (step.state === "running" || step.state === "waiting");
   const below = open ? step.children.flatMap((child) => stepItems(child, opened, depth + 1, going)) : [];
   return [{ kind: "step", key: step.key, step, depth, open, cut }, ...below];
 }
 
-/** Whether both would be drawn alike. */
+/** True if both would look the same. */
 function isSameItem(one: Item, other: Item): boolean {
   if (one.kind === "group" && other.kind === "group") {
     return (

@@ -13,8 +13,8 @@ const KIND_VERBS: Readonly<Record<string, string>> = {
   search: "Search",
 };
 
-/** A title as it is shown: paths within the workspace are short, but for those of a command, which is as it is run.
- * Some agents call what they do by the bare path of a file, at times without its first slash. */
+/** Shortens paths within the workspace in a title, except in a command line, which is shown as it is run. Some agents
+ * use the bare path of a file as title, sometimes without its first slash. */
 export function displayTitle(title: string, kind: string, workspace: string): string {
   const path = title.startsWith("/") ? title : `/${title}`;
   const display = displayPath(path, workspace);

@@ -1,4 +1,5 @@
-// Where a reader was in a session, kept while the tab is open: by the item at the top, for heights change.
+// The reader's position in a session, stored while the tab is open. It is relative to the top item, because heights
+// change.
 
 export interface Position {
   readonly key: string;
@@ -8,7 +9,7 @@ export interface Position {
 
 const storageKey = (sessionId: string) => `dragoman.position.${sessionId}`;
 
-/** Null: at the end, which is where a session opens. */
+/** Null means the end, which is where a session opens. */
 export function readPosition(sessionId: string): Position | null {
   try {
     const stored: unknown = JSON.parse(sessionStorage.getItem(storageKey(sessionId)) ?? "null");

@@ -1,4 +1,4 @@
-/** That something was sent from here, for those who show what comes of it. What others send moves nobody. */
+/** Tells the conversation that a prompt was sent from this page. Prompts from elsewhere do not scroll it. */
 const listeners = new Set<(sessionId: string) => void>();
 
 export function notifySent(sessionId: string): void {

@@ -1,5 +1,5 @@
-// Steps: what the agent did, one line each. A tool call, or a file or command that it had from us. What belongs
-// together is one step: a call, its permission, and what was read, written or run for it. Pure.
+// Steps: the agent's actions, one line each. A tool call, its permission and the files and terminals that the host
+// served for it are one step; so is a host call without a tool call. Pure.
 
 import type { DiffItem, FileCall, Permission, Terminal, ToolCall } from "../protocol";
 import { permissionAnswer } from "../permission/describe";
@@ -18,7 +18,7 @@ export interface Step {
   readonly ended: number | null;
   readonly diffs: readonly DiffItem[];
   readonly permission: Permission | null;
-  /** What was done through us for this call. */
+  /** The host calls that belong to this tool call. */
   readonly hostCalls: readonly HostCall[];
   /** The calls of the sub-agent that this one started. */
   readonly children: readonly Step[];
@@ -26,7 +26,7 @@ export interface Step {
 
 export type StepRow = ToolCall | HostCall | Permission;
 
-/** Steps of one run, each at the place of its row; `mergedPermissions` are the permissions that are told by a step. */
+/** The steps of one run by row id. `mergedPermissions` are shown by their steps. */
 export interface Steps {
   readonly top: ReadonlyMap<string, Step>;
   readonly mergedPermissions: ReadonlySet<Permission>;
@@ -119,7 +119,7 @@ function buildStep(parts: Parts, before: ReadonlyMap<string, Step>): Step {
   const written = hostCalls.flatMap((one) =>
     one.table === "file_calls" && one.diff && one.status === "done" ? [one.diff] : [],
   );
-  // Some agents show a diff when they ask, and tell none of what they did then.
+  // Some agents show a diff only in the permission request, and report none afterwards.
   const requested = summary.state === "done" ? (permission?.content.filter((item) => item.type === "diff") ?? []) : [];
   const diffs = [summary.diffs, written, requested].find((some) => some.length > 0) ?? [];
   return {

@@ -1,5 +1,5 @@
-// The rows of a session in the order they happened, run by run. Pure; what did not change since the last time is the
-// same object, so that only what changed is drawn anew.
+// The rows of a session in order, run by run. Pure; a segment that did not change is the same object, so that only
+// changed ones render again.
 
 import type { Message, Notice, Permission, Question, Row, Rows, Run } from "../protocol";
 import { groupSteps } from "./groups";
@@ -13,11 +13,11 @@ export type Entry =
   | { readonly kind: "question"; readonly question: Question }
   | { readonly kind: "notice"; readonly notice: Notice };
 
-/** A run and what happened in it; what happened before the first run has none, nor has what was said between two. */
+/** A run and its rows. Rows before the first run, or between two runs, form segments without a run. */
 export interface Segment {
   readonly run: Run | null;
   readonly entries: readonly Entry[];
-  /** It ended, and nothing came of it: no word, no step. */
+  /** The run succeeded without a message or a step. */
   readonly isSilent: boolean;
   readonly rows: readonly TimelineRow[];
   readonly steps: ReadonlyMap<string, Step>;
@@ -53,7 +53,8 @@ export function buildSegments(rows: Rows, before: readonly Segment[] = []): read
   return segments;
 }
 
-/** Where the rows of a run end: before words that no run answers, such as a command that the program itself did. */
+/** The index where the rows of a run end: before a prompt that no run answers, such as a command of the agent program
+ * itself. */
 function findRunEnd(placed: readonly TimelineRow[], from: number, to: number): number {
   for (let at = from; at < to; at++) {
     const row = placed[at] as TimelineRow;

@@ -42,7 +42,7 @@ interface Options {
 export function useFollowScroll(options: Options): FollowedList {
   const { sessionId, items, more, onHistory, onLeave } = options;
   const viewRef = useRef<HTMLDivElement>(null);
-  /** Where the reader is, while they are elsewhere than at the end. */
+  /** The reader's position while it is not the end. */
   const position = useRef<Position | null>(null);
   const isLoading = useRef(false);
   const [follow] = useState(() => new FollowScroll());
@@ -58,7 +58,7 @@ export function useFollowScroll(options: Options): FollowedList {
     overscan: 6,
     paddingStart: more ? 48 : 16, // room for the button that loads older rows
     paddingEnd: 24,
-    // Keeps what is read in its place when older rows come in before it. The end is followed here, not by the list.
+    // Keeps the visible rows in place when older ones are inserted. The end is followed here, not by the list.
     anchorTo: leftAt === null ? "start" : "end",
     scrollEndThreshold: -1,
     useFlushSync: false,
@@ -69,7 +69,8 @@ export function useFollowScroll(options: Options): FollowedList {
 
   const record = useEvent((view: HTMLElement) => {
     follow.record(view);
-    // The list learns of it with the next frame, and until then would move what changes to the earlier offset.
+    // The list updates its offset only with the next frame, and would correct size changes by the old offset until
+    // then.
     list.scrollOffset = view.scrollTop;
   });
   useRestoredPosition(options, list, follow);
@@ -95,7 +96,7 @@ export function useFollowScroll(options: Options): FollowedList {
     isLoading.current = true;
     void onHistory().finally(() => {
       isLoading.current = false;
-      // The reader may be at the top of the new rows too, and no scroll event follows.
+      // The reader may still be near the top, without another scroll event.
       afterFrames(3, () => list.options.count > count && loadOlder());
     });
   });
@@ -126,7 +127,7 @@ export function useFollowScroll(options: Options): FollowedList {
 
   const hold = useEvent((key?: string) => {
     follow.leave(lastKey);
-    // Once it is drawn and measured: where the end is in view, it is followed again.
+    // After the item is rendered and measured: if the end is in view, follow it again.
     afterFrames(3, () => {
       const view = viewRef.current;
       if (!view) return;
@@ -144,7 +145,7 @@ export function useFollowScroll(options: Options): FollowedList {
   return { viewRef, list, unseen, isAway: leftAt !== null, scrollToEnd, hold };
 }
 
-/** Opens a session where the reader was when they left it; at the end, if they were there. */
+/** Opens a session at the reader's last position, or at the end. */
 function useRestoredPosition({ sessionId, items }: Options, list: ItemList, follow: FollowScroll): void {
   const isOpened = useRef(false);
   useLayoutEffect(() => {
@@ -158,8 +159,8 @@ function useRestoredPosition({ sessionId, items }: Options, list: ItemList, foll
   }, [sessionId, items, list, follow]);
 }
 
-/** When all rows were sent again, a reader further up gets back to where they were: older rows are requested until the
- * item that they read is there. */
+/** After the server sent all rows again, brings a reader back to their position: older rows are requested until the
+ * item is there. */
 function useSearchedPosition(
   { items, more, snapshotVersion, onHistory }: Options,
   list: ItemList,
@@ -185,7 +186,7 @@ function useSearchedPosition(
       const { count } = list.options;
       void onHistory().finally(() => {
         isLoading.current = false;
-        // Where nothing came, there is nothing to wait for.
+        // If no rows came, stop waiting.
         afterFrames(3, () => {
           if (list.options.count === count) follow.settle();
         });

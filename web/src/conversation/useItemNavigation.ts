@@ -1,4 +1,4 @@
-// j and k go from message to message and from step to step; o opens what is chosen.
+// The keys j and k move between items, o expands the focused one.
 
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { useEffect } from "react";
@@ -55,7 +55,7 @@ function firstInView(list: List, by: 1 | -1): number {
   return range ? (by === 1 ? range.startIndex : range.endIndex) : 0;
 }
 
-/** The item may have to be drawn first: tries for some frames. */
+/** Retries for some frames, because the item may not be rendered yet. */
 function focusSoon(key: string, tries = 10): void {
   const element = document.querySelector<HTMLElement>(`[data-key="${CSS.escape(key)}"]`);
   if (element) element.focus({ preventScroll: true });

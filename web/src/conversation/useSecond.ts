@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** The time in seconds, told anew each second while it is wanted. */
+/** The current time in seconds, updated every second while `wanted`. */
 export function useSeconds(wanted: boolean): number {
   const [now, setNow] = useState(() => Date.now() / 1000);
   useEffect(() => {

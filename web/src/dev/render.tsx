@@ -1,4 +1,4 @@
-// Draws a component in a test, and does to it what a person would.
+// Renders a component in a test, and acts on it like a user.
 
 import { act, type ReactNode } from "react";
 import { createRoot, type Root } from "react-dom/client";
@@ -12,7 +12,7 @@ import type { RequestType } from "../socket/requests";
 export interface Rendered {
   readonly place: HTMLElement;
   again(node: ReactNode): Promise<void>;
-  /** The element whose text or name is this. */
+  /** The element with this text or accessible name. */
   find(name: string): HTMLElement;
   press(name: string): Promise<void>;
   type(element: HTMLElement, text: string): Promise<void>;
@@ -68,7 +68,7 @@ async function runInAct(deed: () => void): Promise<void> {
 
 type Answers = { [T in RequestType]?: ResultOf[T] | Error };
 
-/** A bridge that answers as told, and remembers what it was asked. */
+/** A bridge with fixed answers that records the requests. */
 export class FakeBridge implements Bridge {
   readonly requests: { type: RequestType; fields: Record<string, unknown> }[] = [];
 
@@ -77,7 +77,7 @@ export class FakeBridge implements Bridge {
   request: Bridge["request"] = (type, fields) => {
     this.requests.push({ type, fields });
     const answer = this.answers[type] ?? new Error(`nobody said what ${type} is answered with`);
-    // The compiler does not see that what is found by a type is of that type.
+    // The compiler cannot relate the answer to the request type.
     return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer as ResultOf[typeof type]);
   };
 

@@ -1,4 +1,4 @@
-// Rows in the shape that the bridge sends, for tests and for the harness. Each call makes one, in the order made.
+// Builds rows in the shape that the bridge sends, for tests and for the harness.
 
 import type {
   Decision,
@@ -90,7 +90,7 @@ export const LIVE: Live = {
 
 export const STATE: State = { title: null, commands: [], settings: [], sub_agents: [], usage: NO_USAGE };
 
-/** Makes rows whose places follow each other, and gathers them in tables. */
+/** Builds rows with consecutive positions and collects them in tables. */
 export class RowBuilder {
   rows: Rows = {
     runs: [],

@@ -12,7 +12,7 @@ interface Props {
   layout?: DiffLayout;
   /** Lines that are shown before someone asks for more. */
   limit?: number;
-  /** Whether the texts are whole files, so that the numbers of the lines are the file's. */
+  /** True if the texts are whole files, so that line numbers are those of the file. */
   numbered?: boolean;
 }
 

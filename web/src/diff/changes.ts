@@ -1,4 +1,4 @@
-// Which files were changed, from the diffs of tool calls and from what was written through us. Pure.
+// The changed files, from the diffs of tool calls and from files that the host wrote. Pure.
 
 import { permissionAnswer } from "../permission/describe";
 import type { DiffItem, FileCall, Rows, ToolCall } from "../protocol";
@@ -43,7 +43,7 @@ export function changesOf(
   return [...files].map(([path, diffs]) => summed(path, diffs)).reverse();
 }
 
-/** What was shown and allowed, and then done: some agents show a diff when they ask, and tell none afterwards. */
+/** Diffs that were approved and then applied: some agents show a diff only in the permission request. */
 export function approvedOf(
   rows: Pick<Rows, "tool_calls" | "permissions">,
 ): readonly { readonly call: ToolCall; readonly diff: DiffItem }[] {
@@ -59,7 +59,7 @@ export function approvedOf(
 export function joined(known: readonly DiffItem[], next: DiffItem): readonly DiffItem[] {
   const last = known.at(-1);
   if (last === undefined) return [next];
-  // The tool's own diff and the write that it made through us tell the same change twice.
+  // The tool call's diff and the host's write describe the same change.
   if (last.new_text === next.new_text && (last.old_text ?? "") === (next.old_text ?? "")) return known;
   if (last.new_text === next.old_text) return [...known.slice(0, -1), merged(last, next)];
   return [...known, next];
@@ -67,7 +67,7 @@ export function joined(known: readonly DiffItem[], next: DiffItem): readonly Dif
 
 const mergedBefore = new WeakMap<DiffItem, { last: DiffItem; merged: DiffItem }>();
 
-/** The same object for the same two, so that their diff is worked out once. */
+/** Cached, so that the merged diff is computed once. */
 function merged(last: DiffItem, next: DiffItem): DiffItem {
   const before = mergedBefore.get(next);
   if (before?.last === last) return before.merged;

@@ -119,7 +119,7 @@ function replacedLines(changes: readonly ChangeData[]): Replaced[] {
   for (const change of changes) {
     if (change.type === "delete" && previous !== "delete") blocks.push({ removed: [], added: [] });
     if (change.type === "delete") blocks.at(-1)?.removed.push(change);
-    // Lines that were added where none was removed replace nothing.
+    // Lines that follow an unchanged one replace nothing.
     if (change.type === "insert" && previous !== "normal") blocks.at(-1)?.added.push(change);
     previous = change.type === "insert" && previous === "normal" ? "normal" : change.type;
   }
@@ -128,7 +128,7 @@ function replacedLines(changes: readonly ChangeData[]): Replaced[] {
 
 type Words = ReturnType<typeof diffWordsWithSpace>;
 
-/** Empty where the lines have little in common: those are easier to read unmarked. */
+/** Empty if the lines have little in common: those are easier to read unmarked. */
 function wordsOf(old: string, now: string): Words {
   if (old.length + now.length > MAX_WORD_CHARS) return [];
   const words = diffWordsWithSpace(old, now);

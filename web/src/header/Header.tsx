@@ -18,17 +18,17 @@ interface Props {
   changeable: boolean;
   onChoose: Choose;
   actions: SessionActions;
-  /** Shows or hides what is beside the conversation; null where there is no such place. */
+  /** Toggles the side panel; null on a phone, where it is a view of its own. */
   beside: { open: boolean; toggle: () => void } | null;
   /** The settings go below the title. */
   narrow: boolean;
   /** How many of them are shown; the others are folded. */
   room: number;
-  /** What the token allows: with `view` nothing can be changed. */
+  /** False for a token with scope `view`. */
   editable: boolean;
 }
 
-/** Above the conversation: what it is called, who is talking, how it stands, and what can be done. */
+/** The header of a session: title, agent, settings, state and actions. */
 export function Header(props: Props) {
   const { session, live, settings, changeable, onChoose, actions, beside, narrow, room, editable } = props;
   const shown = stateOf({ ...live, waiting: session.waiting, run_status: session.run_status });

@@ -46,7 +46,7 @@ function SettingLabel({ name, value }: { name: string; value: string }) {
 }
 
 interface FoldedProps {
-  /** What they are set to, where there is room for that. */
+  /** Their values, if there is room to show them. */
   value: string | null;
   settings: readonly Setting[];
   disabled: boolean;

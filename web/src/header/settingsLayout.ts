@@ -7,7 +7,7 @@ export interface SettingsLayout {
   readonly folded: readonly Setting[];
 }
 
-/** What people change most, by its category, first. */
+/** Categories that people change most come first. */
 const CATEGORY_ORDER = ["model", "mode", "thought_level"];
 
 /** Those that can be changed at all; `room` for that many, and one more rather than a list with one thing in it. */
@@ -21,7 +21,7 @@ export function arrangeSettings(settings: readonly Setting[], room: number): Set
   return { shown: sorted.slice(0, fit), folded: sorted.slice(fit) };
 }
 
-/** What it is set to, as its choice is called. */
+/** The current value, by the name of its choice. */
 export function settingValueLabel({ choices, current }: Setting): string {
   const chosen = choices.find((choice) => choice.value === String(current));
   if (chosen !== undefined) return chosen.name;

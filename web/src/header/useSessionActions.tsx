@@ -1,4 +1,4 @@
-// What can be done with a session, in the order of its menu; what the agent cannot do is left out.
+// The actions of a session in the order of its menu, without those that the agent does not support.
 
 import { useState } from "react";
 import type { ReactNode } from "react";
@@ -31,7 +31,7 @@ export type ActionName =
   | "close"
   | "delete";
 
-/** Pure, so that menu, palette and banner agree. */
+/** The actions that are available now; the menu, the palette and the notice agree by it. Pure. */
 export function availableActions({
   connection,
   status,
@@ -75,9 +75,9 @@ const LABELS: Record<ActionName, [label: string, description?: string]> = {
 
 export interface SessionActions {
   items: readonly MenuAction[];
-  /** Does it by its name; nothing where it cannot be done now. */
+  /** Runs an action by its name, if it is available. */
   run: (name: ActionName) => void;
-  /** Whether its title is being written. */
+  /** True while the title is being edited. */
   renaming: boolean;
   setRenaming: (renaming: boolean) => void;
   /** To be put into the view: the question before something is deleted. */

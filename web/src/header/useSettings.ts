@@ -7,7 +7,7 @@ import { useRequest } from "../store/client";
 type Value = string | boolean;
 export type Choose = (setting: Setting, value: Value) => void;
 
-/** The settings of a session as the person wants them: shown at once, and taken back where the agent refuses. */
+/** The settings of a session with the user's choices applied at once; a refused choice is reverted. */
 export function useSettings(sessionId: string, settings: readonly Setting[]): [readonly Setting[], Choose] {
   const ask = useRequest();
   const attempt = useAttempt();
@@ -18,7 +18,7 @@ export function useSettings(sessionId: string, settings: readonly Setting[]): [r
       ask("session.set_option", { session_id: sessionId, option_id: id, value }),
       `${name} was not changed`,
     );
-    // Either way the session itself now says what it is set to, unless something else was chosen meanwhile.
+    // The session now reports its value, unless another one was chosen meanwhile.
     setWanted((before) => new Map([...before].filter(([other, one]) => other !== id || one !== value)));
   };
   const shown = settings.map((setting) => ({ ...setting, current: wanted.get(setting.id) ?? setting.current }));

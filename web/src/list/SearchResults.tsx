@@ -11,7 +11,7 @@ import { useSearch } from "./useSearch";
 
 const MAX_NAMED = 8;
 
-/** Sessions with this name, then places where it was said, each with the words around it. */
+/** Sessions whose name matches, then messages that match, each with its context. */
 export function SearchResults({ text, sessions }: { text: string; sessions: readonly SessionItem[] }) {
   const now = useMinutes();
   const called = filterSessions(sessions, text).slice(0, MAX_NAMED);

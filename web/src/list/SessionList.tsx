@@ -19,7 +19,7 @@ interface Props {
   searchField: RefObject<HTMLInputElement | null>;
 }
 
-/** All sessions, and a field to search in what was said in them. */
+/** All sessions, and a field that searches their text. */
 export function SessionList({ chosen, searchField }: Props) {
   const list = useStore((known) => known.list);
   const [text, setText] = useState("");

@@ -1,4 +1,4 @@
-// The order of the left column: what needs a person, what is running, then the rest by day.
+// Groups of the session list: what needs the user, what is running, then the rest by day.
 
 import type { SessionItem } from "../protocol";
 import { stateOf } from "../ui/state";

@@ -11,7 +11,7 @@ export type SearchState =
   | { kind: "found"; hits: readonly Hit[] }
   | { kind: "failed"; why: string };
 
-/** What the words are found in, a moment after the last of them was typed. */
+/** Searches for the text a moment after the last key. */
 export function useSearch(text: string): SearchState {
   const ask = useRequest();
   const [searched, setSearched] = useState<SearchState>({ kind: "none" });

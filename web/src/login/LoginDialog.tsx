@@ -12,7 +12,7 @@ import { Dialog } from "../ui/Dialog";
 interface Props {
   agent: string;
   onClose: () => void;
-  /** It is logged in now. */
+  /** Called once the agent is logged in. */
   onDone?: () => void;
 }
 

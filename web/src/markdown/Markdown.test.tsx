@@ -72,5 +72,7 @@ test("a code block keeps its place when it closes", async () => {
 });
 
 test("characters written by name are themselves", async () => {
-  expect((await shown("a &amp; b &lt;c&gt; &#8364;")).textContent).toBe("a & b <c> €");
+  expect((await shown("a &amp; b &lt;c&gt; &#8364; &rarr; &eacute; &nosuch; &#0;")).textContent).toBe(
+    "a & b <c> € → é &nosuch; \uFFFD",
+  );
 });

@@ -4,7 +4,7 @@ import type { Token, Tokens } from "marked";
 import { createContext, Fragment, memo, useContext, useMemo, useState, type ReactNode } from "react";
 
 import { CodeBlock } from "./CodeBlock";
-import { decoded } from "./entities";
+import { decodeEntities } from "./entities";
 import { parse, type MathToken } from "./grammar";
 import { picture, target } from "./links";
 import { MathView } from "./MathView";
@@ -16,7 +16,7 @@ export type OpenFile = (path: string, line: number | null) => void;
 /** Opens a file of the workspace that a text links to. */
 export const OpenFileContext = createContext<OpenFile | null>(null);
 
-/** Rows of a table and items of a list beyond these are drawn when asked for. */
+/** Rows of a table and items of a list that are rendered before someone asks for the rest. */
 const MAX_SHOWN = 150;
 
 export const Markdown = memo(function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }) {
@@ -56,7 +56,7 @@ function BlockView({ token: any, open }: { token: Token; open: boolean }): React
     case "paragraph":
       return <p>{inline(token.tokens)}</p>;
     case "text":
-      return token.tokens ? inline(token.tokens) : decoded(token.text);
+      return token.tokens ? inline(token.tokens) : decodeEntities(token.text);
     default:
       return inlineNode(token, 0);
   }
@@ -66,7 +66,7 @@ function blocks(tokens: readonly Token[]): ReactNode {
   return tokens.map((token, index) => <BlockView key={index} token={token} open={false} />);
 }
 
-/** Headings of a message stand below those of the page, all on one level: agents do not keep to an order of levels. */
+/** Headings of a message are below those of the page, all on one level, because agents skip levels. */
 function Heading({ depth, children }: { depth: number; children: ReactNode }) {
   return <h3 className={`heading-${depth}`}>{children}</h3>;
 }
@@ -176,7 +176,7 @@ function inlineNode(any: Token, key: number): ReactNode {
     case "html":
       return /^<br\s*\/?>$/i.test(token.raw.trim()) ? <br key={key} /> : <Fragment key={key}>{token.raw}</Fragment>;
     case "text":
-      return <Fragment key={key}>{token.tokens ? inline(token.tokens) : decoded(token.text)}</Fragment>;
+      return <Fragment key={key}>{token.tokens ? inline(token.tokens) : decodeEntities(token.text)}</Fragment>;
     case "escape":
       return <Fragment key={key}>{token.text}</Fragment>;
     default:
@@ -209,7 +209,7 @@ export function LinkView({ href, children }: { href: string; children: ReactNode
   return <span title={href}>{children}</span>;
 }
 
-/** A picture that came with the text is shown; one that is elsewhere is a link, for to load it would tell who reads. */
+/** Shows an image whose data is in the text. An image elsewhere becomes a link: loading it would reveal the reader. */
 function ImageView({ href, alt }: { href: string; alt: string }) {
   const source = picture(href);
   if (source) return <img src={source} alt={alt || "image"} />;
@@ -220,7 +220,7 @@ function languageOf(info: string | undefined): string {
   return /^[\w+#.-]+/.exec(info ?? "")?.[0]?.toLowerCase() ?? "";
 }
 
-/** The tokens by name. The library's own union is open: any name may stand in it. */
+/** The known tokens. The library's own union is open to any name. */
 type KnownToken =
   | Tokens.Space
   | Tokens.Def

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
 
-/** A formula: its own text at first, drawn once the library is there. */
+/** A formula: its source at first, rendered once the library is loaded. */
 export function MathView({ tex, display }: { tex: string; display: boolean }) {
   const place = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -12,7 +12,7 @@ export function MathView({ tex, display }: { tex: string; display: boolean }) {
       wanted = false;
     };
   }, [tex, display]);
-  // The key makes React start anew for another formula: it does not know what the library put there.
+  // The key replaces the element for another formula: React does not know the nodes that the library added.
   return (
     <span key={tex} ref={place} className={display ? "math math-block" : "math"}>
       {tex}

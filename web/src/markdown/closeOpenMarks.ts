@@ -1,6 +1,6 @@
 // The last line of a text that is still being written, with its open marks closed: nothing flickers as they close.
 
-/** A link whose address is not complete yet is shown by its label alone. */
+/** A link with an incomplete address is shown by its label alone. */
 const OPEN_LINK = /!?\[([^\]\n]*)\](?:\([^)\n]*)?$/;
 const OPEN_LABEL = /!?\[([^\]\n]*)$/;
 

@@ -1,31 +1,17 @@
-// `&amp;` and the like, as the characters they stand for; the few names that agents write, and all numbers.
+// Character references such as `&amp;` and `&#8364;` in the text of a Markdown document.
 
-const NAMED: Readonly<Record<string, string>> = {
-  amp: "&",
-  lt: "<",
-  gt: ">",
-  quot: '"',
-  apos: "'",
-  nbsp: "\u00a0",
-  copy: "©",
-  hellip: "…",
-  mdash: "—",
-  ndash: "–",
-  rarr: "→",
-  larr: "←",
-  times: "×",
-  middot: "·",
-  bull: "•",
-};
+import { decodeNamedCharacterReference } from "decode-named-character-reference";
+import { decodeNumericCharacterReference } from "micromark-util-decode-numeric-character-reference";
 
-export function decoded(text: string): string {
+const REFERENCE = /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z][a-z0-9]{1,31}));/gi;
+
+/** Replaces HTML's character references by their characters; unknown ones stay as they are. */
+export function decodeEntities(text: string): string {
   if (!text.includes("&")) return text;
-  return text.replace(
-    /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|([a-z]{2,8}));/gi,
-    (whole, hex?: string, number?: string, name?: string) => {
-      if (name !== undefined) return NAMED[name.toLowerCase()] ?? whole;
-      const code = hex !== undefined ? parseInt(hex, 16) : Number(number);
-      return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : whole;
-    },
-  );
+  return text.replace(REFERENCE, (reference, hex?: string, decimal?: string, name?: string) => {
+    if (name !== undefined) return decodeNamedCharacterReference(name) || reference;
+    return hex !== undefined
+      ? decodeNumericCharacterReference(hex, 16)
+      : decodeNumericCharacterReference(decimal ?? "", 10);
+  });
 }

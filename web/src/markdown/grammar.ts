@@ -9,7 +9,7 @@ export interface MathToken extends Tokens.Generic {
   display: boolean;
 }
 
-/** A dollar is math only where no space stands inside of it and no digit follows: `$5 and $6` are prices. */
+/** A dollar starts math only if no space follows and no digit comes after the closing one: `$5 and $6` are prices. */
 const INLINE_DOLLARS = /^\$(?![\s$])((?:\\.|[^\\$\n])*?[^\s\\$])\$(?!\d)/;
 const INLINE_BRACKETS = /^\\\(([\s\S]+?)\\\)/;
 const BLOCK_DOLLARS = /^ {0,3}\$\$\s*\n?([\s\S]+?)\n?\s*\$\$[ \t]*(?:\n+|$)/;
@@ -42,12 +42,12 @@ const blockMath: TokenizerExtension = {
 
 const marked = new Marked({ gfm: true, breaks: false, async: false }, { extensions: [inlineMath, blockMath] });
 
-/** Line ends as the lexer wants them, so that the lengths of its tokens add up to the length of the text. */
+/** Normalizes line ends as the lexer does, so that the lengths of its tokens add up to the length of the text. */
 export function normalizeNewlines(text: string): string {
   return text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
 }
 
-/** The blocks of a text, without a look at what is in their lines. */
+/** The block tokens of a text, without their inline tokens. */
 export function blocksOf(text: string): Token[] {
   return new Lexer(marked.defaults).blockTokens(text);
 }

@@ -1,4 +1,4 @@
-// Colours for code. Loaded when the first closed block of code is drawn.
+// Syntax highlighting, loaded with the first code block.
 
 import { common, createLowlight } from "lowlight";
 

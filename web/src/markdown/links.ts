@@ -1,4 +1,4 @@
-// What an address in an agent's text may do: open a page elsewhere, open a file of the workspace, or nothing.
+// Addresses in an agent's text: a web page, a file of the workspace, or neither.
 
 export type Target =
   | { readonly kind: "web"; readonly href: string }
@@ -16,7 +16,7 @@ export function target(address: string): Target {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(plain)?.[1]?.toLowerCase();
   if (scheme === "http" || scheme === "https" || scheme === "mailto") return web(plain);
   if (scheme === "file") return file(plain.replace(/^file:(\/\/[^/]*)?/i, ""));
-  // `src/parse.py:12` has no scheme, though it looks as if it had: what follows the colon is a number.
+  // `src/parse.py:12` is a path and a line, though it looks like a scheme.
   if (scheme !== undefined && !/^[^:]+:\d+(:\d+)?$/.test(plain)) return NONE;
   return file(address.trim());
 }
@@ -44,7 +44,7 @@ function decoded(address: string): string {
   }
 }
 
-/** An image that is shown: one whose bytes are in the text itself. Nothing is fetched for a picture. */
+/** The source of an image whose data is in the address itself. Nothing is fetched for an image. */
 export function picture(address: string): string | null {
   return /^data:image\/(png|jpe?g|gif|webp|avif|bmp|svg\+xml)[;,]/i.test(address) ? address : null;
 }

@@ -1,11 +1,11 @@
-// A long text in pieces, cut between blocks. Each piece is drawn on its own, so that a message of any length costs the
-// page only what is in view, and what is appended to it changes its last piece alone.
+// Splits a long text between blocks. Each piece is rendered on its own: a message of any length costs only what is in
+// view, and appended text changes the last piece alone.
 
 import { blocksOf, normalizeNewlines } from "./grammar";
 
-/** A piece is about half a screen: small enough to be drawn in one frame, large enough that there are few of them. */
+/** About half a screen: small enough to render in one frame, large enough to keep their number low. */
 const PIECE_CHARS = 1500;
-/** A paragraph beyond this is no prose that anyone wrote; it is cut between words, for to draw it takes seconds. */
+/** A longer paragraph is split between words, because rendering it would take seconds. */
 const MAX_PARAGRAPH_CHARS = 4 * PIECE_CHARS;
 
 export interface Pieces {
@@ -14,7 +14,7 @@ export interface Pieces {
   readonly texts: readonly string[];
 }
 
-/** Cuts a text; given the pieces of what it was before, looks only at what is not settled yet. */
+/** Splits a text. With the pieces of its earlier state, only the last of them is split again. */
 export function splitIntoPieces(source: string, before?: Pieces): Pieces {
   const text = normalizeNewlines(source);
   if (before && before.source === text) return before;
@@ -29,7 +29,7 @@ function split(text: string): string[] {
   const texts: string[] = [];
   let piece = "";
   for (const block of blocksOf(text)) {
-    // The block is not added to a piece that is full: what is in it may still change, and so would the piece.
+    // A full piece is closed before this block, whose content may still change.
     if (piece.length >= PIECE_CHARS && block.type !== "space") {
       texts.push(detach(piece));
       piece = "";

@@ -1,4 +1,4 @@
-// Math, drawn by KaTeX. Loaded when the first formula is drawn.
+// Math by KaTeX, loaded with the first formula.
 
 import katex from "katex";
 import "katex/dist/katex.min.css";

@@ -6,7 +6,7 @@ import { CopyLine } from "../ui/CopyLine";
 
 const BANNER_DELAY_MS = 1_500; // ms: a page that was reloaded, or a server that restarts, need not worry anyone
 
-/** Says that the server is not there and what is shown is old; nothing while all is well. */
+/** Tells that the server cannot be reached and the page shows an old state; nothing while connected. */
 export function ConnectionBanner() {
   const { socket } = useClient();
   const link = useConnection();

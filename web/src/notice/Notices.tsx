@@ -6,7 +6,7 @@ import { NotifyContext, addNotice } from "./notices";
 import type { NewNotice, Notice } from "./notices";
 import "./notice.css";
 
-const DISMISS_AFTER_MS = 5_000; // ms; what went wrong stays until it was read and put away
+const DISMISS_AFTER_MS = 5_000; // ms; errors stay until they are dismissed
 
 export function Notices({ children }: { children: ReactNode }) {
   const [notices, setNotices] = useState<readonly Notice[]>([]);

@@ -1,4 +1,4 @@
-// Notices: what went wrong or was done, said for a while at the edge of the page, with the action that helps.
+// Notices: errors and results, shown for a while at the edge of the page, with an action that helps.
 
 import { createContext, use, useCallback } from "react";
 
@@ -38,7 +38,7 @@ export function useNotify(): Notify {
   return use(NotifyContext);
 }
 
-/** Awaits it and gives its result; where it fails, tells the person and gives null. */
+/** Returns a function that awaits a promise; if it fails, it shows a notice and returns null. */
 export function useAttempt(): <T>(promise: Promise<T>, what: string) => Promise<T | null> {
   const notify = useNotify();
   return useCallback(

@@ -1,4 +1,4 @@
-// What the palette offers for the words that were typed.
+// The commands of the palette, filtered by the typed text.
 
 interface Named {
   readonly id: string;
@@ -15,7 +15,7 @@ export type PaletteItem = PaletteGroup | (Named & { readonly act: () => void });
 
 const MAX_SHOWN = 60;
 
-/** Each word must be somewhere in an item; those whose label begins with the text, or has it, come first. */
+/** Keeps items that contain every word. Those whose label begins with the text come first, then those that contain it. */
 export function filterCommands(items: readonly PaletteItem[], text: string): readonly PaletteItem[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return items.slice(0, MAX_SHOWN);

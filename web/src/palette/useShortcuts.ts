@@ -3,11 +3,11 @@ import { useLayoutEffect, useRef } from "react";
 import { isTyping } from "../permission";
 import { isDialogOpen } from "../ui/overlays";
 
-/** Keys that work wherever one is in the page. Those without Ctrl or ⌘ rest while something is typed. */
+/** Shortcuts for the whole page. Those without Ctrl or ⌘ are off while the user types or a dialog is open. */
 export function useShortcuts(keys: Readonly<Record<string, () => void>>): void {
   const current = useRef(keys);
   current.current = keys;
-  // Not later than what is drawn: who sees the page may press.
+  // A layout effect, so that keys work from the first paint on.
   useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const command = event.metaKey || event.ctrlKey;

@@ -1,4 +1,4 @@
-// What the view that is shown adds to the palette.
+// The commands that the current view adds to the palette.
 
 import { createContext, use, useEffect } from "react";
 import type { RefObject } from "react";
@@ -7,7 +7,7 @@ import type { PaletteItem } from "./commands";
 
 type ViewCommands = RefObject<readonly PaletteItem[]>;
 
-/** Looked into when the palette opens: what a view offers changes often, and nobody need be told. */
+/** A ref, read when the palette opens: the commands change often and need no rendering. */
 export const ViewCommandsContext = createContext<ViewCommands>({ current: [] });
 
 export function useViewCommands(items: readonly PaletteItem[]): void {

@@ -15,9 +15,9 @@ import {
   type LoadedRange,
 } from "./earlierContents";
 
-/** What is drawn unasked: each line of a diff is several nodes of the page. Of a file, its last changes. */
+/** Limits for the selected file: its last changes, because each line of a diff is several nodes of the page. */
 const SELECTED_FILE_LIMITS = { changes: 10, lines: 400 };
-/** Where no file is chosen, these of so many files: those that were changed last. */
+/** Limits for each file while none is selected: those that changed last are shown. */
 const EACH_FILE_LIMITS = { changes: 3, lines: 60 };
 const MAX_FILES_SHOWN = 4;
 
@@ -117,7 +117,7 @@ function FileRow({
   return (
     <li>
       <button type="button" className="changed-file" aria-pressed={chosen} title={name} onClick={onChoose}>
-        {/* Cut at its beginning: the end of a path tells files apart. */}
+        {/* Truncated at the start: the end of a path distinguishes files. */}
         <span className="changed-path">
           <bdi>{name}</bdi>
         </span>

@@ -7,7 +7,7 @@ import { useStore } from "../store/client";
 import { Link } from "../ui/Link";
 import { formatDateTime, sessionTitle } from "../ui/format";
 
-/** By a word: why is told above the conversation. */
+/** The connection in a word; the notice above the conversation has the reason. */
 const CONNECTION_LABELS: Readonly<Record<Connection, string>> = {
   connected: "connected",
   starting: "starting",
@@ -18,7 +18,7 @@ const CONNECTION_LABELS: Readonly<Record<Connection, string>> = {
   error: "not started",
 };
 
-/** The session, its agent, and what was used so far. */
+/** Details of the session, its agent and its usage. */
 export function DetailsTab({ session, live, state }: { session: SessionItem; live: Live; state: State }) {
   const { usage } = state;
   const used = contextFraction(usage);
@@ -97,7 +97,7 @@ function ParentFact({ id }: { id: string }) {
   );
 }
 
-/** Where its own work is a session too, that can be opened. */
+/** A sub-agent, linked to its own session if there is one. */
 function SubAgentFact({ agent, of }: { agent: SubAgent; of: SessionItem }) {
   const own = useStore(({ list }) =>
     list?.sessions.find((one) => one.agent === of.agent && one.agent_session_id === agent.session_id),

@@ -7,7 +7,7 @@ import type { FileText } from "../protocol";
 import { language } from "./language";
 import type { OpenedFile } from "./usePanel";
 
-/** Lines that are read at once, and how many of them stand before the one that was asked for. */
+/** Lines that are read at once, and how many of them come before the requested one. */
 const PAGE_LINES = 2000;
 const CONTEXT_LINES = 300;
 const LINE_HEIGHT_PX = 18;

@@ -4,7 +4,7 @@ import type { Plan } from "../protocol";
 import { PlanView } from "./PlanView";
 import "./panel.css";
 
-/** Above the composer while the agent works on it: how far the plan is, and what is being done; opens to all. */
+/** The plan's progress above the composer while the agent works; expands to the whole plan. */
 export function PlanStrip({ plans, working = true }: { plans: readonly Plan[]; working?: boolean }) {
   const [open, setOpen] = useState(false);
   const plan = working ? plans.find((one) => one.entries.some((entry) => entry.status !== "completed")) : undefined;

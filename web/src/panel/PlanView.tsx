@@ -4,7 +4,7 @@ import type { Plan } from "../protocol";
 const MARKS: Readonly<Record<string, string>> = { completed: "✓", in_progress: "●", pending: "○" };
 const WORDS: Readonly<Record<string, string>> = { completed: "done", in_progress: "in progress", pending: "to do" };
 
-/** What the agent means to do, and how far it is. */
+/** The agent's plan and its progress. */
 export function PlanView({ plan }: { plan: Plan }) {
   const done = plan.entries.filter((entry) => entry.status === "completed").length;
   return (

@@ -26,7 +26,7 @@ export interface SidePanelProps {
   live: Live;
   state: State;
   panel: Panel;
-  /** Which rows are here, and what the others have in them. */
+  /** The range of loaded rows, and the contents of earlier ones. */
   loaded?: LoadedRange;
   earlier?: EarlierContents;
   /** On a phone it is a view of its own: always there, as wide as the screen, and nothing to close. */
@@ -41,7 +41,7 @@ export const TAB_LABELS: Readonly<Record<Tab, string>> = {
   details: "Details",
 };
 
-/** Beside the conversation: what it changed, plans and runs. Not there when there is nothing to show. */
+/** The side panel: changes, plan, terminals, file and details. Not rendered while it is closed. */
 export function SidePanel(props: SidePanelProps) {
   const { rows, panel, earlier = NO_EARLIER_CONTENTS, whole = false } = props;
   const id = useId();
@@ -98,7 +98,7 @@ export function SidePanel(props: SidePanelProps) {
   );
 }
 
-/** On a phone: what this is, of which session, and the way back to it. */
+/** The panel's header on a phone, with a link back to the conversation. */
 function PhoneHeader({ session, tab }: { session: SessionItem; tab: Tab }) {
   return (
     <header className="panel-above">

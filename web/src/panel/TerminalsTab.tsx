@@ -9,7 +9,7 @@ import { plural } from "../ui/format";
 import { TruncatedList } from "./TruncatedList";
 import { useTerminalOutput } from "./earlierContents";
 
-/** Commands that were run through us, the newest first, and what the chosen one wrote. */
+/** Commands that the host ran, the newest first, and the output of the selected one. */
 export function TerminalsTab({
   bridge,
   sessionId,
@@ -20,7 +20,7 @@ export function TerminalsTab({
   bridge: Bridge;
   sessionId: string;
   terminals: readonly Terminal[];
-  /** Those whose output is here. */
+  /** The terminals whose output is loaded. */
   here: readonly Terminal[];
   /** How many came before all of these. */
   more: number;

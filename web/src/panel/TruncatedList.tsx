@@ -1,6 +1,6 @@
 import { useState, type ReactNode } from "react";
 
-/** A list is drawn so far unasked: it may have thousands of entries. */
+/** Entries that are shown at first: a list may have thousands. */
 const MAX_SHOWN = 100;
 
 /** The first of many, and a button for the others. */

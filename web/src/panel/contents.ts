@@ -1,4 +1,4 @@
-// What the panel has in it: of the rows that are here, and of those that are not. Pure.
+// The contents of the panel: of the loaded rows, and of earlier ones. Pure.
 
 import { approvedOf, changesOf, type FileChanges } from "../diff/changes";
 import type { Rows, Terminal } from "../protocol";
@@ -67,7 +67,7 @@ export function filesOf(
   return [...here, ...others];
 }
 
-/** All commands in their order. Those that are not here are told without output. */
+/** All terminals in order. Earlier ones have no output yet. */
 export function terminalsOf(rows: Rows, earlier: EarlierContents): readonly Terminal[] {
   const here = new Set(rows.terminals.map((terminal) => terminal.id));
   return [...earlier.terminals.filter((terminal) => !here.has(terminal.id)), ...rows.terminals];

@@ -1,4 +1,4 @@
-// What is in the rows of a session that are not here: asked of the server, for the panel tells of the whole session.
+// The contents of rows that are not loaded, requested from the server: the panel covers the whole session.
 
 import { useEffect, useState } from "react";
 
@@ -25,7 +25,7 @@ export const NO_EARLIER_CONTENTS: EarlierContents = {
   problem: "",
 };
 
-/** Asked again when other rows are here; until that is answered, what was told before counts. */
+/** Requests the contents again when other rows are loaded; the previous answer is used until then. */
 export function useEarlierContents(
   bridge: Bridge,
   sessionId: string,
@@ -51,7 +51,7 @@ export function useEarlierContents(
 
 export interface EarlierDiffs {
   readonly diffs: readonly DiffItem[];
-  /** So many came before these, and are not told. */
+  /** The number of earlier changes that are not included. */
   readonly more: number;
   readonly problem: string;
 }
@@ -79,7 +79,7 @@ export function useEarlierDiffs(
   return more ? known : { diffs: [], more: 0, problem: "" };
 }
 
-/** A command with its output, which is not told with those that are not here. */
+/** A terminal with its output, which earlier contents leave out. */
 export function useTerminalOutput(bridge: Bridge, sessionId: string, terminal: Terminal, here: boolean): Terminal {
   const [whole, setWhole] = useState<Terminal | null>(null);
   const { id } = terminal;

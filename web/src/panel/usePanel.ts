@@ -1,4 +1,4 @@
-// What the panel beside a conversation shows. Its tab is remembered for each session, its width for the browser.
+// The state of the side panel. The tab is stored per session, the width per browser.
 
 import { useCallback, useMemo, useState } from "react";
 
@@ -12,10 +12,10 @@ export interface OpenedFile {
 
 interface PanelState {
   readonly tab: Tab | null;
-  /** Null: nobody chose, and it is open when there is something in it. */
+  /** Null until the user chooses: then it is open if it has contents. */
   readonly open: boolean | null;
   readonly file: OpenedFile | null;
-  /** The run whose changes are shown; null for those of the whole session. */
+  /** The run whose changes are shown; null for the whole session. */
   readonly runId: string | null;
 }
 

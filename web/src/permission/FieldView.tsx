@@ -19,7 +19,7 @@ interface InputProps {
 /** Beyond this many, a list to choose from is shorter than buttons. */
 const MAX_RADIOS = 5;
 
-/** One field of a form: its name, what it is for, the input, and what is wrong with it. */
+/** A field of a form: name, description, input and error. */
 export function FieldView({ field, value, problem, onChange }: Props) {
   const id = useId();
   const described =

@@ -16,14 +16,14 @@ interface Props {
   sessionId: string;
   workspace: string;
   permission: Permission;
-  /** Whether number keys answer this one: the first of those that wait. */
+  /** True for the first pending request: number keys answer it. */
   keys?: boolean;
   onOpenFile: (path: string, line: number | null) => void;
 }
 
 type PermissionAnswerFields = { option_id: string } | { answer: "allow" | "reject"; always: true };
 
-/** What the agent wants to do, in full; then the ways to answer. */
+/** A permission request in full, then the options. */
 export function PermissionCard({ bridge, sessionId, workspace, permission, keys = false, onOpenFile }: Props) {
   const heading = useId();
   const [always, setAlways] = useState(false);
@@ -84,7 +84,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
               />
             ))}
           </div>
-          {/* Apart from what the agent offers: this one is ours, and the agent never hears of it. */}
+          {/* Apart from the agent's options: the agent never learns of this one. */}
           <div className="own-choice">
             {rights.canAddRules && (
               <button
@@ -132,7 +132,7 @@ interface OptionProps {
 }
 
 function OptionButton({ option, number, keys, disabled, onChoose }: OptionProps) {
-  // One way stands out: to allow this once. What lasts longer should be chosen on purpose.
+  // Only "allow once" stands out; a lasting answer should be a deliberate choice.
   const name = option.kind === "allow_once" ? "button primary" : "button";
   return (
     <button
@@ -147,7 +147,7 @@ function OptionButton({ option, number, keys, disabled, onChoose }: OptionProps)
   );
 }
 
-/** What an option does, whatever the agent calls it. */
+/** The effect of an option, whatever the agent calls it. */
 const KINDS: Readonly<Record<string, string>> = {
   allow_once: "Allow this once",
   allow_always: "Allow this, and let the agent remember it",
@@ -163,7 +163,7 @@ interface AlwaysProps {
   onSave: (answer: "allow" | "reject") => void;
 }
 
-/** The rule that would be kept, before it is. */
+/** Shows the rule before it is saved. */
 function Always({ bridge, sessionId, permissionId, disabled, onSave }: AlwaysProps) {
   const [which, setWhich] = useState<"allow" | "reject">("allow");
   const preview = usePreview(bridge, sessionId, permissionId, which);

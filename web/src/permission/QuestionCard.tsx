@@ -15,7 +15,7 @@ interface Props {
   question: Question;
 }
 
-/** What the agent asks: a form to fill in, or an address to visit. */
+/** A question of the agent: a form to fill in, or an address to visit. */
 export function QuestionCard({ bridge, sessionId, question }: Props) {
   const heading = useId();
   const fields = useMemo(() => fieldsOf(question.schema), [question.schema]);
@@ -106,7 +106,7 @@ export function QuestionCard({ bridge, sessionId, question }: Props) {
   );
 }
 
-/** The whole address is shown: whoever opens it should see where it leads. */
+/** Shows the whole address, so that people see where it leads. */
 function Address({ url }: { url: string }) {
   const to = target(url);
   return (

@@ -13,12 +13,12 @@ interface Props {
     readonly raw_input: unknown;
     readonly locations: readonly Location[];
   };
-  /** Where it happens unless something else is said. */
+  /** The folder of the request if it names no other. */
   workspace: string;
   onOpenFile: (path: string, line: number | null) => void;
 }
 
-/** What will happen, in full. */
+/** The whole request: command, diffs, texts and the raw rest. */
 export function RequestView({ request, workspace, onOpenFile }: Props) {
   const layout = useDiffLayout();
   const { command, folder, diffs, texts, rest } = useMemo(() => requestOf(request), [request]);

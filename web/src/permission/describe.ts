@@ -1,10 +1,10 @@
-// Who or what answered a request, in words. Pure.
+// Describes who or what answered a request. Pure.
 
 import type { Decision, Permission, Question } from "../protocol";
 
 export type Answer = "allowed" | "denied" | "withdrawn" | "pending";
 
-/** What a permission came to. */
+/** The outcome of a permission request. */
 export function permissionAnswer({ outcome, option_id, options, decided }: Permission): Answer {
   if (outcome === "pending") return "pending";
   if (outcome !== "selected") return decided.decision === "deny" ? "denied" : "withdrawn";
@@ -31,7 +31,7 @@ export function describePermission(permission: Permission): string {
   return ANSWERS[answer] + describeReason(permission.decided) + by;
 }
 
-/** The same for what the agent did through us, which has no options: a file, a command. Empty where nobody decided. */
+/** The decision about a file or terminal of the host; empty if none was needed. */
 export function describeDecision(decided: Decision): string {
   if (decided.decided_by === null) return "";
   const answer = decided.decision === "allow" ? "Allowed" : decided.decision === "deny" ? "Denied" : "Withdrawn";

@@ -1,4 +1,4 @@
-// A form from a JSON Schema: which fields it has, and whether what was put in them fits. Pure.
+// A form from a JSON Schema: its fields, and the validation of their values. Pure.
 
 export interface FieldChoice {
   readonly value: string;
@@ -87,7 +87,7 @@ function choicesOf(schema: Schema): FieldChoice[] {
   return textsOf(schema.enum).map((value, index) => ({ value, name: names[index] ?? value }));
 }
 
-/** What stands in the fields at first: the schema's own defaults. */
+/** The initial values: the schema's defaults. */
 export function initialValues(schema: unknown): Values {
   const properties = objectOf(objectOf(schema).properties);
   return Object.fromEntries(
@@ -112,7 +112,7 @@ export type Filled =
   | { readonly ok: true; readonly content: Record<string, unknown> }
   | { readonly ok: false; readonly problems: Readonly<Record<string, string>> };
 
-/** What is sent, or what is wrong with each field. A field that is empty and may be is left out. */
+/** The content to send, or an error per field. Empty optional fields are left out. */
 export function fill(fields: readonly Field[], values: Values): Filled {
   const content: Record<string, unknown> = {};
   const problems: Record<string, string> = {};

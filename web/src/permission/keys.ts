@@ -26,7 +26,7 @@ export function useNumberKeys(active: boolean, count: number, answer: (number: n
 
 function numberOf(event: KeyboardEvent, count: number): number | null {
   if (event.ctrlKey || event.metaKey || event.repeat || event.defaultPrevented) return null;
-  // Who writes means the number for the text; with Alt it is meant for the card.
+  // While the user types, a digit is text; with Alt it answers the card.
   if (isTyping(event.target) !== event.altKey) return null;
   const number = Number(/^(?:Digit)?([1-9])$/.exec(event.altKey ? event.code : event.key)?.[1] ?? 0);
   return number >= 1 && number <= count ? number : null;

@@ -1,15 +1,15 @@
-// What will happen if a request is allowed, taken from what the agent sent. Pure.
+// The effect of a request, from what the agent sent. Pure.
 
 import type { DiffItem, ToolContent } from "../protocol";
 import { shellQuote } from "../terminal/command";
 
 export interface Request {
-  /** The command line, where a command will be run. */
+  /** The command line, or null if no command will run. */
   readonly command: string | null;
   readonly folder: string | null;
   readonly diffs: readonly DiffItem[];
   readonly texts: readonly string[];
-  /** What else was sent: shown in full, for nobody should allow what they were not shown. */
+  /** The rest of the request, shown in full: nobody should approve what they cannot see. */
   readonly rest: Readonly<Record<string, unknown>> | unknown[] | string | null;
 }
 
@@ -61,7 +61,7 @@ function commandOf(value: unknown): string | null {
   if (typeof value === "string" && value !== "") return value;
   if (!isStringArray(value) || value.length === 0) return null;
   const [shell, flag, script] = value;
-  // `bash -lc "…"` is how agents run a line; the line itself is what a person wants to read.
+  // Agents wrap a command line in `bash -lc "…"`; people want to read the line itself.
   if (value.length === 3 && /(^|\/)(ba|z|da)?sh$/.test(shell ?? "") && /^-l?c$/.test(flag ?? "")) return script ?? null;
   return value.map(shellQuote).join(" ");
 }

@@ -2,10 +2,10 @@ import { createContext, useContext } from "react";
 
 import type { Scope } from "../protocol";
 
-/** What this client's token allows. */
+/** The scope of this browser's token. */
 export const ScopeContext = createContext<Scope>("admin");
 
-/** Whether what is asked may be answered here, and whether that may become a rule. */
+/** What the scope allows: answering requests, and saving rules. */
 export function useScopeRights(): { canAnswer: boolean; canAddRules: boolean } {
   const scope = useContext(ScopeContext);
   return { canAnswer: scope !== "view", canAddRules: scope === "admin" };

@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from "react";
 
-/** Whether the window is as the query says, now and whenever that changes. */
+/** A hook that says whether a media query matches, updated when it changes. */
 function mediaQueryHook(query: string): () => boolean {
   const list = matchMedia(query);
   const watch = (watcher: () => void) => {

@@ -7,7 +7,7 @@ import type { Route } from "../route";
 
 const MIN_SWIPE_PX = 70; // px; less is a finger that slipped
 
-/** `by`: how far the finger went, to the right and down. Null where there is nothing in that direction. */
+/** The route to the right or left of this one; null if there is none. `by` is the movement of the finger in pixels. */
 export function swipeTarget(route: Route, last: string | null, by: { x: number; y: number }): Route | null {
   if (Math.abs(by.x) < MIN_SWIPE_PX || Math.abs(by.x) < 2 * Math.abs(by.y)) return null;
   const panes: Route[] = [{ view: "home" }];
@@ -38,7 +38,7 @@ export function useSwipe(route: Route, last: string | null): void {
   }, [route, last]);
 }
 
-/** Code, tables and rows of buttons take the swipe for themselves. */
+/** True for code, tables and rows of buttons, which scroll sideways themselves. */
 function scrollsSideways(target: EventTarget | null): boolean {
   for (let one = target instanceof Element ? target : null; one !== null; one = one.parentElement) {
     if (one.scrollWidth > one.clientWidth && /auto|scroll/.test(getComputedStyle(one).overflowX)) return true;

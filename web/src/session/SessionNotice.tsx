@@ -23,7 +23,7 @@ const LABELS: Readonly<Record<Remedy, string>> = {
   settings: "Agent settings",
 };
 
-/** Between the header and the conversation: that the agent is gone, why, and what helps. */
+/** The notice between header and conversation: the agent's error and what helps. */
 export function SessionNotice({ session, live, actions, editable, onHelp }: Props) {
   const notice = agentNotice(live);
   const bad = notice?.tone === "bad";

@@ -24,7 +24,7 @@ const MAX_HEADER_SETTINGS = 3; // settings that fit beside each other
 
 interface SessionPlace {
   anchor: string | undefined;
-  /** On a phone: what is beside the conversation, in its place. */
+  /** On a phone: show the side panel instead of the conversation. */
   beside: boolean;
 }
 
@@ -67,7 +67,7 @@ function SessionContent({ known, anchor, beside }: SessionPlace & { known: Known
     else if (action === "login") setLoggingIn(true);
     else navigate({ view: "settings", tab: "agents" });
   });
-  // On a phone what was opened is in another place, so that one has to go there.
+  // On a phone the panel is a view of its own.
   const goBeside = () => {
     if (phone) navigate({ view: "session", id: session.id, beside: true });
   };

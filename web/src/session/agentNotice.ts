@@ -1,4 +1,4 @@
-// What is said above a conversation about the agent, and what is offered.
+// The notice above a conversation about its agent, and the remedies that it offers.
 
 import type { ActionName } from "../header/useSessionActions";
 import type { Live, Problem } from "../protocol";
@@ -8,7 +8,7 @@ export type Remedy = Extract<ActionName, "continue" | "restart" | "reload"> | "l
 export interface AgentNotice {
   readonly tone: "bad" | "plain";
   readonly text: string;
-  /** What helps most comes first. */
+  /** The most helpful one comes first. */
   readonly remedies: readonly Remedy[];
 }
 

@@ -1,4 +1,4 @@
-// What the palette offers for the session that is shown: its menu, its settings, and what is beside it.
+// The palette's commands for the current session: its actions, settings and panel tabs.
 
 import { settingValueLabel } from "../header/settingsLayout";
 import type { Choose } from "../header/useSettings";

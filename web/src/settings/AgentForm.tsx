@@ -10,7 +10,7 @@ import { Dialog } from "../ui/Dialog";
 import { AreaField, Field } from "../ui/Field";
 import { argumentsOf, variablesOf } from "./commandLine";
 
-/** To add an agent, or change one. What is left empty of variables and key stays as it was. */
+/** Adds or edits an agent. Empty variables and an empty key leave the stored ones unchanged. */
 export function AgentForm({ agent, onClose }: { agent: AgentItem | null; onClose: () => void }) {
   const ask = useRequest();
   const notify = useNotify();

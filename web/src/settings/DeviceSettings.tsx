@@ -17,7 +17,7 @@ const SCOPES: readonly { id: Scope; means: string }[] = [
   { id: "admin", means: "full access" },
 ];
 
-/** Who may reach this server: browsers, phones, programs. */
+/** The tokens of browsers, phones and programs. */
 export function DeviceSettings() {
   const ask = useRequest();
   const attempt = useAttempt();

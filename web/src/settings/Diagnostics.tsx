@@ -7,9 +7,9 @@ import { SelectField } from "../ui/Field";
 import { plural, sessionTitle } from "../ui/format";
 import { FrameList } from "./FrameList";
 
-const MAX_FRAMES = 5_000; // frames; more than anyone reads, and what a long session would cost in memory is bounded
+const MAX_FRAMES = 5_000; // frames; bounds the memory of a long session
 
-/** What an agent and Dragoman said to each other, word by word. */
+/** The frames between an agent and Dragoman. */
 export function Diagnostics({ session }: { session: string | null }) {
   const sessions = useStore((known) => known.list)?.sessions ?? [];
   return (
@@ -61,7 +61,7 @@ function Frames({ session }: { session: string }) {
   );
 }
 
-/** What was on its way when the view was left and opened again may come twice. */
+/** Frames that were in transit when the view was closed and opened again may come twice. */
 function joined(known: readonly Frame[], more: readonly Frame[]): readonly Frame[] {
   const cursors = new Set(known.map((frame) => frame.cursor));
   return [...known, ...more.filter((frame) => !cursors.has(frame.cursor))].slice(-MAX_FRAMES);

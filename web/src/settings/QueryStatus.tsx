@@ -1,6 +1,6 @@
 import type { QueryState } from "./useQuery";
 
-/** In place of what is not there yet, or could not be had. */
+/** Shown while a query is loading or after it failed. */
 export function QueryStatus({ loaded }: { loaded: Exclude<QueryState<unknown>, { kind: "loaded" }> }) {
   if (loaded.kind === "loading") return <p className="hint">Loading…</p>;
   return (

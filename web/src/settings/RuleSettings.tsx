@@ -6,7 +6,7 @@ import { formatDateTime } from "../ui/format";
 import { QueryStatus } from "./QueryStatus";
 import { useQuery } from "./useQuery";
 
-/** What agents may do without asking: the rules in force, and those that can be taken back. */
+/** The rules in force, and those that can be revoked. */
 export function RuleSettings() {
   const ask = useRequest();
   const attempt = useAttempt();

@@ -1,4 +1,4 @@
-// Arguments as one types them: one a line in the form, quoted where they are shown on one line.
+// Command lines: one argument per line in the form, quoted where they are shown in one line.
 
 export function commandLine(command: string, args: readonly string[]): string {
   return [command, ...args].map(quoted).join(" ");

@@ -14,6 +14,6 @@ export function frameText(frame: Frame): string {
   try {
     return JSON.stringify(JSON.parse(frame.frame), null, 2);
   } catch {
-    return frame.frame; // an agent may write what is no JSON
+    return frame.frame; // not JSON
   }
 }

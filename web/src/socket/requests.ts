@@ -1,14 +1,14 @@
-// Controls: what the page wants done, and the answers that belong to them.
+// Requests of the page to the server, and their errors.
 
 import type { AnyControl, ErrorBody, ResultOf } from "../protocol";
 
 export type RequestType = keyof ResultOf;
 type RequestOfType<T extends RequestType> = Extract<AnyControl, { type: T }>;
 
-/** What a control of this type takes, without what the socket puts in itself. */
+/** The fields of a request without those that the socket adds. */
 export type RequestFields<T extends RequestType> = Omit<RequestOfType<T>, "type" | "id" | "command_id">;
 
-/** The server did not do it, and says why. */
+/** An error that the server answered. */
 export class RequestError extends Error {
   override readonly name = "Refused";
 
@@ -17,12 +17,12 @@ export class RequestError extends Error {
   }
 }
 
-/** The agent could not be had. Of one session, that is told above its conversation for as long as it is so. */
+/** True if the agent failed to start or to answer; the notice above the conversation shows that. */
 export function isAgentFailure(problem: unknown): boolean {
   return problem instanceof RequestError && (problem.body.kind === "agent" || problem.body.kind === "timeout");
 }
 
-/** Those that only ask. The others get a `command_id`: one that is sent again after a reconnect is done once. */
+/** Requests that change nothing. The others get a `command_id`: sent again after a reconnect, they are done once. */
 const ASKING: ReadonlySet<RequestType> = new Set<RequestType>([
   "session.list",
   "session.history",
@@ -48,7 +48,7 @@ export function changesSomething(type: RequestType): boolean {
   return !ASKING.has(type);
 }
 
-/** A random id. `crypto.randomUUID` is missing where the page came over plain HTTP from another machine. */
+/** A random id. `crypto.randomUUID` does not exist on pages from another machine over plain HTTP. */
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,6 +1,5 @@
-// The one connection to the bridge. It is kept for as long as the page is open: a lost one is opened again, every
-// stream goes on after its last cursor, and a control that had no answer yet is sent again under the same command id,
-// so nothing is lost and nothing done twice.
+// The page's connection to the server. A lost connection is opened again; every stream continues after its last cursor,
+// and a request without an answer is sent again with the same command id, so nothing is lost and nothing is done twice.
 
 import { PROTOCOL } from "../protocol";
 import type {
@@ -20,10 +19,10 @@ import { retryDelayMs } from "./backoff";
 import { RequestError, changesSomething, newId } from "./requests";
 import type { RequestType, RequestFields } from "./requests";
 
-const PING_INTERVAL_MS = 20_000; // ms; proxies commonly drop what is silent for 30 to 60 seconds
+const PING_INTERVAL_MS = 20_000; // ms; proxies commonly close connections that are silent for 30 to 60 seconds
 const PONG_TIMEOUT_MS = 10_000;
-const CHECK_TIMEOUT_MS = 3_000; // for whoever looks at the page, or when the browser says that the network changed
-const REQUEST_TIMEOUT_MS = 30_000; // a person who pressed a button should hear by then that it did not work
+const CHECK_TIMEOUT_MS = 3_000; // ms; when someone looks at the page, or the browser reports a network change
+const REQUEST_TIMEOUT_MS = 30_000; // ms; the time in which a person expects to hear that it failed
 
 export type ConnectionState =
   | { kind: "connecting" }
@@ -35,19 +34,19 @@ export type ConnectionState =
 export type StreamMessage = Snapshot | Update | Ended;
 
 export interface Subscription {
-  /** Goes on after this one where the server still can. */
+  /** Continues after this cursor if the server still can. */
   after?: string | null;
   limit?: number;
   frames?: boolean;
   onMessage: (message: StreamMessage) => void;
 }
 
-/** What of the browser is needed; tests give their own. */
+/** The parts of the browser that are used; tests pass their own. */
 export interface Environment {
   open: (url: string) => WebSocket;
   now: () => number;
   random: () => number;
-  /** Whether the server knows this browser. Asked when the socket does not open, because that does not say why. */
+  /** True if the server knows this browser. Asked when the socket does not open, because the socket gives no reason. */
   signedIn: () => Promise<boolean>;
 }
 
@@ -60,7 +59,7 @@ interface PendingRequest {
 
 interface ActiveSubscription extends Subscription {
   request: Subscribe;
-  /** It was asked for, and what comes before its snapshot is of an earlier subscription to the same. */
+  /** Requested and not answered: updates before the snapshot belong to an earlier subscription to the same stream. */
   expected: boolean;
 }
 
@@ -91,7 +90,7 @@ export class Socket {
     return () => this.watchers.delete(watcher);
   };
 
-  /** Now, and not when the wait is over: the network is back, or a person pressed the button. */
+  /** Connects at once: the network is back, or the user pressed the button. */
   readonly connect = (): void => {
     if (this.socket !== null) return;
     if (this.retry !== null) clearTimeout(this.retry);
@@ -103,11 +102,11 @@ export class Socket {
     socket.onclose = () => {
       if (this.socket === socket) this.onClosed();
     };
-    // A network that swallows everything lets a socket open for minutes.
+    // A network that drops packets lets a socket stay "connecting" for minutes.
     this.dropAfter(PONG_TIMEOUT_MS);
   };
 
-  /** Whether the server is still there: someone looks, or the network changed. */
+  /** Checks the connection: someone looks at the page, or the network changed. */
   readonly check = (): void => {
     if (!this.isReady) {
       this.connect();
@@ -127,7 +126,7 @@ export class Socket {
 
   // -- streams
 
-  /** Follows it until the returned function is called. Each stream is subscription once at a time. */
+  /** Follows a stream until the returned function is called. Each stream can be followed once at a time. */
   subscribe(stream: Stream, id: string, options: Subscription): () => void {
     const key = keyOf(stream, id);
     const { after = null, limit, frames } = options;
@@ -146,14 +145,14 @@ export class Socket {
 
   // -- controls
 
-  /** Rejects with `Refused`: what the server says, or that it could not be reached in time. */
+  /** Sends a request. Rejects with `RequestError`: the server's error, or that it could not be reached in time. */
   request<T extends RequestType>(type: T, fields: RequestFields<T>): Promise<ResultOf[T]> {
     const request = { ...fields, type, id: newId() } as unknown as AnyControl;
     if (changesSomething(type)) request.command_id = newId();
     return new Promise<ResultOf[T]>((resolve, reject) => {
       const pending: PendingRequest = { request, resolve: resolve as (result: unknown) => void, reject, timer: null };
       this.pending.set(request.id, pending);
-      // While the link is open the server answers however long it takes: an agent may need minutes to start.
+      // While connected, wait for the answer however long it takes: an agent may need minutes to start.
       if (this.isReady) this.send(request);
       else this.giveUpLater(pending);
     });
@@ -294,7 +293,7 @@ export class Socket {
     }, PING_INTERVAL_MS);
   }
 
-  /** Unless something is heard before: a socket whose other end is gone may take minutes to say so by itself. */
+  /** Drops the connection unless a message comes before: a broken socket may take minutes to close by itself. */
   private dropAfter(wait: number): void {
     if (this.ping !== null) clearTimeout(this.ping);
     this.ping = setTimeout(() => this.drop(), wait);

@@ -8,7 +8,7 @@ interface Props {
   onChoose: (id: string) => void;
 }
 
-/** Those that can be started to choose from; below them what else there is, and how to get it. */
+/** Agents that can be started; below them those that are not installed, and how to install them. */
 export function AgentPicker({ agents, chosen, onChoose }: Props) {
   const sorted = byReadiness(agents);
   const usable = sorted.filter((agent) => agent.state !== "missing");

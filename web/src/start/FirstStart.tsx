@@ -10,7 +10,7 @@ import { plural } from "../ui/format";
 import { ImportHistory } from "./ImportHistory";
 import { byReadiness } from "./agents";
 
-/** Where there is no session yet: three ways to have one. */
+/** The welcome, while there are no sessions: three ways to start. */
 export function FirstStart() {
   const agents = useStore((known) => known.agents) ?? [];
   const usable = byReadiness(agents).filter((agent) => agent.state !== "missing" && agent.id !== "demo");

@@ -11,7 +11,7 @@ import { plural } from "../ui/format";
 /** Milliseconds, while files are read. */
 const POLL_MS = 1000;
 
-/** What agents kept of sessions in other terminals. Nothing of it is read before someone agrees. */
+/** Offers to import the transcripts of agents in other terminals. Nothing is read before the user allows it. */
 export function ImportHistory() {
   const ask = useRequest();
   const attempt = useAttempt();
@@ -28,7 +28,7 @@ export function ImportHistory() {
   const reading = found.some(({ mode, waiting }) => mode === "on" && waiting > 0);
   useEffect(() => {
     if (!reading) return;
-    const look = () => void ask("transcripts.list", {}).then(put, () => undefined); // the next one may come through
+    const look = () => void ask("transcripts.list", {}).then(put, () => undefined); // the next poll may succeed
     const timer = setInterval(look, POLL_MS);
     return () => clearInterval(timer);
   }, [reading, ask, put]);

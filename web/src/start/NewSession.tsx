@@ -13,7 +13,7 @@ import { ACCESSES } from "./access";
 import { defaultAgent } from "./agents";
 import "./start.css";
 
-/** Who, where, and how much it may do. */
+/** The form for a new session: agent, folder and access. */
 export function NewSession({ agent: wanted, cwd: given }: { agent?: string; cwd?: string }) {
   const ask = useRequest();
   const attempt = useAttempt();

@@ -1,4 +1,4 @@
-// The accesses: how much an agent may do without asking. The server has the same four.
+// The access levels: what an agent may do without asking. The server has the same four.
 
 export interface Access {
   readonly id: string;

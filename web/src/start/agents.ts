@@ -1,10 +1,10 @@
-// The agents in the order in which one would take them.
+// Agents in order of readiness.
 
 import type { AgentItem } from "../protocol";
 
 const ORDER = ["installed", "downloads", "missing"];
 
-/** Those that can be started come first, and of them the default one; the order is else the server's. */
+/** Those that can be started come first, the default one before the others; otherwise in the server's order. */
 export function byReadiness(agents: readonly AgentItem[]): readonly AgentItem[] {
   const rank = (agent: AgentItem) => ORDER.indexOf(agent.state) * 2 + (agent.default ? 0 : 1);
   return agents.toSorted((a, b) => rank(a) - rank(b));

@@ -26,8 +26,8 @@ export function newClient(): Client {
   });
   const store = new Store(socket, nextFrame);
   socket.connect();
-  // Waiting on is pointless when the network came or went, or someone looks: a phone that slept has lost its socket
-  // without a word. That there is no network at all need not mean that the server on the same machine is gone.
+  // Check at once when the network changed or someone looks: a phone that slept has lost its socket silently. Being
+  // offline does not mean that a server on the same machine is gone.
   addEventListener("online", socket.check);
   addEventListener("offline", socket.check);
   addEventListener("visibilitychange", () => {
@@ -41,7 +41,7 @@ async function signedIn(): Promise<boolean> {
     const answer = await fetch("/v1/sessions?limit=1", { credentials: "same-origin" });
     return answer.status !== 401 && answer.status !== 403;
   } catch {
-    return true; // it cannot be reached, which says nothing
+    return true; // not reachable, which says nothing about the sign-in
   }
 }
 
@@ -63,13 +63,13 @@ export function useConnection(): ConnectionState {
   return useSyncExternalStore(socket.watch, socket.current);
 }
 
-/** What the server said of itself when it was reached last; null before that. */
+/** The server's greeting; null while not connected. */
 export function useHello(): Hello | null {
   const link = useConnection();
   return link.kind === "open" ? link.hello : null;
 }
 
-/** To have something done: `ask("session.close", { session_id })`. */
+/** Returns a function that sends requests: `request("session.close", { session_id })`. */
 export function useRequest(): SendRequest {
   const { socket } = useClient();
   return useCallback((type, fields) => socket.request(type, fields), [socket]);

@@ -68,7 +68,7 @@ test("however often the page reconnects, to what it knows or to a new snapshot, 
       const later = snapshots.filter(({ after }) => after >= at);
       const fresh = later[next.next().value % Math.max(1, later.length)];
       if (kind === 0 && fresh !== undefined) {
-        // It was away for so long that it needs all anew.
+        // It was away for so long that it needs a full snapshot.
         known = applySnapshot(known, fresh.whole);
         at = fresh.after;
       } else if (kind === 1) {
@@ -109,9 +109,9 @@ test("more of a message leaves the other rows as they are, so that only one is d
   expect(after.rows.tool_calls).toBe(known.rows.tool_calls);
 });
 
-// -- what is let go
+// -- trimming
 
-/** A session of so many runs, each with a prompt and an answer; the last one still goes on. */
+/** A session of so many runs, each with a prompt and an answer; the last one is still running. */
 function long(runs: number): { made: RowBuilder; known: ConversationState } {
   const made = new RowBuilder();
   for (let at = 1; at <= runs; at++) {
@@ -158,7 +158,7 @@ test("what waits for an answer and what goes on is never let go, and still chang
   expect(again.rows.messages).toHaveLength(1002);
 });
 
-/** What the server answers to `session.history`, in one page. */
+/** The server's answer to `session.history`, in one page. */
 function history(all: Rows, before: number): History {
   const chosen = TABLES.map((table) => {
     const rows: readonly Row[] = all[table];

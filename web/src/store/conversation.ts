@@ -1,11 +1,11 @@
-// One session as the page knows it, and what each message makes of it. Pure: the same messages in the same order give
-// the same state, whatever else happened in between. `tables.ts` has the rows.
+// The state of one session, and how messages change it. Pure: the same messages in the same order give the same state.
+// `tables.ts` has the rows.
 
 import type { Change, History, Live, Row, Rows, SessionItem, SessionSnapshot, SessionUpdate, State } from "../protocol";
 import { appendText, countRows, hasRow, putRow, putOlder, removeRow, rowsFrom, startPosition } from "./tables";
 
-/** Rows that are held of a conversation whose end is followed, whatever comes: past the first number the oldest go, down
- * to the second. That is many screens; who goes up further has them loaded again. */
+/** Limits on the rows of a conversation whose end is followed: beyond the first, the oldest are dropped down to the
+ * second. That is many screens; older rows are loaded again on demand. */
 const MAX_ROWS = 800;
 const TRIMMED_ROWS = 400;
 
@@ -18,11 +18,11 @@ export interface ConversationState {
   readonly more: boolean;
   readonly before: number;
   readonly cursor: string;
-  /** How often all of it was told anew: rows that were here may have gone each time. */
+  /** Counts full snapshots: rows may have disappeared with each. */
   readonly snapshotVersion: number;
 }
 
-/** `known` is what was there before, if anything: where the server says so, it is gone on with. */
+/** Applies a snapshot. A resumed one continues `known`, the previous state. */
 export function applySnapshot(known: ConversationState | null, message: SessionSnapshot): ConversationState {
   const { session, live, state, cursor } = message;
   if (message.resumed && known !== null) return { ...known, session, live, state, cursor };
@@ -43,12 +43,12 @@ export function applyUpdate(known: ConversationState, message: SessionUpdate): C
   return { ...message.changes.reduce(applyChange, known), cursor: message.cursor };
 }
 
-/** Older rows, which were asked for. */
+/** Adds older rows that were requested. */
 export function prependHistory(known: ConversationState, history: History): ConversationState {
   return { ...known, rows: putOlder(known.rows, history.rows), more: history.more, before: history.before };
 }
 
-/** The same with the oldest rows let go, where there are too many. */
+/** Drops the oldest rows if there are too many. */
 export function trimRows(known: ConversationState): ConversationState {
   if (countRows(known.rows) <= MAX_ROWS) return known;
   const before = startPosition(known.rows, TRIMMED_ROWS);
@@ -58,7 +58,7 @@ export function trimRows(known: ConversationState): ConversationState {
 function applyChange(known: ConversationState, change: Change): ConversationState {
   switch (change.op) {
     case "put":
-      // Rows that were never asked for stay where they are: one of them alone would leave a gap.
+      // A row from before the loaded range is ignored: alone it would leave a gap.
       if (isOlder(known, change.row) && !hasRow(known.rows, change.row)) return known;
       return { ...known, rows: putRow(known.rows, change.row) };
     case "remove":

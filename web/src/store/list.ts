@@ -1,11 +1,11 @@
-// The list of sessions, as pure as the conversations.
+// The list of sessions. Pure.
 
 import type { SessionItem, SessionsSnapshot, SessionsUpdate } from "../protocol";
 
 export interface SessionListState {
   /** The latest first. */
   readonly sessions: readonly SessionItem[];
-  /** There are older ones, which can be asked for. */
+  /** There are older sessions, which can be requested. */
   readonly more: boolean;
 }
 
@@ -17,7 +17,7 @@ export function applyListUpdate(known: SessionListState, message: SessionsUpdate
   return { ...known, sessions: merged(known.sessions, message.changed, message.removed) };
 }
 
-/** Older ones, which were asked for. */
+/** Adds older sessions that were requested. */
 export function appendOlderSessions(
   known: SessionListState,
   older: readonly SessionItem[],

@@ -1,4 +1,4 @@
-// All that the page knows of the server, and what each message makes of it.
+// The state of the page's store, and how messages change it.
 
 import type { AgentItem, Ended, FramesUpdate, SessionSnapshot, SessionUpdate, Waiting } from "../protocol";
 import type { StreamMessage } from "../socket/socket";
@@ -8,12 +8,12 @@ import { applyListSnapshot, applyListUpdate } from "./list";
 import type { SessionListState } from "./list";
 
 export interface StoreState {
-  /** Each null until the server told it. */
+  /** Null until the server sent it. */
   readonly list: SessionListState | null;
   readonly waiting: readonly Waiting[] | null;
   readonly agents: readonly AgentItem[] | null;
   readonly conversations: ReadonlyMap<string, ConversationState>;
-  /** Sessions that were followed and are no more, and why. */
+  /** Sessions that were followed and have ended, with the reason. */
   readonly gone: ReadonlyMap<string, string>;
 }
 
@@ -39,7 +39,7 @@ export function reduce(known: StoreState, message: StreamMessage): StoreState {
     case "session":
       return reduceSession(known, message);
     case "terminal":
-      return known; // what a terminal writes goes straight to where it is shown
+      return known; // terminal output goes straight to its view
   }
 }
 
@@ -49,7 +49,7 @@ function reduceSession(known: StoreState, message: SessionSnapshot | SessionUpda
     return { ...known, gone: new Map(known.gone).set(message.id, message.reason) };
   }
   if (message.type === "snapshot") return withConversation(known, message.id, applySnapshot(before, message));
-  // Frames are for diagnostics, which keep them to themselves.
+  // Frames are only for the diagnostics, which keep them.
   if (before === null || "frames" in message) return known;
   return withConversation(known, message.id, applyUpdate(before, message));
 }

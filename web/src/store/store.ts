@@ -1,4 +1,4 @@
-// The store: what the server told, gathered between two frames of the screen and shown at once.
+// The store collects messages between two frames of the screen and applies them at once.
 
 import type { History, SessionItem, Stream } from "../protocol";
 import type { Socket, StreamMessage } from "../socket/socket";
@@ -7,12 +7,12 @@ import { appendOlderSessions } from "./list";
 import { EMPTY_STATE, reduce, withConversation } from "./reduce";
 import type { StoreState } from "./reduce";
 
-/** Calls back before the screen is drawn next; soon, where nothing is drawn because nobody looks. */
+/** Calls back before the next frame, or soon if the page is in the background. */
 export type NextFrame = (act: () => void) => void;
 
-const MAX_CONVERSATIONS = 8; // conversations that were looked at last; coming back to one costs only what is new in it
+const MAX_CONVERSATIONS = 8; // recent conversations; returning to one loads only what is new
 
-const RESUBSCRIBE_MS = 2_000; // ms; a stream that the server had to end may work again soon
+const RESUBSCRIBE_MS = 2_000; // ms before a stream that the server ended is followed again
 
 export class Store {
   private state: StoreState = EMPTY_STATE;
@@ -37,15 +37,15 @@ export class Store {
     return () => this.watchers.delete(watcher);
   };
 
-  /** Keeps the conversation up to date until the returned function is called. */
+  /** Follows a session until the returned function is called. */
   follow(id: string): () => void {
-    this.flush(); // what is gathered is behind the cursor already
+    this.flush(); // collected messages are already covered by the cursor
     this.recent = [id, ...this.recent.filter((other) => other !== id)];
     const after = this.state.conversations.get(id)?.cursor ?? null;
     return this.socket.subscribe("session", id, { after, onMessage: this.gather });
   }
 
-  /** Whether someone reads further up in a conversation: then nothing of it is let go. */
+  /** Keeps all rows of a conversation while someone reads further up. */
   readonly hold = (id: string, isHeld: boolean): void => {
     if (isHeld) this.heldIds.add(id);
     else this.heldIds.delete(id);
@@ -60,7 +60,7 @@ export class Store {
     });
   }
 
-  /** Older rows of a conversation, which were asked for. */
+  /** Adds older rows that were requested. */
   addOlder(id: string, history: History): void {
     this.flush();
     const conversation = this.state.conversations.get(id);
@@ -74,7 +74,7 @@ export class Store {
     if (list !== null) this.become({ ...this.state, list: appendOlderSessions(list, sessions, more) });
   }
 
-  /** What was known of another journal is nothing that could be gone on with. */
+  /** Resets the state when the server has another journal. */
   private readonly checkJournal = (): void => {
     const link = this.socket.current();
     if (link.kind !== "open" || link.hello.journal === this.journal) return;
@@ -116,7 +116,7 @@ export class Store {
   }
 }
 
-/** `requestAnimationFrame`, but for a page in the background, where it would not come. */
+/** `requestAnimationFrame`, with a timer for a page in the background, where it is not called. */
 export function nextFrame(act: () => void): void {
   if (document.hidden) setTimeout(act, 250);
   else requestAnimationFrame(act);

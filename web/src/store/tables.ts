@@ -41,7 +41,7 @@ export function removeRow(rows: Rows, table: Table, id: string): Rows {
   return { ...rows, [table]: known.filter((row) => row.id !== id) };
 }
 
-/** More of a message. One that is not known is among the older rows that were never asked for. */
+/** Appends to a message. An unknown message is among older rows that are not loaded. */
 export function appendText(rows: Rows, more: Append): Rows {
   const at = rows.messages.findLastIndex((message) => message.id === more.message_id);
   const message = rows.messages[at];
@@ -63,14 +63,14 @@ export function countRows(rows: Rows): number {
   return TABLES.reduce((sum, table) => sum + rows[table].length, 0);
 }
 
-/** The place where the last so many rows begin. */
+/** The position where the last `count` rows begin. */
 export function startPosition(rows: Rows, count: number): number {
   const places = positionedRows(rows).map((row) => row.place);
   places.sort((one, other) => other - one);
   return places[Math.min(count, places.length) - 1] ?? 0;
 }
 
-/** The rows from a place on, the run that it is in, and what is not over yet wherever it began. */
+/** The rows from a position on, the run that it is in, and everything that is not finished. */
 export function rowsFrom(rows: Rows, place: number): Rows {
   const run = rows.runs.findLast((one) => one.place <= place);
   const running = new Set(rows.runs.filter((one) => one.status === "running").map((one) => one.id));
@@ -108,7 +108,7 @@ export function putOlder(rows: Rows, before: Rows): Rows {
     const known: readonly Row[] = rows[table];
     const ids = new Set(known.map((row) => row.id));
     const older: readonly Row[] = before[table];
-    // One that goes on is known although it began before some of those that come now.
+    // A row that is not finished is loaded although it began before some of the older ones.
     merged[table] = [...older.filter((row) => !ids.has(row.id)), ...known].sort(byPlace);
   }
   return merged as unknown as Rows;

@@ -4,10 +4,10 @@ import { hasEscapes, stripEscapes } from "./escapes";
 import type { Line, Span } from "./screen";
 import "./terminal.css";
 
-/** Spans that are drawn at most: a terminal full of colours must not fill the page with nodes. */
+/** Coloured spans at most: a colourful terminal must not fill the page with nodes. */
 const MAX_SPANS = 600;
 
-/** Lines of a terminal. Keeps to the end while the reader is at the end. */
+/** The lines of a terminal. Follows the end while the reader is there. */
 export const ScreenView = memo(function ScreenView({ lines, name }: { lines: readonly Line[]; name: string }) {
   const place = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
@@ -57,7 +57,7 @@ function spanNode({ text, style }: Span, key: number) {
   );
 }
 
-/** A text that a program wrote: with its colours where it has any. */
+/** The output of a program, with its colours. */
 export const Output = memo(function Output({ text, name = "output" }: { text: string; name?: string }) {
   const [drawn, setDrawn] = useState<{ text: string; lines: readonly Line[] } | null>(null);
   const escapes = hasEscapes(text);

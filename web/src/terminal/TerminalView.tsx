@@ -12,11 +12,11 @@ interface Props {
   sessionId: string;
   /** As the agent's tool calls name it. */
   terminalId: string | null;
-  /** Its row; null while it has not come. */
+  /** The terminal's row; null until it arrives. */
   terminal: Terminal | null;
 }
 
-/** A terminal: live while it runs, then what was recorded of it. */
+/** A terminal: live while it runs, then its recorded output. */
 export function TerminalView({ bridge, sessionId, terminalId, terminal }: Props) {
   const over = terminal !== null && terminal.status !== "running" && terminal.status !== "pending";
   const recorded = over && terminal.output !== null;

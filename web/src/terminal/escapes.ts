@@ -1,4 +1,4 @@
-// A terminal's text without its escapes: what is shown until the reader of escapes is loaded.
+// Terminal text without its escape sequences, shown until the terminal emulator is loaded.
 
 // Escapes with a string that ends by BEL or ST (titles, links), those with parameters, and the short ones.
 const ESCAPES = /\u001b(?:[\]PX^_][\s\S]*?(?:\u0007|\u001b\\)|\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])/g;

@@ -1,4 +1,4 @@
-// A terminal that is followed while it runs: its bytes go to a screen, and the screen is drawn once a frame.
+// Follows a running terminal: its bytes go to a screen, which is rendered once per frame.
 
 import { useEffect, useState } from "react";
 
@@ -46,7 +46,7 @@ class TerminalFollower {
 
   receive(message: TerminalSnapshot | TerminalUpdate): void {
     if (message.type === "snapshot") {
-      // A snapshot after a reconnect that goes on where we were adds to the screen; any other begins it anew.
+      // A snapshot that continues at our offset adds to the screen; any other starts a new one.
       if (this.screen === null || message.offset !== this.offset) this.screen = newScreen();
       this.typable = message.typable;
     }

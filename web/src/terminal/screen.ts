@@ -1,5 +1,5 @@
-// What a program wrote to its terminal, as lines of text in colours. The escapes are read by xterm.js without a page;
-// titles, links, the clipboard and whatever else an escape may ask for are left out: only text and its looks remain.
+// The screen of a terminal as lines of styled text. xterm.js interprets the escape sequences; titles, links, the
+// clipboard and other requests are ignored: only text and its style remain.
 
 import { Terminal } from "@xterm/headless/lib-headless/xterm-headless.mjs";
 

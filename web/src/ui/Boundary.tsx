@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 import { Button } from "./Button";
 
 interface Props {
-  /** Another place in the page: what failed in the last one is forgotten. */
+  /** A key for the view; a new one clears the error. */
   place: string;
   children: ReactNode;
 }
@@ -14,7 +14,7 @@ interface State {
   problem: Error | null;
 }
 
-/** Keeps a defect of one view from taking the page with it. */
+/** Contains an error of one view, so that the rest of the page keeps working. */
 export class Boundary extends Component<Props, State> {
   override state: State = { place: this.props.place, problem: null };
 

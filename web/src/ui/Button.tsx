@@ -5,7 +5,7 @@ import type { IconName } from "./Icon";
 import "./ui.css";
 
 interface Look {
-  /** primary: what most people come here to press, once in a view at most; danger: what cannot be undone. */
+  /** primary: the main action, at most one in a view; danger: an action that cannot be undone. */
   look?: "plain" | "primary" | "danger" | "quiet";
 }
 
@@ -13,7 +13,7 @@ export function Button({ look = "plain", className = "", ...rest }: ComponentPro
   return <button type="button" className={`button ${look} ${className}`} {...rest} />;
 }
 
-/** A button that shows only an icon; `label` is what it is called and what its tip says. */
+/** An icon button; `label` is its accessible name and its tooltip. */
 export function IconButton({
   icon,
   label,

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { IconButton } from "./Button";
 import "./ui.css";
 
-/** Closes the dialog, then calls `action`, once the keyboard is back where it was before the dialog opened. */
+/** Closes the dialog, returns the focus to where it was, then calls `action`. */
 export type CloseDialog = (action?: () => void) => void;
 
 interface Props {

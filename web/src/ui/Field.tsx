@@ -7,7 +7,7 @@ interface Props {
   error?: string | undefined;
 }
 
-/** An input with its name, and what to put there or what is wrong with it. */
+/** An input with its label, and a hint or an error below. */
 export function Field({ label, hint, error, ...rest }: ComponentProps<"input"> & Props) {
   const id = useId();
   return (

@@ -1,4 +1,4 @@
-// Line icons on a grid of 16, drawn in the colour of the text around them.
+// Line icons on a grid of 16, in the colour of the surrounding text.
 
 const PATHS = {
   add: "M8 3v10M3 8h10",

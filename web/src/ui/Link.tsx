@@ -3,11 +3,11 @@ import type { ComponentProps, MouseEvent } from "react";
 import { formatRoute, navigate } from "../route";
 import type { Route } from "../route";
 
-/** A real link, that changes the view without loading the page anew. */
+/** A real link that changes the view without reloading the page. */
 export function Link({ to, onClick, ...rest }: Omit<ComponentProps<"a">, "href"> & { to: Route }) {
   const follow = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event);
-    // Another tab or window is the browser's business.
+    // The browser opens new tabs and windows.
     const elsewhere = event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey;
     if (elsewhere || event.defaultPrevented) return;
     event.preventDefault();

@@ -13,7 +13,7 @@ interface Named {
 }
 
 export interface MenuAction extends Named {
-  /** Of a choice: whether it is the current one. */
+  /** For choices: true for the current one. */
   chosen?: boolean;
   danger?: boolean;
   act: () => void;
@@ -27,9 +27,9 @@ export interface MenuGroup extends Named {
 export type MenuItem = MenuAction | MenuGroup;
 
 interface Props {
-  /** The button's name, or its value where there is a `hint`. */
+  /** The button's name, or the current value if there is a `hint`. */
   label: string;
-  /** What the label is a value of: "Model". */
+  /** The name of the value: "Model". */
   hint?: string;
   items: readonly MenuItem[];
   /** Shown instead of the label. */
@@ -88,7 +88,7 @@ interface PopupProps {
   label: string;
   items: readonly MenuItem[];
   onChoose: (act: () => void) => void;
-  /** Says whether the keyboard goes back to the button when the menu closes. */
+  /** True if the focus returns to the button when the menu closes. */
   finalFocus: () => boolean;
 }
 

@@ -1,7 +1,7 @@
 import type { SessionState } from "./state";
 import { STATE_LABELS } from "./state";
 
-/** A shape for each state, so that it can be told without colours; ears hear the words. */
+/** The state of a session. Each has its own shape, so that it does not depend on colour; screen readers get the word. */
 export function StateDot({ state }: { state: SessionState }) {
   return (
     <span className={`state-dot ${state}`} role="img" aria-label={STATE_LABELS[state]} title={STATE_LABELS[state]}>

@@ -1,4 +1,4 @@
-/** A ref callback for an input that replaces the button that was pressed: the keyboard goes on there. */
+/** A ref callback for an input that replaces the button that was pressed: it takes over the focus. */
 export function focusOnMount(element: HTMLElement | null): void {
   element?.focus();
 }

@@ -1,15 +1,15 @@
-// Times, paths and names as people say them.
+// Formats times, paths and names.
 
 import type { SessionItem } from "../protocol";
 
-/** What a session is called: its title, else the first words that were said in it. */
+/** The title of a session, or the first line of its first prompt. */
 export function sessionTitle(session: Pick<SessionItem, "title" | "prompt" | "runs">): string {
   const words =
     stripControls(session.title ?? "").trim() || stripControls(session.prompt).trim().split("\n", 1)[0] || "";
   return words || (session.runs > 0 ? "Untitled" : "New session");
 }
 
-/** Codes for terminals, and characters that cannot be seen. */
+/** Terminal escape sequences and invisible characters. */
 const UNSEEN =
   /\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b\[[0-?]*[ -/]*[@-~]?|[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/g;
 
@@ -17,7 +17,7 @@ function stripControls(text: string): string {
   return text.replace(UNSEEN, "");
 }
 
-/** The last part of a path, which tells workspaces apart. */
+/** The last part of a path, which distinguishes workspaces. */
 export function baseName(path: string): string {
   return stripControls(path).replace(/\/+$/, "").split("/").at(-1) || "/";
 }
@@ -32,7 +32,7 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** How long ago, in short: "now", "5 min", "3 h", "2 d". Both in seconds. */
+/** The age in short: "now", "5 min", "3 h", "2 d". Both times are in seconds. */
 export function formatAge(time: number, now: number): string {
   const seconds = Math.max(0, now - time);
   if (seconds < MINUTE) return "now";

@@ -1,9 +1,9 @@
-/** Says whether a dialog is open. While one is, shortcuts for the page behind it are off. */
+/** True while a dialog is open: shortcuts of the page are off then. */
 export function isDialogOpen(): boolean {
   return document.querySelector("[role=dialog]") !== null;
 }
 
-/** Says whether a dialog or a menu is open, which the next Escape closes. */
+/** True while a dialog or a menu is open: the next Escape closes it. */
 export function isOverlayOpen(): boolean {
   return document.querySelector("[role=dialog], [role=menu]") !== null;
 }

@@ -1,4 +1,4 @@
-// What a session's dot shows: of all that is known about its connection and its work, what a person should know first.
+// The state of a session for its dot: of its connection and its work, what matters most to the user.
 
 import type { Connection, RunStatus, Status } from "../protocol";
 
@@ -27,7 +27,7 @@ export function stateOf({ connection, status, waiting = 0, run_status = null }: 
   if (connection === "starting") return "starting";
   if (connection === "error" || status === "error" || run_status === "error") return "error";
   if (connection === "disconnected") return "disconnected";
-  // It is over, like any other. Where the agent is there again, that is what counts.
+  // An interrupted run does not matter once the agent is connected again.
   if (run_status === "interrupted" && connection !== "connected") return "interrupted";
   return "idle";
 }

@@ -1,6 +1,7 @@
 import { useCallback, useLayoutEffect, useRef } from "react";
 
-/** A function that stays the same and does what the latest one given does: who gets it is not drawn anew for it. */
+/** Returns a function with a stable identity that calls the latest `handler`: components that receive it do not render
+ * again. */
 export function useEvent<A extends readonly unknown[], R>(handler: (...args: A) => R): (...args: A) => R {
   const latestHandler = useRef(handler);
   useLayoutEffect(() => {

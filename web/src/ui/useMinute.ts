@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-/** The time in seconds, told anew each minute: enough for "5 min ago". */
+/** The current time in seconds, updated every minute: enough for "5 min ago". */
 export function useMinutes(): number {
   const [now, setNow] = useState(() => Date.now() / 1000);
   useEffect(() => {
