@@ -32,6 +32,7 @@ const capabilities = {
 class Recorder {
   heard = [];
   lost = [];
+  mcpServers = {}; // the MCP servers of the last session/new and session/load
   #raw = new Map();
   #asked = new Map();
 
@@ -121,12 +122,14 @@ function createAgent(recorder) {
     return {};
   });
   on(served.logout, () => ({}));
-  on(served.session.new, () => {
+  on(served.session.new, ({ mcpServers }) => {
+    recorder.mcpServers["session/new"] = mcpServers;
     const sessionId = `session-${sessions.size + 1}`;
     sessions.set(sessionId, []);
     return { sessionId, modes, configOptions: options() };
   });
-  on(served.session.load, async ({ sessionId }, client) => {
+  on(served.session.load, async ({ sessionId, mcpServers }, client) => {
+    recorder.mcpServers["session/load"] = mcpServers;
     if (!sessions.has(sessionId)) sessions.set(sessionId, []);
     for (const asked of sessions.get(sessionId)) {
       await update(client, sessionId, chunk("user_message_chunk", { type: "text", text: asked }));
@@ -267,7 +270,10 @@ function createAgent(recorder) {
     for (let number = 0; number < Number(count); number += 1) await say(client, sessionId, `${number}\n`);
   }
 
-  const report = (client, sessionId) => say(client, sessionId, JSON.stringify({ heard: recorder.heard, lost: recorder.lost }));
+  const report = (client, sessionId) => {
+    const { heard, lost, mcpServers } = recorder;
+    return say(client, sessionId, JSON.stringify({ heard, lost, mcpServers }));
+  };
 
   return app;
 }

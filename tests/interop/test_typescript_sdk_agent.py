@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dragoman.session.runtime import AgentRuntime
@@ -32,6 +33,17 @@ async def test_a_session_with_mcp_servers_is_loaded_from_its_snapshot(node_agent
     )
     async with AgentRuntime(AgentSpec(command=node_agent)) as runtime:
         session = await runtime.open_session(SessionConfig(workspace=Workspace(tmp_path), mcp_servers=servers))
+        agent_session_id = session.agent_session_id
+        assert (await session.run("hello")).text == "echo: hello"
         snapshot = session.snapshot().to_json()
         await session.close()
-        await runtime.load_session(snapshot)
+        loaded = await runtime.load_session(snapshot)
+        assert loaded.agent_session_id == agent_session_id
+        assert [(message.kind, message.text) for message in loaded.fold.messages] == [
+            ("user", "hello"),
+            ("assistant", "answered: hello"),
+        ]
+        report = msgspec.json.decode((await loaded.run("report")).text)
+    sent = msgspec.json.decode(msgspec.json.encode(servers))
+    assert report["mcpServers"] == {"session/new": sent, "session/load": sent}
+    assert report["lost"] == []
