@@ -28,20 +28,20 @@ RECORDINGS = sorted(FOLDER.glob("*/*.jsonl"))
 
 def values_of(path: Path) -> Iterator[WireStruct]:
     """Every params, result and error of a recording that we have a type for."""
-    asked: dict[Any, str] = {}
+    methods: dict[Any, str] = {}
     for line in path.read_bytes().splitlines():
         recorded = msgspec.json.decode(line)
         frame, direction = recorded.get("frame"), recorded["dir"]
         if direction not in ("in", "out") or not isinstance(frame, dict):
             continue
         if "method" in frame:
-            asked[direction, frame.get("id")] = frame["method"]
+            methods[direction, frame.get("id")] = frame["method"]
             part, method = "params", METHODS.get(frame["method"])
             kind: Any = method.params if method else None
         else:
             part = "error" if "error" in frame else "result"
             other = "in" if direction == "out" else "out"
-            method = METHODS.get(asked.get((other, frame["id"]), ""))
+            method = METHODS.get(methods.get((other, frame["id"]), ""))
             kind = vocabulary.Error if part == "error" else method.result if method else None
         if kind is not None:
             try:
@@ -89,8 +89,8 @@ def test_all_that_was_recorded_comes_back_but_for_what_the_sdk_has_no_words_for(
 def test_the_types_that_the_sdk_lacks_are_known_one_by_one() -> None:
     own = [
         name
-        for name, found in vars(vocabulary).items()
-        if isinstance(found, type) and issubclass(found, WireStruct) and found.__name__ == name
+        for name, value in vars(vocabulary).items()
+        if isinstance(value, type) and issubclass(value, WireStruct) and value.__name__ == name
     ]
     known = {name for name in own if hasattr(schema, name)} | set(acp._OTHER_NAMES)
     assert all(hasattr(schema, other) for others in acp._OTHER_NAMES.values() for other in others)

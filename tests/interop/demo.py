@@ -92,10 +92,10 @@ async def driven_by(client: Sequence[str], folder: Path) -> Any:
     )
     try:
         async with asyncio.timeout(LIMIT):
-            said, complaints = await process.communicate()
+            stdout, stderr = await process.communicate()
     except BaseException:
         process.kill()
         await process.communicate()
         raise
-    assert process.returncode == 0, complaints.decode()[-3000:]
-    return json.loads(said)
+    assert process.returncode == 0, stderr.decode()[-3000:]
+    return json.loads(stdout)

@@ -34,27 +34,27 @@ MODES = schema.SessionModeState(
 
 
 class Recorder:
-    """What the client said: which methods and answers, and which parts of them the SDK's models do not keep."""
+    """The client's methods and answers, and the parts of them that the SDK's models drop."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.lost: list[str] = []
-        self._asked: dict[Any, str] = {}
+        self._sent_methods: dict[Any, str] = {}
 
     def __call__(self, event: StreamEvent) -> None:
         message = event.message
         method = message.get("method")
         if event.direction is StreamDirection.OUTGOING:
             if method is not None and "id" in message:
-                self._asked[message["id"]] = method
+                self._sent_methods[message["id"]] = method
         elif method is not None:
             self._note(method, message["params"], strictness.params_model(method, message["params"]))
-        elif "result" in message and (asked := self._asked.pop(message["id"], None)) is not None:
-            self._note(f"answer to {asked}", message["result"], strictness.result_model(asked))
+        elif "result" in message and (text := self._sent_methods.pop(message["id"], None)) is not None:
+            self._note(f"answer to {text}", message["result"], strictness.result_model(text))
 
-    def _note(self, name: str, said: Any, model: Any) -> None:
+    def _note(self, name: str, content: Any, model: Any) -> None:
         self.heard.append(name)
-        self.lost.extend(f"{name}: {loss}" for loss in strictness.lost_in(said, model))
+        self.lost.extend(f"{name}: {loss}" for loss in strictness.lost_in(content, model))
 
 
 class InteropAgent:
@@ -112,11 +112,11 @@ class InteropAgent:
 
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> Any:
         self._opened(session_id)
-        for asked in self.sessions[session_id] or ["something, long ago"]:
-            content = schema.TextContentBlock(type="text", text=asked)
+        for text in self.sessions[session_id] or ["something, long ago"]:
+            content = schema.TextContentBlock(type="text", text=text)
             update = schema.UserMessageChunk(session_update="user_message_chunk", content=content)
             await self.client.session_update(session_id=session_id, update=update)
-            await self._say(session_id, f"answered: {asked}")
+            await self._say(session_id, f"answered: {text}")
         if session_id == "told":  # as the server expects of agents that are loaded over HTTP
             return {"sessionId": session_id}
         return schema.LoadSessionResponse(modes=MODES, config_options=self._options())
@@ -156,10 +156,10 @@ class InteropAgent:
         self.cancelled[session_id].set()
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
-        asked, _space, rest = " ".join(getattr(block, "text", block.type) for block in prompt).partition(" ")
-        self.sessions[session_id].append(asked)
+        text, _space, rest = " ".join(getattr(block, "text", block.type) for block in prompt).partition(" ")
+        self.sessions[session_id].append(text)
         self.cancelled[session_id].clear()
-        match asked:
+        match text:
             case "updates":
                 await self._updates(session_id)
             case "permission":
@@ -178,7 +178,7 @@ class InteropAgent:
             case "report":
                 await self._say(session_id, json.dumps({"heard": self.recorder.heard, "lost": self.recorder.lost}))
             case _:
-                await self._say(session_id, f"echo: {asked}")
+                await self._say(session_id, f"echo: {text}")
         return schema.PromptResponse(stop_reason="end_turn")
 
     # -- what it does
@@ -287,8 +287,13 @@ class InteropAgent:
         await self.client.kill_terminal(**same)
         killed = await self.client.wait_for_terminal_exit(**same)
         await self.client.release_terminal(**same)
-        told = {"exit": ended.exit_code, "output": shown.output, "truncated": shown.truncated, "signal": killed.signal}
-        await self._say(session_id, json.dumps(told))
+        result = {
+            "exit": ended.exit_code,
+            "output": shown.output,
+            "truncated": shown.truncated,
+            "signal": killed.signal,
+        }
+        await self._say(session_id, json.dumps(result))
 
 
 def serve() -> None:

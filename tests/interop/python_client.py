@@ -39,24 +39,24 @@ class Recorder:
     def __init__(self) -> None:
         self.heard: set[str] = set()
         self.problems: list[str] = []
-        self._asked: dict[Any, str] = {}
+        self._sent_methods: dict[Any, str] = {}
 
     def __call__(self, event: StreamEvent) -> None:
         message = event.message
         method = message.get("method")
         if event.direction is StreamDirection.OUTGOING:
             if method is not None and "id" in message:
-                self._asked[message["id"]] = method
+                self._sent_methods[message["id"]] = method
         elif method is not None:
             name = f"{method} {message['params']['update']['sessionUpdate']}" if method == "session/update" else method
             self._note(name, message["params"], strictness.params_model(method, message["params"]))
         elif "error" not in message:
-            asked = self._asked.pop(message["id"])
-            self._note(f"answer to {asked}", message["result"], strictness.result_model(asked))
+            method = self._sent_methods.pop(message["id"])
+            self._note(f"answer to {method}", message["result"], strictness.result_model(method))
 
-    def _note(self, name: str, said: Any, model: Any) -> None:
+    def _note(self, name: str, content: Any, model: Any) -> None:
         self.heard.add(name)
-        self.problems.extend(f"{name}: {loss}" for loss in strictness.lost_in(said, model))
+        self.problems.extend(f"{name}: {loss}" for loss in strictness.lost_in(content, model))
 
 
 class InteropClient:
@@ -131,7 +131,7 @@ async def drive(agent: Any, client: InteropClient, recorder: Recorder, given: An
     folder, outcomes = given["folder"], {}
 
     async def ask(method: str, params: dict[str, Any]) -> Any:
-        """What the SDK has no call for."""
+        """Send a request for which the SDK has no method."""
         return await agent._conn.send_request(method, params)
 
     await agent.initialize(protocol_version=1, client_capabilities=CAPABILITIES)

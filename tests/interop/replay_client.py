@@ -29,7 +29,7 @@ class RecordedClient:
         self.answers = answers
         self.text: dict[str, str] = {}  # by session
         self.updates = 0
-        self.told = asyncio.Event()
+        self.updated = asyncio.Event()
 
     def on_connect(self, agent: Any) -> None:
         pass
@@ -38,7 +38,7 @@ class RecordedClient:
         self.updates += 1
         if isinstance(update, schema.AgentMessageChunk) and isinstance(update.content, schema.TextContentBlock):
             self.text[session_id] = self.text.get(session_id, "") + update.content.text
-        self.told.set()
+        self.updated.set()
 
     async def _answer(self, method: str, model: Any) -> Any:
         answer = self.answers[method].pop(0)
@@ -80,21 +80,23 @@ async def ask(agent: Any, method: str, params: Any) -> Any:
     """By the SDK's own calls, as far as it has them."""
     match method:
         case "initialize":
-            asked = schema.InitializeRequest.model_validate(params)
+            request = schema.InitializeRequest.model_validate(params)
             return await agent.initialize(
-                protocol_version=asked.protocol_version,
-                client_capabilities=asked.client_capabilities,
-                client_info=asked.client_info,
+                protocol_version=request.protocol_version,
+                client_capabilities=request.client_capabilities,
+                client_info=request.client_info,
             )
         case "session/new":
-            asked = schema.NewSessionRequest.model_validate(params)
-            return await agent.new_session(cwd=asked.cwd, mcp_servers=asked.mcp_servers)
+            request = schema.NewSessionRequest.model_validate(params)
+            return await agent.new_session(cwd=request.cwd, mcp_servers=request.mcp_servers)
         case "session/load":
-            asked = schema.LoadSessionRequest.model_validate(params)
-            return await agent.load_session(cwd=asked.cwd, session_id=asked.session_id, mcp_servers=asked.mcp_servers)
+            request = schema.LoadSessionRequest.model_validate(params)
+            return await agent.load_session(
+                cwd=request.cwd, session_id=request.session_id, mcp_servers=request.mcp_servers
+            )
         case "session/prompt" if "prompt" in params:
-            asked = schema.PromptRequest.model_validate(params)
-            return await agent.prompt(session_id=asked.session_id, prompt=asked.prompt)
+            request = schema.PromptRequest.model_validate(params)
+            return await agent.prompt(session_id=request.session_id, prompt=request.prompt)
         case "authenticate":
             return await agent.authenticate(method_id=params["methodId"])
         case "session/set_mode":
@@ -121,46 +123,46 @@ async def play(play: Any) -> Any:
     )
     client = RecordedClient(play["answers"])
     agent = connect_to_agent(client, process.stdin, process.stdout, use_unstable_protocol=True)
-    heard, said, more = 0, 0, asyncio.Event()
+    heard, sent, more = 0, 0, asyncio.Event()
 
     def listen(event: StreamEvent) -> None:
-        nonlocal heard, said
+        nonlocal heard, sent
         heard += event.direction is StreamDirection.INCOMING
-        said += event.direction is StreamDirection.OUTGOING and "method" in event.message
+        sent += event.direction is StreamDirection.OUTGOING and "method" in event.message
         more.set()
 
     async def until(hear: int, say: int) -> None:
         """So much was heard, and so much of ours is on its way."""
-        while heard < hear or said < say:
+        while heard < hear or sent < say:
             more.clear()
             await more.wait()
 
     agent._conn.add_observer(listen)
-    asked: list[asyncio.Task[Any]] = []
+    tasks: list[asyncio.Task[Any]] = []
     problem = None
     try:
         async with asyncio.timeout(LIMIT):
             for number, step in enumerate(play["steps"]):
                 await until(step["after"], number)
                 if step["asks"]:
-                    asked.append(asyncio.ensure_future(outcome(agent, step)))
+                    tasks.append(asyncio.ensure_future(outcome(agent, step)))
                 else:
                     await agent._conn.send_notification(step["method"], step["params"])
             await until(play["heard"], len(play["steps"]))
-            await asyncio.gather(*asked)
+            await asyncio.gather(*tasks)
             while client.updates < play["updates"]:
-                client.told.clear()
-                await client.told.wait()
+                client.updated.clear()
+                await client.updated.wait()
     except Exception as error:
         problem = f"{type(error).__name__}: {error}; heard {heard} of {play['heard']}"
     finally:
-        for task in asked:
+        for task in tasks:
             task.cancel()
         await agent.close()
         if process.stdin is not None:
             process.stdin.close()
         await process.wait()
-    outcomes = [task.result() if task.done() and not task.cancelled() else None for task in asked]
+    outcomes = [task.result() if task.done() and not task.cancelled() else None for task in tasks]
     return {"outcomes": outcomes, "text": client.text, "updates": client.updates, "problem": problem}
 
 

@@ -37,8 +37,8 @@ def python_sdk(announce: Callable[[str], None]) -> Path:
     """An interpreter of our own version that has the Python SDK and a server to run it in."""
     home = folder() / "py"
     python = home / "bin" / "python"
-    wanted = {"python": list(sys.version_info[:3]), **PYTHON_PACKAGES}
-    with _kept(home, wanted) as missing:
+    expected = {"python": list(sys.version_info[:3]), **PYTHON_PACKAGES}
+    with _cached(home, expected) as missing:
         if missing:
             announce(f"installing the Python SDK {PYTHON_PACKAGES['agent-client-protocol']} into {_shown(home)}")
             _run([sys.executable, "-m", "venv", "--clear", str(home)])
@@ -52,7 +52,7 @@ def node_sdk(announce: Callable[[str], None]) -> Path:
     if not shutil.which("node") or not shutil.which("npm"):
         raise CannotInstall("Node and npm are not installed")
     home = folder() / "node"
-    with _kept(home, NODE_PACKAGES) as missing:
+    with _cached(home, NODE_PACKAGES) as missing:
         if missing:
             announce(f"installing the TypeScript SDK {NODE_PACKAGES['@agentclientprotocol/sdk']} into {_shown(home)}")
             home.mkdir(parents=True, exist_ok=True)
@@ -62,17 +62,17 @@ def node_sdk(announce: Callable[[str], None]) -> Path:
 
 
 @contextmanager
-def _kept(home: Path, wanted: object) -> Iterator[bool]:
-    """Whether something is to be installed; by one process at a time, and noted when it went well."""
+def _cached(home: Path, expected: object) -> Iterator[bool]:
+    """Yield True if the package must be installed; lock out other processes, and record the version on success."""
     home.parent.mkdir(parents=True, exist_ok=True)
     note = home.parent / f"{home.name}.json"
     with (home.parent / f"{home.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        missing = not home.exists() or not note.exists() or json.loads(note.read_text()) != wanted
+        missing = not home.exists() or not note.exists() or json.loads(note.read_text()) != expected
         if missing:
             note.unlink(missing_ok=True)
         yield missing
-        note.write_text(json.dumps(wanted))
+        note.write_text(json.dumps(expected))
 
 
 def _run(command: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a frame is to the letter of the Python SDK's models. Runs in the environment of the SDK, not in ours.
+"""Checks that a frame fits the Python SDK's models exactly. Runs in the environment of the SDK, not in ours.
 
 The SDK itself is lenient: a field that it cannot read becomes its default, one that it does not know is dropped. So a
 frame counts as accepted only if the model, written out again, says all that the frame said.
@@ -57,23 +57,23 @@ def result_model(method: str) -> Any:
     return (AGENT_REQUESTS | CLIENT_REQUESTS).get(method, (None, None))[1]
 
 
-def lost_in(said: Any, model: Any) -> list[str]:
-    """Where the model keeps less than was said."""
+def lost_in(frame: Any, model: Any) -> list[str]:
+    """Return the paths of the frame that the model drops or changes."""
     from pydantic import TypeAdapter
 
     if model is None:
         return ["everything: the SDK has no model for it"]
     adapter = TypeAdapter(model)
     try:
-        kept = adapter.dump_python(adapter.validate_python(said), mode="json", by_alias=True, exclude_unset=True)
+        dumped = adapter.dump_python(adapter.validate_python(frame), mode="json", by_alias=True, exclude_unset=True)
     except ValueError as problem:
         return [f"everything: {problem}"]
-    return _losses(said, kept, "")
+    return _losses(frame, dumped, "")
 
 
-def _losses(said: Any, kept: Any, path: str) -> list[str]:
-    if isinstance(said, dict) and isinstance(kept, dict):
-        return [loss for key in said for loss in _losses(said[key], kept.get(key), f"{path}.{key}")]
-    if isinstance(said, list) and isinstance(kept, list) and len(said) == len(kept):
-        return [loss for number, item in enumerate(said) for loss in _losses(item, kept[number], f"{path}[]")]
-    return [] if said == kept else [path.lstrip(".")]
+def _losses(frame: Any, dumped: Any, path: str) -> list[str]:
+    if isinstance(frame, dict) and isinstance(dumped, dict):
+        return [loss for key in frame for loss in _losses(frame[key], dumped.get(key), f"{path}.{key}")]
+    if isinstance(frame, list) and isinstance(dumped, list) and len(frame) == len(dumped):
+        return [loss for number, item in enumerate(frame) for loss in _losses(item, dumped[number], f"{path}[]")]
+    return [] if frame == dumped else [path.lstrip(".")]

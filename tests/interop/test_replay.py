@@ -24,7 +24,7 @@ BATCH = 30
 
 
 def plan(lines: list[Line], case: Path, connection: int) -> dict[str, Any]:
-    """What a client is to say, and when; and what it then must have heard."""
+    """Return the messages that a client sends, when, and the messages that it must then have received."""
     steps: list[dict[str, Any]] = []
     requests: dict[Any, str] = {}
     answers: dict[str, dict[Any, Any]] = {}
@@ -38,8 +38,8 @@ def plan(lines: list[Line], case: Path, connection: int) -> dict[str, Any]:
                 requests[frame["id"]] = frame["method"]
                 answers.setdefault(frame["method"], {})[frame["id"]] = None
         elif "method" in frame:
-            said = {"method": frame["method"], "params": frame.get("params") or {}}
-            steps.append({**said, "asks": "id" in frame, "after": heard})
+            sent = {"method": frame["method"], "params": frame.get("params") or {}}
+            steps.append({**sent, "asks": "id" in frame, "after": heard})
         elif frame["id"] in requests:
             answers[requests[frame["id"]]][frame["id"]] = frame
     replay = [sys.executable, "-m", "dragoman", "replay", "--speed", "now", "--connection", str(connection), str(case)]
@@ -77,13 +77,13 @@ async def reports(client: Sequence[str], plays: list[dict[str, Any]]) -> list[di
         *client, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     try:
-        said, complaints = await process.communicate(json.dumps(plays).encode())
+        stdout, stderr = await process.communicate(json.dumps(plays).encode())
     except BaseException:
         process.kill()
         await process.communicate()
         raise
-    assert process.returncode == 0, complaints.decode()[-3000:]
-    return list(json.loads(said))
+    assert process.returncode == 0, stderr.decode()[-3000:]
+    return list(json.loads(stdout))
 
 
 async def all_played(client: Sequence[str]) -> None:
@@ -94,10 +94,10 @@ async def all_played(client: Sequence[str]) -> None:
     ]
     batches = [named[at : at + BATCH] for at in range(0, len(named), BATCH)]
     async with asyncio.timeout(LIMIT):
-        told = await asyncio.gather(*(reports(client, [play for _, _, play in batch]) for batch in batches))
+        batch_reports = await asyncio.gather(*(reports(client, [play for _, _, play in batch]) for batch in batches))
     differing = {
         name: (report, expected(lines))
-        for (name, lines, _), report in zip(named, itertools.chain(*told), strict=True)
+        for (name, lines, _), report in zip(named, itertools.chain(*batch_reports), strict=True)
         if report != expected(lines)
     }
     assert differing == {}

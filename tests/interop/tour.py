@@ -1,4 +1,4 @@
-"""What our client asks of an agent, and answers to it: every method of the stable protocol, both ways.
+"""A tour of every method of the stable protocol: requests of our client to an agent, and answers to the agent.
 
 The agents (python_agent.py, agent.mjs) do what the prompt says, and report what they have heard.
 """
@@ -115,8 +115,8 @@ async def log_in_and_out(runtime: AgentRuntime) -> None:
 
 
 async def open_session(runtime: AgentRuntime, folder: Path) -> Session:
-    def answer(asked: PermissionRequest) -> bool:
-        return asked.title == "Be bold" or asked.origin != "agent"
+    def answer(request: PermissionRequest) -> bool:
+        return request.title == "Be bold" or request.origin != "agent"
 
     more = folder / "more"
     more.mkdir()
@@ -134,15 +134,17 @@ async def settings(session: Session) -> None:
 
 async def attachments(session: Session) -> None:
     sound, picture = Audio(b"beep", "audio/wav"), Image(b"dots", "image/png")
-    said = await session.run(["attachments", picture, sound, Link("file:///a", "a"), Attachment("notes", "some text")])
-    assert said.text == "echo: attachments"
+    result = await session.run(
+        ["attachments", picture, sound, Link("file:///a", "a"), Attachment("notes", "some text")]
+    )
+    assert result.text == "echo: attachments"
 
 
 async def updates(session: Session, more: tuple[str, ...]) -> None:
     run = session.run("updates")
-    told = [event async for event in run]
-    assert isinstance(told[-1], events.RunCompleted)
-    assert [_name(event) for event in told[:-1]] == [*KNOWN_UPDATES, *more]
+    emitted = [event async for event in run]
+    assert isinstance(emitted[-1], events.RunCompleted)
+    assert [_name(event) for event in emitted[:-1]] == [*KNOWN_UPDATES, *more]
     assert (await run).usage.context_used == 10
 
 
@@ -179,19 +181,19 @@ async def list_and_delete(runtime: AgentRuntime, session: Session, folder: Path)
 
 
 async def load(runtime: AgentRuntime, handle: SessionHandle, late_history: bool) -> None:
-    told = asyncio.Event()
+    is_replayed = asyncio.Event()
 
     def listen(event: events.Event) -> None:
         if isinstance(event, events.AssistantDelta) and event.text == "answered: wait":
-            told.set()  # the last of it
+            is_replayed.set()  # the last of it
 
     workspace = Workspace(handle.cwd, handle.additional)
     loaded = await runtime.load_session(
         handle, SessionConfig(workspace=workspace, mcp_servers=SERVERS, on_event=listen)
     )
     if late_history:
-        await told.wait()
-    assert told.is_set(), "the whole history comes before load returns"
-    asked = [message.text for message in loaded.fold.messages if message.kind == "user"]
-    assert asked == ["attachments", "updates", "permission", "files", "terminals", "wait"]
+        await is_replayed.wait()
+    assert is_replayed.is_set(), "the whole history comes before load returns"
+    prompts = [message.text for message in loaded.fold.messages if message.kind == "user"]
+    assert prompts == ["attachments", "updates", "permission", "files", "terminals", "wait"]
     await loaded.close()

@@ -78,7 +78,7 @@ class Lifeline:
             pass
 
     def close(self) -> None:
-        """Whoever still holds the line, after a test that failed, is ended: programs write their number beside it."""
+        """Kill the programs that a failed test has left: each writes its pid beside the line."""
         for note in self.path.parent.glob("pid-*"):
             started = int(note.read_text() or 0)
             if started and start_time(pid := int(note.name.removeprefix("pid-"))) == started:

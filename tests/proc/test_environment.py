@@ -178,10 +178,10 @@ trap "echo goodbye" EXIT
 
 
 def test_the_login_shell_is_asked_once(home: Path, env: dict[str, str]) -> None:
-    asked = home / "asked"
-    env["SHELL"] = str(program(home / "shell", f'#!/bin/sh\necho x >> {asked}\nPATH=/from/shell; eval "$4"\n'))
+    marker_file = home / "asked"
+    env["SHELL"] = str(program(home / "shell", f'#!/bin/sh\necho x >> {marker_file}\nPATH=/from/shell; eval "$4"\n'))
     assert login_path(env) == login_path(env) == "/from/shell"
-    assert asked.read_text() == "x\n"
+    assert marker_file.read_text() == "x\n"
 
 
 def test_a_login_shell_that_hangs_is_given_up_and_killed_with_its_children(

@@ -119,21 +119,21 @@ except BlockingIOError:
     pass
 open(sys.argv[1], "w").write(str(written))
 """
-    told = tmp_path / "told"
-    async with running(sys.executable, "-c", program, str(told)) as (pty, link):
+    report = tmp_path / "told"
+    async with running(sys.executable, "-c", program, str(report)) as (pty, link):
         assert await link.wait() == 0
-        written = int(told.read_text())
+        written = int(report.read_text())
         assert 0 < written < 1_000_000
         assert not pty.is_empty
         assert len(await rest(pty)) == written
 
 
 async def test_what_stays_in_the_background_is_not_hung_up_on(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    os.mkfifo(told)
-    async with running("sh", "-c", f"(read line <'{told}'; echo heard $line) & exit 0") as (pty, link):
+    report = tmp_path / "told"
+    os.mkfifo(report)
+    async with running("sh", "-c", f"(read line <'{report}'; echo heard $line) & exit 0") as (pty, link):
         assert await link.wait() == 0
-        descriptor = os.open(told, os.O_RDWR)  # to write only would wait for one that may not be there
+        descriptor = os.open(report, os.O_RDWR)  # to write only would wait for one that may not be there
         os.write(descriptor, b"me\n")
         assert await rest(pty) == b"heard me\r\n"
         os.close(descriptor)

@@ -330,8 +330,8 @@ def test_markers_are_told_apart(tmp_path: Path, lifeline: Lifeline) -> None:
 def test_the_reaper_keeps_the_groups_that_were_not_removed(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import sys; print(*sys.argv[1:])")
-    said = b"add 5 77\nadd 55 1\nadd 6 0\nnoise\n\nremove 6\nremove 9\nremove\nadd 5 78\nadd 9"
-    assert run_reaper("mine", program=str(program)).communicate(said, LIMIT)[0] == b"mine 55:1 5:78\n"
+    input_lines = b"add 5 77\nadd 55 1\nadd 6 0\nnoise\n\nremove 6\nremove 9\nremove\nadd 5 78\nadd 9"
+    assert run_reaper("mine", program=str(program)).communicate(input_lines, LIMIT)[0] == b"mine 55:1 5:78\n"
 
 
 def test_groups_end_even_when_our_interpreter_is_not_there_any_more(tmp_path: Path, lifeline: Lifeline) -> None:

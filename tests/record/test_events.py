@@ -20,13 +20,13 @@ E = TypeVar("E", bound=events.EventBase)
 TEXT = {"type": "text", "text": "hi"}
 
 
-def only(told: list[Event], kind: type[E]) -> E:
-    [found] = [event for event in told if isinstance(event, kind)]
+def only(emitted: list[Event], kind: type[E]) -> E:
+    [found] = [event for event in emitted if isinstance(event, kind)]
     return found
 
 
-def types(told: list[Event]) -> list[str]:
-    return [event.type for event in told]
+def types(emitted: list[Event]) -> list[str]:
+    return [event.type for event in emitted]
 
 
 # -- one test an event
@@ -36,9 +36,9 @@ async def test_run_started_is_the_first_and_carries_the_prompt_as_it_was_sent() 
     async def script(turn: Turn) -> None:
         await turn.say("hi")
 
-    told = await play(script, "do it")
-    started = only(told, events.RunStarted)
-    assert told[0] is started
+    emitted = await play(script, "do it")
+    started = only(emitted, events.RunStarted)
+    assert emitted[0] is started
     assert started.type == "run.started"
     assert started.raw["prompt"] == [{"type": "text", "text": "do it"}]
     assert started.run_id is not None
@@ -50,8 +50,8 @@ async def test_assistant_delta_is_a_piece_of_the_words() -> None:
         await turn.say("one ")
         await turn.say("two")
 
-    told = await play(script)
-    deltas = [event for event in told if isinstance(event, events.AssistantDelta)]
+    emitted = await play(script)
+    deltas = [event for event in emitted if isinstance(event, events.AssistantDelta)]
     assert [delta.text for delta in deltas] == ["one ", "two"]
     assert deltas[0].message_id == deltas[1].message_id
     assert deltas[0].type == "assistant.delta"
@@ -62,10 +62,10 @@ async def test_reasoning_delta_is_a_piece_of_the_thoughts() -> None:
         await turn.think("hm")
         await turn.say("hi")
 
-    told = await play(script)
-    delta = only(told, events.ReasoningDelta)
+    emitted = await play(script)
+    delta = only(emitted, events.ReasoningDelta)
     assert (delta.type, delta.text) == ("assistant.reasoning.delta", "hm")
-    assert delta.message_id != only(told, events.AssistantDelta).message_id
+    assert delta.message_id != only(emitted, events.AssistantDelta).message_id
 
 
 async def test_assistant_message_has_the_whole_text_and_what_is_not_text() -> None:
@@ -76,11 +76,11 @@ async def test_assistant_message_has_the_whole_text_and_what_is_not_text() -> No
         await turn.update("agent_message_chunk", content=image)
         await turn.say("b")
 
-    told = await play(script)
-    message = only(told, events.AssistantMessage)
+    emitted = await play(script)
+    message = only(emitted, events.AssistantMessage)
     assert (message.type, message.text, message.raw) == ("assistant.message", "ab", None)
     assert [type(block).__name__ for block in message.blocks] == ["ImageContent"]
-    assert only(told, events.ProviderEvent).kind == "agent_message_chunk"
+    assert only(emitted, events.ProviderEvent).kind == "agent_message_chunk"
 
 
 async def test_reasoning_message_has_the_whole_thought() -> None:
@@ -89,9 +89,9 @@ async def test_reasoning_message_has_the_whole_thought() -> None:
         await turn.think("b")
         await turn.say("c")
 
-    told = await play(script)
-    assert only(told, events.ReasoningMessage).text == "ab"
-    assert types(told)[1:5] == [
+    emitted = await play(script)
+    assert only(emitted, events.ReasoningMessage).text == "ab"
+    assert types(emitted)[1:5] == [
         "assistant.reasoning.delta",
         "assistant.reasoning.delta",
         "assistant.reasoning.message",
@@ -126,11 +126,11 @@ async def test_tool_result_comes_once_and_tells_failure() -> None:
         await turn.tool_update("t1", status="failed", rawOutput={"error": "no"})
         await turn.tool_update("t1", status="failed", rawOutput={"error": "still no"})
 
-    told = await play(script)
-    result = only(told, events.ToolResult)
+    emitted = await play(script)
+    result = only(emitted, events.ToolResult)
     assert (result.type, result.status, result.is_error) == ("tool.result", "failed", True)
     assert result.output == {"error": "no"}
-    kinds = [event.kind for event in told if isinstance(event, events.ProviderEvent)]
+    kinds = [event.kind for event in emitted if isinstance(event, events.ProviderEvent)]
     assert kinds == ["tool_call_update", "tool_call_update"]
 
 
@@ -150,10 +150,12 @@ async def test_a_removed_plan_says_so() -> None:
         await turn.update("plan_removed", planId="p")
         await turn.update("plan_removed", planId="never seen")
 
-    told = await play(script)
-    plans = [(event.plan_id, event.markdown, event.removed) for event in told if isinstance(event, events.PlanUpdated)]
+    emitted = await play(script)
+    plans = [
+        (event.plan_id, event.markdown, event.removed) for event in emitted if isinstance(event, events.PlanUpdated)
+    ]
     assert plans == [("p", "# Plan", False), ("p", "# Plan", True)]
-    assert only(told, events.ProviderEvent).kind == "plan_removed"
+    assert only(emitted, events.ProviderEvent).kind == "plan_removed"
 
 
 async def test_usage_updated_has_what_was_reported_and_nothing_else() -> None:
@@ -174,18 +176,18 @@ async def test_permission_requested_has_the_question_and_its_options() -> None:
     async def script(turn: Turn) -> None:
         await turn.ask_permission("Delete all", kind="delete", rawInput={"path": "/"})
 
-    asked = only(await play(script), events.PermissionRequested)
-    assert (asked.type, asked.title, asked.kind, asked.input) == (
+    request = only(await play(script), events.PermissionRequested)
+    assert (request.type, request.title, request.kind, request.input) == (
         "permission.requested",
         "Delete all",
         "delete",
         {"path": "/"},
     )
-    assert [(option.option_id, option.kind) for option in asked.options] == [
+    assert [(option.option_id, option.kind) for option in request.options] == [
         ("allow", "allow_once"),
         ("reject", "reject_once"),
     ]
-    assert asked.raw["toolCall"]["title"] == "Delete all"
+    assert request.raw["toolCall"]["title"] == "Delete all"
 
 
 async def test_permission_resolved_tells_who_decided_and_why() -> None:
@@ -195,8 +197,8 @@ async def test_permission_resolved_tells_who_decided_and_why() -> None:
     async def ask(request: PermissionRequest) -> bool:
         return True
 
-    told = await play(script, on_permission=ask)
-    resolved = only(told, events.PermissionResolved)
+    emitted = await play(script, on_permission=ask)
+    resolved = only(emitted, events.PermissionResolved)
     assert (resolved.type, resolved.outcome, resolved.option_id, resolved.option_kind) == (
         "permission.resolved",
         "selected",
@@ -205,7 +207,7 @@ async def test_permission_resolved_tells_who_decided_and_why() -> None:
     )
     assert resolved.decided_by == "callback"
     assert resolved.reason
-    assert resolved.permission_id == only(told, events.PermissionRequested).permission_id
+    assert resolved.permission_id == only(emitted, events.PermissionRequested).permission_id
     assert resolved.raw == {"outcome": {"outcome": "selected", "optionId": "allow"}}
 
 
@@ -244,8 +246,8 @@ async def test_error_tells_what_went_wrong_and_what_to_do() -> None:
         await turn.say("half a")
         return "max_tokens"
 
-    told = await play(script)
-    error = only(told, events.Error)
+    emitted = await play(script)
+    error = only(emitted, events.Error)
     assert (error.type, error.kind, error.category) == ("error", "StoppedEarly", "agent")
     assert error.message
     assert error.guidance
@@ -289,9 +291,9 @@ async def test_an_early_stop_is_an_error_that_keeps_the_text(stop_reason: str) -
         await turn.say("half a")
         return stop_reason
 
-    told = await play(script)
-    assert types(told)[-3:] == ["assistant.message", "error", "run.completed"]
-    completed = only(told, events.RunCompleted)
+    emitted = await play(script)
+    assert types(emitted)[-3:] == ["assistant.message", "error", "run.completed"]
+    completed = only(emitted, events.RunCompleted)
     assert (completed.status, completed.stop_reason, completed.text) == ("error", stop_reason, "half a")
 
 
@@ -301,8 +303,8 @@ async def test_a_tool_first_seen_in_an_update_is_told_as_a_call() -> None:
         await turn.tool_update("t1", status="completed", title="late to the party")
         await turn.say("after")
 
-    told = await play(script)
-    assert types(told)[1:-1] == [
+    emitted = await play(script)
+    assert types(emitted)[1:-1] == [
         "assistant.delta",
         "assistant.message",
         "tool.call",
@@ -310,7 +312,7 @@ async def test_a_tool_first_seen_in_an_update_is_told_as_a_call() -> None:
         "assistant.delta",
         "assistant.message",
     ]
-    assert only(told, events.ToolCall).title == "late to the party"
+    assert only(emitted, events.ToolCall).title == "late to the party"
 
 
 async def test_a_tool_first_seen_in_a_permission_request_is_told_as_a_call() -> None:
@@ -318,8 +320,8 @@ async def test_a_tool_first_seen_in_a_permission_request_is_told_as_a_call() -> 
         await turn.ask_permission("Write", toolCallId="t1")
         await turn.tool_update("t1", status="completed")
 
-    told = await play(script)
-    assert types(told)[1:5] == ["tool.call", "permission.requested", "permission.resolved", "tool.result"]
+    emitted = await play(script)
+    assert types(emitted)[1:5] == ["tool.call", "permission.requested", "permission.resolved", "tool.result"]
 
 
 async def test_a_permission_request_for_a_known_tool_is_told_once() -> None:
@@ -328,8 +330,8 @@ async def test_a_permission_request_for_a_known_tool_is_told_once() -> None:
         await turn.ask_permission("Write x", toolCallId="t1")
         await turn.tool_update("t1", status="completed")
 
-    told = await play(script)
-    assert types(told)[1:5] == ["tool.call", "permission.requested", "permission.resolved", "tool.result"]
+    emitted = await play(script)
+    assert types(emitted)[1:5] == ["tool.call", "permission.requested", "permission.resolved", "tool.result"]
 
 
 async def test_a_repeated_tool_call_is_an_update_of_it() -> None:
@@ -338,10 +340,10 @@ async def test_a_repeated_tool_call_is_an_update_of_it() -> None:
         await turn.tool("t1", status="in_progress", title="now with a title")
         await turn.tool("t1", status="completed")
 
-    told = await play(script)
-    assert types(told)[1:-1] == ["tool.call", "provider.event", "tool.result"]
-    assert only(told, events.ProviderEvent).kind == "tool_call"
-    assert only(told, events.ToolResult).title == "t1"
+    emitted = await play(script)
+    assert types(emitted)[1:-1] == ["tool.call", "provider.event", "tool.result"]
+    assert only(emitted, events.ProviderEvent).kind == "tool_call"
+    assert only(emitted, events.ToolResult).title == "t1"
 
 
 async def test_a_mode_update_never_confirms_a_model() -> None:
@@ -361,8 +363,8 @@ async def test_a_mode_update_never_confirms_a_model() -> None:
         await turn.update("current_mode_update", currentModeId="big")
 
     async with session_of(ScriptedAgent(script, session={"configOptions": options})) as session:
-        told = [event async for event in session.run("go")]
-        assert only(told, events.ProviderEvent).kind == "current_mode_update"
+        emitted = [event async for event in session.run("go")]
+        assert only(emitted, events.ProviderEvent).kind == "current_mode_update"
         setting = session.fold.setting("model")
         assert setting is not None
         assert setting.current == "small"
@@ -379,13 +381,13 @@ async def test_raw_is_what_the_agent_said_to_the_last_field() -> None:
         await turn.say("hi", **strange)
         await turn.tool("t1", status="completed", **strange)
 
-    told = await play(script)
-    assert only(told, events.AssistantDelta).raw == {
+    emitted = await play(script)
+    assert only(emitted, events.AssistantDelta).raw == {
         "sessionUpdate": "agent_message_chunk",
         "content": TEXT,
         **strange,
     }
-    assert only(told, events.ToolCall).raw["unknownField"] == "kept"
+    assert only(emitted, events.ToolCall).raw["unknownField"] == "kept"
 
 
 async def test_a_repaired_update_is_still_raw_as_it_was_said() -> None:
@@ -416,9 +418,9 @@ async def test_events_become_json_and_back() -> None:
         await turn.update("current_mode_update", currentModeId="x")
         return "refusal"
 
-    told = await play(script)
-    assert len(set(types(told))) == 14
-    for event in told:
+    emitted = await play(script)
+    assert len(set(types(emitted))) == 14
+    for event in emitted:
         line = to_json(event)
         assert b"\n" not in line
         plain = msgspec.json.decode(line)
@@ -460,5 +462,5 @@ async def test_raw_with_a_number_out_of_range_can_be_read() -> None:
         turn.agent.raw(b'{"method":"session/update","params":{"sessionId":"session-1","update":%b}}\n' % update)
         await turn.say("hi")
 
-    told = only(await play(script), events.ProviderEvent)
-    assert told.raw == {"sessionUpdate": "figures", "most": math.inf}
+    emitted = only(await play(script), events.ProviderEvent)
+    assert emitted.raw == {"sessionUpdate": "figures", "most": math.inf}

@@ -1,4 +1,4 @@
-"""What the agent reads and writes through us, in the record."""
+"""The files that the agent reads and writes through the host, in the record."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ def test_a_file_whose_name_is_no_utf8_is_noted_all_the_same() -> None:
 
 def test_a_request_that_cannot_be_read_is_told_and_makes_no_row() -> None:
     tape = Tape()
-    told = tape.request("w", "fs/write_text_file", path=7)
-    assert list(told) == [facts.OtherUpdate("fs/write_text_file")]
+    changes = tape.request("w", "fs/write_text_file", path=7)
+    assert list(changes) == [facts.OtherUpdate("fs/write_text_file")]
     assert list(tape.deny("w", -32602)) == []
     assert not tape.fold.files
 
@@ -162,8 +162,8 @@ def test_what_is_under_way_is_all_that_is_held() -> None:
         tape.note(notes.Decision(f"w{turn}", "rule", "full", "allow"))
         tape.reply(f"w{turn}")
         tape.note(notes.Decision(f"w{turn}", "cancel", "late", "cancelled"))
-    held = tape.fold._requests
-    assert not held._pending
-    assert not held._decisions
+    requests = tape.fold._requests
+    assert not requests._pending
+    assert not requests._decisions
     assert not tape.fold.files._pending
     assert not tape.fold.files._texts

@@ -29,8 +29,8 @@ def texts(tape: Tape) -> list[tuple[str, str]]:
     return [(message.kind, message.text) for message in tape.fold.messages]
 
 
-def ids_of(kind: type[Any], told: Any) -> list[str]:
-    return [fact.tool_call.tool_call_id for fact in told if isinstance(fact, kind)]
+def ids_of(kind: type[Any], changes: Any) -> list[str]:
+    return [fact.tool_call.tool_call_id for fact in changes if isinstance(fact, kind)]
 
 
 # -- messages
@@ -114,9 +114,9 @@ def test_an_update_of_an_earlier_runs_tool_is_late_and_not_new() -> None:
     tape.tool("t")
     tape.end(run)
     tape.prompt()
-    told = tape.tool_update("t", status="completed")
-    assert ids_of(facts.ToolCallSeen, told) == []
-    assert ids_of(facts.ToolCallEnded, told) == ["t"]
+    changes = tape.tool_update("t", status="completed")
+    assert ids_of(facts.ToolCallSeen, changes) == []
+    assert ids_of(facts.ToolCallEnded, changes) == ["t"]
     assert tools(tape) == [("t", next(iter(tape.fold.runs)), "completed")]
 
 
@@ -353,7 +353,7 @@ def test_a_runs_usage_is_its_own_and_never_an_earlier_runs() -> None:
 
 
 def test_a_cost_that_is_told_after_the_end_of_a_run_is_that_runs() -> None:
-    def told(amount: float, currency: str = "USD") -> list[str]:
+    def report_cost(amount: float, currency: str = "USD") -> list[str]:
         cost = {"amount": amount, "currency": currency}
         return [type(fact).__name__ for fact in tape.update("usage_update", used=7, size=100, cost=cost)]
 
@@ -362,16 +362,18 @@ def test_a_cost_that_is_told_after_the_end_of_a_run_is_that_runs() -> None:
         return [usage.cost.amount if usage is not None and usage.cost is not None else None for usage in usages]
 
     tape = Tape()
-    assert told(0.1) == ["UsageChanged"]  # there is no run to whom it could belong
+    assert report_cost(0.1) == ["UsageChanged"]  # there is no run to whom it could belong
     tape.end(tape.prompt())
     run = tape.prompt()
-    assert told(0.3) == ["UsageChanged"]
+    assert report_cost(0.3) == ["UsageChanged"]
     assert costs() == [0.1, None]
     tape.end(run, usage={"totalTokens": 5, "inputTokens": 3, "outputTokens": 2})
     assert costs() == [0.1, 0.3]
-    assert told(0.5) == ["UsageChanged", "RunCostChanged"]
+    assert report_cost(0.5) == ["UsageChanged", "RunCostChanged"]
     assert costs() == [0.1, 0.5]
-    assert told(0.5) == told(0.2) == told(0.9, "EUR") == ["UsageChanged"]  # the same, begun anew, not to be compared
+    assert (
+        report_cost(0.5) == report_cost(0.2) == report_cost(0.9, "EUR") == ["UsageChanged"]
+    )  # the same, reset, and another currency
     assert costs() == [0.1, 0.5]
     last = list(tape.fold.runs.values())[-1]
     assert last.usage is not None
@@ -392,11 +394,11 @@ def test_a_usage_update_without_cost_keeps_the_cost() -> None:
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 def test_what_comes_between_load_and_the_next_prompt_is_replay(method: str) -> None:
     tape = Tape()
-    asked = tape.ask(method, cwd="/", mcpServers=[])
+    request_id = tape.ask(method, cwd="/", mcpServers=[])
     tape.user("old question")
     tape.say("old answer")
     tape.tool("t", status="completed")
-    tape.answer(asked, None)
+    tape.answer(request_id, None)
     tape.user("another")  # gemini: most of the replay comes after the answer
     tape.say("late")
     tape.prompt("new question")
@@ -512,9 +514,9 @@ def test_of_two_options_for_the_model_the_one_named_so_is_the_model() -> None:
 def test_a_switch_counts_when_the_agent_said_yes() -> None:
     tape = Tape()
     tape.answer(tape.ask("session/new", cwd="/"), {"modes": MODES, "models": MODELS})
-    asked = tape.ask("session/set_mode", modeId="do")
+    request_id = tape.ask("session/set_mode", modeId="do")
     assert current(tape, "mode") == "ask"
-    tape.answer(asked, {})
+    tape.answer(request_id, {})
     assert current(tape, "mode") == "do"
     tape.refuse(tape.ask("session/set_model", modelId="b"), -32601)
     assert current(tape, "model") == "s"
@@ -578,7 +580,7 @@ def test_folding_the_same_frames_again_gives_the_same_rows() -> None:
 
 
 def _calls(work: Callable[[], object]) -> int:
-    """How many functions are called, built-in ones included: a measure that no busy machine changes."""
+    """Count the calls of functions, built-in ones included: a measure that no busy machine changes."""
     count = 0
 
     def hear(frame: FrameType, event: str, argument: object) -> None:

@@ -205,13 +205,13 @@ def test_the_facts_tell_the_rows(steps: list[Step]) -> None:
     tape = Tape()
     for step in steps:
         step(tape)
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for fact in tape.facts:
         if isinstance(fact, facts.TextAdded):
-            said[fact.message.id] = said.get(fact.message.id, "") + fact.text
+            texts[fact.message.id] = texts.get(fact.message.id, "") + fact.text
     for message in tape.fold.messages:
-        if message.id in said:
-            assert message.text == said[message.id]
+        if message.id in texts:
+            assert message.text == texts[message.id]
     seen = Counter(fact.tool_call.id for fact in tape.facts if isinstance(fact, facts.ToolCallSeen))
     ended = Counter(fact.tool_call.id for fact in tape.facts if isinstance(fact, facts.ToolCallEnded))
     assert set(seen) == {call.id for call in tape.fold.tool_calls}
@@ -233,22 +233,22 @@ def test_whoever_keeps_the_row_of_each_fact_has_all_of_the_hosts_rows(steps: lis
     tape = Tape()
     for step in steps:
         step(tape)
-    kept: dict[str, object] = {}
+    contents: dict[str, object] = {}
     for fact in tape.facts:
         match fact:
             case facts.PermissionRequested(row) | facts.PermissionResolved(row):
-                kept[row.id] = row
+                contents[row.id] = row
             case facts.FileCallChanged(row) | facts.FileCallEnded(row):
-                kept[row.id] = row
+                contents[row.id] = row
             case facts.TerminalChanged(row) | facts.TerminalStarted(row):
-                kept[row.id] = row
+                contents[row.id] = row
             case facts.TerminalRefused(row) | facts.TerminalExited(row):
-                kept[row.id] = row
+                contents[row.id] = row
             case facts.QuestionAsked(row) | facts.QuestionAnswered(row) | facts.QuestionCompleted(row):
-                kept[row.id] = row
+                contents[row.id] = row
             case _:
                 pass
     fold = tape.fold
-    assert kept == {**fold.permissions, **fold.files, **fold.terminals, **fold.questions}
+    assert contents == {**fold.permissions, **fold.files, **fold.terminals, **fold.questions}
     # What is held beyond the rows is of requests that are under way.
     assert set(fold._requests._decisions) <= set(fold._requests._pending)

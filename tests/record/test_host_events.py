@@ -17,21 +17,21 @@ ALLOW = PermissionOption(option_id="yes", name="Allow", kind="allow_once")
 RULE = notes.Decision("w", "rule", "yours", "allow", rule="allow write src/**", layer="user", remembered=("r1",))
 
 
-def told(tape: Tape) -> list[Event]:
+def events_of(tape: Tape) -> list[Event]:
     """The events of the whole tape; each of them can be written as JSON."""
-    found = []
+    matches = []
     for fact in tape.facts:
         event = event_from_fact(fact, 7.0, "s", "r", b'{"params":{"a":1}}')
         if event is not None:
             plain = msgspec.json.decode(to_json(event))
             assert (plain["type"], plain["raw"]) == (event.type, event.raw)
-            found.append(event)
-    return found
+            matches.append(event)
+    return matches
 
 
 def only(tape: Tape, kind: type[E]) -> E:
-    [found] = [event for event in told(tape) if isinstance(event, kind)]
-    return found
+    [matches] = [event for event in events_of(tape) if isinstance(event, kind)]
+    return matches
 
 
 def test_file_written_has_the_diff_and_the_decision() -> None:
@@ -40,7 +40,7 @@ def test_file_written_has_the_diff_and_the_decision() -> None:
     tape.note(notes.file_note("w", "/ws/real", "old"))
     tape.note(RULE)
     tape.reply("w")
-    assert [event.type for event in told(tape)] == ["file.written"]
+    assert [event.type for event in events_of(tape)] == ["file.written"]
     event = only(tape, events.FileWritten)
     assert (event.path, event.status, event.size, event.old_size) == ("/ws/real", "done", 3, 3)
     assert event.diff == Diff(path="/ws/real", old_text="old", new_text="new")
@@ -67,11 +67,11 @@ def test_a_question_about_a_write_is_a_permission_request_with_its_origin() -> N
     tape.note(notes.PermissionRequested("w", "files", "Write a", "edit", (ALLOW,)))
     tape.note(notes.Decision("w", "person", "said yes", "allow", "yes"))
     tape.reply("w")
-    assert [event.type for event in told(tape)] == ["permission.requested", "permission.resolved", "file.written"]
-    asked, resolved = only(tape, events.PermissionRequested), only(tape, events.PermissionResolved)
-    assert (asked.origin, asked.tool_call_id, asked.options) == ("files", None, (ALLOW,))
-    assert asked.content == (Diff(path="/ws/a", new_text="new"),)
-    assert (resolved.permission_id, resolved.origin, resolved.decision) == (asked.permission_id, "files", "allow")
+    assert [event.type for event in events_of(tape)] == ["permission.requested", "permission.resolved", "file.written"]
+    requested, resolved = only(tape, events.PermissionRequested), only(tape, events.PermissionResolved)
+    assert (requested.origin, requested.tool_call_id, requested.options) == ("files", None, (ALLOW,))
+    assert requested.content == (Diff(path="/ws/a", new_text="new"),)
+    assert (resolved.permission_id, resolved.origin, resolved.decision) == (requested.permission_id, "files", "allow")
     assert (resolved.option_kind, resolved.decided_by) == ("allow_once", "person")
     assert only(tape, events.FileWritten).decided_by == "person"
 
@@ -82,13 +82,13 @@ def test_a_terminal_is_told_when_it_starts_and_when_it_ends() -> None:
     tape.note(notes.Decision("c", "rule", "full", "allow"))
     tape.reply("c", {"terminalId": "t"})
     tape.note(notes.TerminalExited("t", 2, None, "failed", 600, True))
-    assert [event.type for event in told(tape)] == ["terminal.started", "terminal.exited"]
+    assert [event.type for event in events_of(tape)] == ["terminal.started", "terminal.exited"]
     started, exited = only(tape, events.TerminalStarted), only(tape, events.TerminalExited)
     assert (started.terminal_id, started.command, started.args, started.env) == ("t", "make", ("all",), ("TOKEN",))
     assert (started.decision, started.decided_by) == ("allow", "rule")
     assert (exited.terminal_id, exited.status, exited.exit_code, exited.signal) == ("t", "exited", 2, None)
     assert (exited.output, exited.output_bytes, exited.truncated) == ("failed", 600, True)
-    assert all(b"secret" not in to_json(event) for event in told(tape))
+    assert all(b"secret" not in to_json(event) for event in events_of(tape))
 
 
 def test_a_command_that_was_not_run_is_told_with_the_reason() -> None:
@@ -109,8 +109,8 @@ def test_a_question_is_told_when_it_is_asked_answered_and_completed() -> None:
     tape.note(notes.Decision("q", "person", "at the terminal"))
     tape.reply("q", {"action": "accept"})
     tape.notify("elicitation/complete", elicitationId="e")
-    assert [event.type for event in told(tape)] == ["question.asked", "question.answered", "question.completed"]
-    asked, answered = only(tape, events.QuestionAsked), only(tape, events.QuestionAnswered)
-    assert (asked.mode, asked.message, asked.url, asked.schema) == ("url", "Log in", url, None)
-    assert (answered.question_id, answered.action, answered.decided_by) == (asked.question_id, "accept", "person")
-    assert only(tape, events.QuestionCompleted).question_id == asked.question_id
+    assert [event.type for event in events_of(tape)] == ["question.asked", "question.answered", "question.completed"]
+    requested, answered = only(tape, events.QuestionAsked), only(tape, events.QuestionAnswered)
+    assert (requested.mode, requested.message, requested.url, requested.schema) == ("url", "Log in", url, None)
+    assert (answered.question_id, answered.action, answered.decided_by) == (requested.question_id, "accept", "person")
+    assert only(tape, events.QuestionCompleted).question_id == requested.question_id

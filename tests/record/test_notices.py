@@ -7,7 +7,7 @@ from dragoman.record.fold import SessionFold
 from dragoman.wire import vocabulary as acp
 
 
-def told(fold: SessionFold, *updates: acp.SessionUpdate) -> list[Fact]:
+def fold_updates(fold: SessionFold, *updates: acp.SessionUpdate) -> list[Fact]:
     return [fact for at, update in enumerate(updates, start=1) for fact in fold.update(at, float(at), update)]
 
 
@@ -17,7 +17,9 @@ def chunk(text: str) -> acp.CompactionSummaryChunk:
 
 def test_a_notice_is_a_row() -> None:
     fold = SessionFold()
-    (fact,) = told(fold, acp.Notice(severity="warning", title="Nearly full", description="Ten percent are left."))
+    (fact,) = fold_updates(
+        fold, acp.Notice(severity="warning", title="Nearly full", description="Ten percent are left.")
+    )
     (row,) = fold.notices.values()
     assert fact == NoticeChanged(row, "notice")
     assert (row.id, row.severity, row.title, row.text) == (
@@ -30,7 +32,7 @@ def test_a_notice_is_a_row() -> None:
 
 def test_a_compaction_is_one_row_from_its_beginning_to_its_end() -> None:
     fold = SessionFold()
-    facts = told(
+    facts = fold_updates(
         fold,
         acp.CompactionUpdate(compaction_id="c", status="in_progress"),
         chunk("What "),
@@ -50,7 +52,7 @@ def test_a_compaction_is_one_row_from_its_beginning_to_its_end() -> None:
 
 def test_a_compaction_that_failed_says_why() -> None:
     fold = SessionFold()
-    told(fold, acp.CompactionUpdate(compaction_id="c", status="failed", error="There was no room."))
+    fold_updates(fold, acp.CompactionUpdate(compaction_id="c", status="failed", error="There was no room."))
     (row,) = fold.notices.values()
     assert (row.severity, row.text) == ("error", "There was no room.")
 
@@ -58,5 +60,5 @@ def test_a_compaction_that_failed_says_why() -> None:
 def test_the_whole_summary_takes_the_place_of_its_pieces() -> None:
     fold = SessionFold()
     whole = (acp.TextContent(text="All of it."),)
-    told(fold, chunk("Some"), acp.CompactionUpdate(compaction_id="c", status="completed", summary=whole))
+    fold_updates(fold, chunk("Some"), acp.CompactionUpdate(compaction_id="c", status="completed", summary=whole))
     assert [row.text for row in fold.notices.values()] == ["All of it."]

@@ -1,4 +1,4 @@
-"""What the agent asks the user, in the record."""
+"""The questions of the agent to the user, in the record."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def only_question(tape: Tape) -> rows.Question:
 def test_a_form_is_kept_with_its_answer_and_who_gave_it() -> None:
     tape = Tape()
     tape.prompt()
-    [asked] = tape.request("q", "elicitation/create", toolCallId="t", **FORM)
+    [fact] = tape.request("q", "elicitation/create", toolCallId="t", **FORM)
     row = only_question(tape)
-    assert asked == facts.QuestionAsked(row)
+    assert fact == facts.QuestionAsked(row)
     assert (row.mode, row.message, row.tool_call_id, row.action) == ("form", "Which one?", "t", "pending")
     assert row.schema is not None
     assert list(row.schema.properties) == ["colour"]

@@ -38,15 +38,15 @@ every_case = pytest.mark.parametrize("case", CASES or [pytest.param("none", mark
 
 @every_case
 def test_every_frame_of_a_recording_is_understood(case: str) -> None:
-    conversation = ConnectionReader()
+    reader = ConnectionReader()
     for line in lines_of(case):
         recorded = msgspec.json.decode(line)
         if recorded["dir"] not in ("in", "out"):
             continue
-        for heard in conversation.read(recorded["dir"], msgspec.json.encode(recorded["frame"])):
-            assert not isinstance(heard.message, Noise | Oversized), heard.message
-            if isinstance(heard.message, Update):
-                assert not isinstance(heard.message.update, Unknown), heard.message.line
+        for routed in reader.read(recorded["dir"], msgspec.json.encode(recorded["frame"])):
+            assert not isinstance(routed.message, Noise | Oversized), routed.message
+            if isinstance(routed.message, Update):
+                assert not isinstance(routed.message.update, Unknown), routed.message.line
 
 
 @every_case

@@ -21,46 +21,46 @@ from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import Request, Update
 
 
-def kept(*runs: tuple[str, list[str]], stop_reason: str = "end_turn") -> Tape:
-    """Runs that were kept: prompt, and what came: `=title` is a tool call, the rest are words."""
+def recorded_session(*runs: tuple[str, list[str]], stop_reason: str = "end_turn") -> Tape:
+    """Record runs, each a prompt and its outputs: `=title` is a tool call, the others are messages."""
     tape = Tape()
-    for number, (prompt, came) in enumerate(runs):
-        add_run(tape, prompt, came, f"call-{number}", stop_reason)
+    for number, (prompt, outputs) in enumerate(runs):
+        add_run(tape, prompt, outputs, f"call-{number}", stop_reason)
     return tape
 
 
-def add_run(tape: Tape, prompt: str, came: list[str], call: str, stop_reason: str = "end_turn") -> None:
+def add_run(tape: Tape, prompt: str, outputs: list[str], call: str, stop_reason: str = "end_turn") -> None:
     request = tape.prompt(prompt)
-    for number, piece in enumerate(came):
-        if piece.startswith("="):
-            tape.tool(f"{call}-{number}", title=piece[1:], status="completed")
+    for number, output in enumerate(outputs):
+        if output.startswith("="):
+            tape.tool(f"{call}-{number}", title=output[1:], status="completed")
         else:
-            tape.say(piece)
+            tape.say(output)
     tape.end(request, stop_reason)
 
 
-def told(*pieces: str) -> ReplayComparison:
-    """`>` is the user, `?` a thought, `=id title` a tool call, the rest are the agent's words."""
-    tape, retold = Tape(), ReplayComparison()
-    for piece in pieces:
-        match piece[:1]:
+def replay(*outputs: str) -> ReplayComparison:
+    """Replay outputs: `>` is the user, `?` a thought, `=id title` a tool call, the others are messages."""
+    tape, comparison = Tape(), ReplayComparison()
+    for output in outputs:
+        match output[:1]:
             case ">":
-                tape.user(piece[1:])
+                tape.user(output[1:])
             case "?":
-                tape.think(piece[1:])
+                tape.think(output[1:])
             case "=":
-                call, _, title = piece[1:].partition(" ")
+                call, _, title = output[1:].partition(" ")
                 tape.tool(call, title=title, status="completed")
             case _:
-                tape.say(piece)
+                tape.say(output)
     for _, message in tape.frames:
         assert isinstance(message, Update)
-        retold.add(message.update)
-    return retold
+        comparison.add(message.update)
+    return comparison
 
 
-def differences(fold: SessionFold, retold: ReplayComparison) -> list[Difference]:
-    differs = retold.compare_with(fold)
+def differences(fold: SessionFold, comparison: ReplayComparison) -> list[Difference]:
+    differs = comparison.compare_with(fold)
     assert differs is None or differs.count == len(differs.differences)
     return list(differs.differences) if differs else []
 
@@ -69,7 +69,7 @@ TALK = (("hello", ["Good ", "day."]), ("write it", ["Doing.", "=write a.txt", "I
 
 
 @pytest.mark.parametrize(
-    "pieces",
+    "outputs",
     [
         pytest.param(
             [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 write a.txt", "It is done.", ">bye", "Bye."],
@@ -99,56 +99,68 @@ TALK = (("hello", ["Good ", "day."]), ("write it", ["Doing.", "=write a.txt", "I
         ),
     ],
 )
-def test_a_history_that_an_agent_tells_in_its_own_way_is_the_same(pieces: list[str]) -> None:
-    assert differences(kept(*TALK).fold, told(*pieces)) == []
+def test_a_history_that_an_agent_tells_in_its_own_way_is_the_same(outputs: list[str]) -> None:
+    assert differences(recorded_session(*TALK).fold, replay(*outputs)) == []
 
 
 def test_a_prompt_that_is_left_out_is_a_difference() -> None:
-    tape = kept(*TALK)
-    found = differences(tape.fold, told(">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."))
-    assert found == [Difference("prompt", recorded="hello", run_id=next(iter(tape.fold.runs)))]
+    tape = recorded_session(*TALK)
+    expected = differences(tape.fold, replay(">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."))
+    assert expected == [Difference("prompt", recorded="hello", run_id=next(iter(tape.fold.runs)))]
 
 
 def test_an_answer_that_is_known_is_no_difference_where_its_prompt_is_left_out() -> None:
-    found = differences(kept(*TALK[::2]).fold, told(">in other words", "Good day.", ">bye", "Bye."))
-    assert [(one.subject, one.recorded) for one in found] == [("prompt", "hello")]
+    expected = differences(recorded_session(*TALK[::2]).fold, replay(">in other words", "Good day.", ">bye", "Bye."))
+    assert [(difference.subject, difference.recorded) for difference in expected] == [("prompt", "hello")]
 
 
 def test_words_that_are_joined_without_what_stood_between_are_known() -> None:
     """As copilot 1.0 leaves out its remarks."""
-    tape = kept(("write it", ["Doing.", "=write a.txt", "Info: as you like", "=write b.txt", "It is done."]))
-    assert differences(tape.fold, told(">write it", "Doing.It is done.", "=x a", "=y b")) == []
+    tape = recorded_session(
+        ("write it", ["Doing.", "=write a.txt", "Info: as you like", "=write b.txt", "It is done."])
+    )
+    assert differences(tape.fold, replay(">write it", "Doing.It is done.", "=x a", "=y b")) == []
 
 
 def test_tool_calls_may_be_told_as_calls_in_one_turn_and_as_text_in_another() -> None:
     """As gemini 0.61 does."""
-    tape = kept(("one", ["=read a", "Read."]), ("two", ["=run b", "Ran."]), ("three", ["Yes."]))
-    pieces = [">one", "=x read", "Read.", ">two", "[Function Call: run]", ">[Function Response: run]", "Ran."]
-    assert differences(tape.fold, told(*pieces, ">three", "Yes.")) == []
+    tape = recorded_session(("one", ["=read a", "Read."]), ("two", ["=run b", "Ran."]), ("three", ["Yes."]))
+    outputs = [">one", "=x read", "Read.", ">two", "[Function Call: run]", ">[Function Response: run]", "Ran."]
+    assert differences(tape.fold, replay(*outputs, ">three", "Yes.")) == []
 
 
 def test_an_agent_that_tells_nothing_has_forgotten_all_of_it() -> None:
-    assert [one.recorded for one in differences(kept(*TALK).fold, told())] == ["hello", "write it", "bye"]
+    assert [difference.recorded for difference in differences(recorded_session(*TALK).fold, replay())] == [
+        "hello",
+        "write it",
+        "bye",
+    ]
 
 
 @pytest.mark.parametrize("last", ["bye", "write it"], ids=["after words", "after a tool call"])
 def test_what_was_said_elsewhere_is_a_difference(last: str) -> None:
     runs = [run for run in TALK if last == "bye" or run[0] != "bye"]
-    tape = kept(*runs)
-    pieces = [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."]
-    found = differences(tape.fold, told(*pieces[: 8 if last == "bye" else 6], ">and now?", "Now we are elsewhere."))
-    assert [(one.subject, one.replayed) for one in found] == [("answer", "Now we are elsewhere.")]
+    tape = recorded_session(*runs)
+    outputs = [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."]
+    expected = differences(
+        tape.fold, replay(*outputs[: 8 if last == "bye" else 6], ">and now?", "Now we are elsewhere.")
+    )
+    assert [(difference.subject, difference.replayed) for difference in expected] == [
+        ("answer", "Now we are elsewhere.")
+    ]
 
 
 def test_an_answer_that_is_another_one_is_a_difference() -> None:
-    found = differences(kept(("hello", ["Good day."])).fold, told(">hello", "Go away."))
-    assert [(one.subject, one.recorded, one.replayed) for one in found] == [("answer", "Good day.", "Go away.")]
+    expected = differences(recorded_session(("hello", ["Good day."])).fold, replay(">hello", "Go away."))
+    assert [(difference.subject, difference.recorded, difference.replayed) for difference in expected] == [
+        ("answer", "Good day.", "Go away.")
+    ]
 
 
 def test_tool_calls_where_there_were_none_and_none_where_there_were_some_are_differences() -> None:
-    tape = kept(("one", ["=read a", "Read."]), ("two", ["Nothing to do."]))
-    found = differences(tape.fold, told(">one", "Read.", ">two", "=other rm -r b", "Nothing to do."))
-    assert [(one.subject, one.recorded, one.replayed) for one in found] == [
+    tape = recorded_session(("one", ["=read a", "Read."]), ("two", ["Nothing to do."]))
+    expected = differences(tape.fold, replay(">one", "Read.", ">two", "=other rm -r b", "Nothing to do."))
+    assert [(difference.subject, difference.recorded, difference.replayed) for difference in expected] == [
         ("tool_calls", "read a", ""),
         ("tool_calls", "", "rm -r b"),
     ]
@@ -156,7 +168,7 @@ def test_tool_calls_where_there_were_none_and_none_where_there_were_some_are_dif
 
 @pytest.mark.parametrize("stop_reason", ["cancelled", "max_tokens"])
 @pytest.mark.parametrize(
-    "pieces",
+    "outputs",
     [
         pytest.param([], id="left out: gemini 0.61"),
         pytest.param([">try", "Trying har"], id="with more than was heard"),
@@ -166,40 +178,40 @@ def test_tool_calls_where_there_were_none_and_none_where_there_were_some_are_dif
     ],
 )
 def test_what_an_agent_makes_of_a_run_that_did_not_end_well_is_its_own_matter(
-    stop_reason: str, pieces: list[str]
+    stop_reason: str, outputs: list[str]
 ) -> None:
-    tape = kept(("hello", ["Good day."]))
+    tape = recorded_session(("hello", ["Good day."]))
     add_run(tape, "try", ["Trying"], "cut", stop_reason)
     add_run(tape, "try", ["Tried."], "again")
     add_run(tape, "bye", ["Bye."], "last")
-    assert differences(tape.fold, told(">hello", "Good day.", *pieces, ">try", "Tried.", ">bye", "Bye.")) == []
-    assert differences(tape.fold, told(">hello", "Good day.", *pieces, ">try", "Tried.")) != []
+    assert differences(tape.fold, replay(">hello", "Good day.", *outputs, ">try", "Tried.", ">bye", "Bye.")) == []
+    assert differences(tape.fold, replay(">hello", "Good day.", *outputs, ">try", "Tried.")) != []
 
 
 def test_prompts_that_were_told_as_one_are_found_each() -> None:
     """Copilot 1.0, kimi 2.1 and others do so where a run brought nothing."""
-    tape = kept(("one", ["Error: 400"]), ("two", ["Two."]))
-    assert differences(tape.fold, told(">one", ">two", "Two.")) == []
+    tape = recorded_session(("one", ["Error: 400"]), ("two", ["Two."]))
+    assert differences(tape.fold, replay(">one", ">two", "Two.")) == []
 
 
 @pytest.mark.parametrize("prompt", ["/init", "  /compact now", "", "use [secret:KEY]"])
 def test_a_command_of_the_agents_own_and_a_prompt_that_is_not_kept_in_words_may_be_told_otherwise(prompt: str) -> None:
-    tape = kept(("hello", ["Hi."]), (prompt, ["Done."]), ("bye", ["Bye."]))
-    pieces = [">hello", "Hi.", "><command-name>x</command-name>", "Did it.", ">bye", "Bye."]
-    assert differences(tape.fold, told(*pieces)) == []
+    tape = recorded_session(("hello", ["Hi."]), (prompt, ["Done."]), ("bye", ["Bye."]))
+    outputs = [">hello", "Hi.", "><command-name>x</command-name>", "Did it.", ">bye", "Bye."]
+    assert differences(tape.fold, replay(*outputs)) == []
 
 
 def test_a_long_prompt_is_known_by_its_beginning_and_shown_by_it() -> None:
     prompt = "words " * 1000
-    tape = kept((prompt, ["Read."]))
-    assert differences(tape.fold, told(f">{prompt[:3000]} [3000 more]", "Read.")) == []
-    [found] = differences(tape.fold, told())
-    assert len(found.recorded) <= 120
-    assert prompt.startswith(found.recorded.removesuffix("…"))
+    tape = recorded_session((prompt, ["Read."]))
+    assert differences(tape.fold, replay(f">{prompt[:3000]} [3000 more]", "Read.")) == []
+    [expected] = differences(tape.fold, replay())
+    assert len(expected.recorded) <= 120
+    assert prompt.startswith(expected.recorded.removesuffix("…"))
 
 
 def test_of_many_differences_a_few_are_listed_and_all_are_counted() -> None:
-    differs = told().compare_with(kept(*((f"prompt {number}", ["Yes."]) for number in range(30))).fold)
+    differs = replay().compare_with(recorded_session(*((f"prompt {number}", ["Yes."]) for number in range(30))).fold)
     assert differs is not None
     assert (differs.count, len(differs.differences)) == (30, 10)
 
@@ -211,57 +223,57 @@ FOLDER = Path(os.environ.get("DRAGOMAN_RECORDINGS") or Path(__file__).resolve().
 RECORDINGS = sorted([*OWN.glob("*/*.jsonl"), *FOLDER.glob("*/*.jsonl")])
 
 
-def heard_in(path: Path) -> Iterator[tuple[Literal["in", "out"], RoutedMessage]]:
-    conversation = ConnectionReader()
+def messages_in(path: Path) -> Iterator[tuple[Literal["in", "out"], RoutedMessage]]:
+    reader = ConnectionReader()
     for line in path.read_bytes().splitlines():
         recorded = msgspec.json.decode(line)
         direction: Literal["in", "out"] = "in" if recorded["dir"] == "in" else "out"
         if recorded["dir"] in ("in", "out"):
-            for heard in conversation.read(direction, msgspec.json.encode(recorded["frame"])):
-                yield direction, heard
+            for routed in reader.read(direction, msgspec.json.encode(recorded["frame"])):
+                yield direction, routed
 
 
 def as_user(request: Request) -> list[acp.SessionUpdate]:
-    asked = decode_or_none(request.params, acp.PromptRequest)
-    return [acp.UserMessageChunk(content=block) for block in (asked.prompt if asked is not None else ())]
+    params = decode_or_none(request.params, acp.PromptRequest)
+    return [acp.UserMessageChunk(content=block) for block in (params.prompt if params is not None else ())]
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_what_a_real_agent_said_is_the_same_when_it_is_told_as_it_was(path: Path) -> None:
     folds: dict[str, SessionFold] = {}
     again: dict[str, ReplayComparison] = {}
-    for position, (direction, heard) in enumerate(heard_in(path)):
-        if heard.session_id is None:
+    for position, (direction, routed) in enumerate(messages_in(path)):
+        if routed.session_id is None:
             continue
-        folds.setdefault(heard.session_id, SessionFold()).apply(position, float(position), direction, heard.message)
-        retold = again.setdefault(heard.session_id, ReplayComparison())
-        if isinstance(heard.message, Update):
-            retold.add(heard.message.update)
-        elif isinstance(heard.message, Request) and heard.message.method == "session/prompt":
-            for chunk in as_user(heard.message):
-                retold.add(chunk)
+        folds.setdefault(routed.session_id, SessionFold()).apply(position, float(position), direction, routed.message)
+        comparison = again.setdefault(routed.session_id, ReplayComparison())
+        if isinstance(routed.message, Update):
+            comparison.add(routed.message.update)
+        elif isinstance(routed.message, Request) and routed.message.method == "session/prompt":
+            for chunk in as_user(routed.message):
+                comparison.add(chunk)
     for session_id, fold in folds.items():
         assert differences(fold, again[session_id]) == []
 
 
 @pytest.mark.parametrize(
-    ("case", "found"),
+    ("case", "expected"),
     [("replay-after-load", []), ("load-within-minute", [("prompt", "[[say:The word is azure.]]")])],
 )
-def test_what_gemini_told_again_after_a_load(case: str, found: list[tuple[str, str]]) -> None:
-    fold, retold = SessionFold(), ReplayComparison()
+def test_what_gemini_told_again_after_a_load(case: str, expected: list[tuple[str, str]]) -> None:
+    fold, comparison = SessionFold(), ReplayComparison()
     loading = False
-    for position, (direction, heard) in enumerate(heard_in(OWN / "gemini" / f"{case}.jsonl")):
-        loading = loading or (isinstance(heard.message, Request) and heard.message.method == "session/load")
-        if loading and isinstance(heard.message, Update):
-            retold.add(heard.message.update)
-        elif not loading and heard.session_id is not None:
-            fold.apply(position, float(position), direction, heard.message)
-    assert [(one.subject, one.recorded) for one in differences(fold, retold)] == found
+    for position, (direction, routed) in enumerate(messages_in(OWN / "gemini" / f"{case}.jsonl")):
+        loading = loading or (isinstance(routed.message, Request) and routed.message.method == "session/load")
+        if loading and isinstance(routed.message, Update):
+            comparison.add(routed.message.update)
+        elif not loading and routed.session_id is not None:
+            fold.apply(position, float(position), direction, routed.message)
+    assert [(difference.subject, difference.recorded) for difference in differences(fold, comparison)] == expected
 
 
 def test_only_the_host_says_that_a_history_differs() -> None:
-    tape = kept(*TALK)
+    tape = recorded_session(*TALK)
     note = notes.HistoryDiffers((Difference("prompt", recorded="hello"),), 1)
     tape.notify("_dragoman/history_differs", **msgspec.to_builtins(note))
     assert tape.fold.differs is None

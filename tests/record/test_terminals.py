@@ -130,9 +130,9 @@ def test_output_that_is_noted_after_the_end_is_still_kept() -> None:
     create(tape)
     about(tape, "wait_for_exit")
     tape.reply("a", {"exitCode": 1})
-    told = tape.note(notes.TerminalExited("term_1", 1, None, "late", 4))
+    changes = tape.note(notes.TerminalExited("term_1", 1, None, "late", 4))
     row = only_terminal(tape)
-    assert list(told) == [facts.TerminalChanged(row)]
+    assert list(changes) == [facts.TerminalChanged(row)]
     assert (row.output, row.exit_code) == ("late", 1)
     assert exits(tape) == 1
 

@@ -21,8 +21,8 @@ from dragoman.wire.messages import Message, Noise, Notification, OutgoingMessage
 from dragoman.wire.transport import MemoryTransport, memory_pair
 
 
-class Heard:
-    """A handler that remembers, and serves by `answer`."""
+class RecordingHandler:
+    """A handler that records messages, and serves requests by `answer`."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -30,7 +30,7 @@ class Heard:
         self.answer: Callable[[Request], Awaitable[object]] = self._refuse
         self.go = asyncio.Event()
         self.go.set()
-        self.held = asyncio.Event()
+        self.is_waiting = asyncio.Event()
 
     async def _refuse(self, request: Request) -> object:
         raise RpcRefusal(-32601, f"no {request.method}")
@@ -46,7 +46,7 @@ class Heard:
 
     async def wait_until_ready(self) -> None:
         if not self.go.is_set():
-            self.held.set()
+            self.is_waiting.set()
             await self.go.wait()
 
     async def on_ended(self) -> DragomanError:
@@ -54,7 +54,7 @@ class Heard:
 
 
 class OtherSide:
-    """What the agent would do, by hand."""
+    """The agent's side of the connection, driven by hand."""
 
     def __init__(self, transport: MemoryTransport) -> None:
         self.transport = transport
@@ -78,20 +78,20 @@ class OtherSide:
 
 
 @pytest.fixture
-async def heard() -> Heard:
-    return Heard()
+async def handler() -> RecordingHandler:
+    return RecordingHandler()
 
 
 @pytest.fixture
-async def ends(heard: Heard) -> AsyncIterator[tuple[Connection, OtherSide]]:
+async def ends(handler: RecordingHandler) -> AsyncIterator[tuple[Connection, OtherSide]]:
     ours, theirs = memory_pair()
-    connection = Connection(ours, heard, line_limit=100_000)
+    connection = Connection(ours, handler, line_limit=100_000)
     yield connection, OtherSide(theirs)
     await connection.close()
 
 
 async def test_an_answer_comes_after_everything_said_before_it(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     call = connection.call("session/prompt", {})
@@ -101,7 +101,7 @@ async def test_an_answer_comes_after_everything_said_before_it(
     other.say(id=request["id"], result={"stopReason": "end_turn"})
     other.update("late")
     assert json.loads(bytes(await connection.result(call))) == {"stopReason": "end_turn"}
-    kinds = [type(message) for message in heard.messages]
+    kinds = [type(message) for message in handler.messages]
     assert kinds[:101] == [Update] * 100 + [Reply]
 
 
@@ -125,7 +125,7 @@ async def test_errors_become_exceptions_by_their_code(ends: tuple[Connection, Ot
 
 
 async def test_a_request_that_times_out_is_cancelled_and_its_late_answer_is_noise(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     with pytest.raises(RequestTimeout, match="session/new") as caught:
@@ -138,7 +138,7 @@ async def test_a_request_that_times_out_is_cancelled_and_its_late_answer_is_nois
     call = connection.call("next", {})
     other.say(id=(await other.hear())["id"], result={})
     await connection.result(call)
-    assert isinstance(heard.messages[0], Noise)
+    assert isinstance(handler.messages[0], Noise)
 
 
 async def test_a_caller_that_is_cancelled_cancels_the_request(ends: tuple[Connection, OtherSide]) -> None:
@@ -152,7 +152,7 @@ async def test_a_caller_that_is_cancelled_cancels_the_request(ends: tuple[Connec
 
 
 async def test_requests_are_served_at_the_same_time_and_answered_by_id(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     gate = asyncio.Event()
@@ -162,7 +162,7 @@ async def test_requests_are_served_at_the_same_time_and_answered_by_id(
             await gate.wait()
         return {"to": request.id}
 
-    heard.answer = answer
+    handler.answer = answer
     other.say(id="slow", method="a", params={})
     other.say(id=2, method="b", params={})
     assert await other.hear() == {"jsonrpc": "2.0", "id": 2, "result": {"to": 2}}
@@ -172,7 +172,7 @@ async def test_requests_are_served_at_the_same_time_and_answered_by_id(
 
 
 async def test_refusals_and_defects_of_a_handler_are_answered_with_an_error(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     other.say(id=1, method="x/y", params={})
@@ -181,13 +181,13 @@ async def test_refusals_and_defects_of_a_handler_are_answered_with_an_error(
     async def broken(request: Request) -> object:
         raise ValueError("a defect")
 
-    heard.answer = broken
+    handler.answer = broken
     other.say(id=2, method="x/y", params={})
     assert (await other.hear())["error"] == {"code": -32603, "message": "ValueError: a defect"}
 
 
 async def test_the_other_side_can_cancel_its_request_and_still_gets_an_answer(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     started = asyncio.Event()
@@ -196,18 +196,18 @@ async def test_the_other_side_can_cancel_its_request_and_still_gets_an_answer(
         started.set()
         return await asyncio.Event().wait()
 
-    heard.answer = for_ever
+    handler.answer = for_ever
     other.say(id=5, method="session/request_permission", params={})
     await started.wait()
     other.say(method="$/cancel_request", params={"requestId": 5})
     assert await other.hear() == {"jsonrpc": "2.0", "id": 5, "error": {"code": -32800, "message": "cancelled"}}
     other.say(method="$/cancel_request", params={"requestId": 99})
     other.say(method="$/cancel_request", params="nonsense")
-    assert isinstance(heard.messages[1], Notification)
+    assert isinstance(handler.messages[1], Notification)
 
 
 async def test_a_request_cancelled_in_the_same_breath_is_answered_too(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     other.say(id=5, method="session/request_permission", params={})
@@ -215,25 +215,27 @@ async def test_a_request_cancelled_in_the_same_breath_is_answered_too(
     assert (await other.hear())["error"]["code"] == -32800
 
 
-async def test_nothing_is_read_while_the_handler_is_not_ready(ends: tuple[Connection, OtherSide], heard: Heard) -> None:
+async def test_nothing_is_read_while_the_handler_is_not_ready(
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+) -> None:
     _, other = ends
-    heard.go.clear()
+    handler.go.clear()
     other.update("first")
     async with asyncio.timeout(10):
-        await heard.held.wait()
+        await handler.is_waiting.wait()
     other.transport.write(b"x" * 200_000)
     drained = asyncio.create_task(other.transport.drain())
     for _ in range(20):
         await asyncio.sleep(0)
     assert not drained.done()
-    assert len(heard.messages) == 1
-    heard.go.set()
+    assert len(handler.messages) == 1
+    handler.go.set()
     async with asyncio.timeout(10):
         await drained
 
 
 async def test_more_requests_than_are_served_at_once_wait_their_turn(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     _, other = ends
     serving = 0
@@ -251,7 +253,7 @@ async def test_more_requests_than_are_served_at_once_wait_their_turn(
         serving -= 1
         return {}
 
-    heard.answer = answer
+    handler.answer = answer
     for number in range(MAX_CONCURRENT_REQUESTS):
         other.say(id=number, method="m", params={})
     async with asyncio.timeout(10):
@@ -266,14 +268,16 @@ async def test_more_requests_than_are_served_at_once_wait_their_turn(
     assert answered == set(range(MAX_CONCURRENT_REQUESTS + 10))
 
 
-async def test_who_waits_when_the_stream_ends_is_told_why(ends: tuple[Connection, OtherSide], heard: Heard) -> None:
+async def test_who_waits_when_the_stream_ends_is_told_why(
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
+) -> None:
     connection, other = ends
     call = connection.call("session/prompt", {})
     other.update("last words")
     other.transport.close()
     with pytest.raises(AgentCrashed, match="it is gone"):
         await connection.result(call)
-    assert isinstance(heard.messages[0], Update)
+    assert isinstance(handler.messages[0], Update)
     with pytest.raises(AgentCrashed):
         connection.call("session/new", {})
 
@@ -294,12 +298,12 @@ async def test_an_answer_over_the_line_limit_fails_its_call_and_not_the_connecti
 
 
 async def test_what_is_sent_is_shown_to_the_handler_before_it_is_written(
-    ends: tuple[Connection, OtherSide], heard: Heard
+    ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
     connection.notify("session/cancel", {"sessionId": "s"})
-    assert [type(message) for message in heard.sent] == [Notification]
-    assert json.loads(heard.sent[0].line) == await other.hear()
+    assert [type(message) for message in handler.sent] == [Notification]
+    assert json.loads(handler.sent[0].line) == await other.hear()
 
 
 async def test_a_cancel_that_cannot_be_read_ends_nothing(ends: tuple[Connection, OtherSide]) -> None:

@@ -1,4 +1,4 @@
-"""What ends a run, and what it had used by then."""
+"""The end of a run, and its usage."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def ended(data: object) -> Reply:
 
 
 def test_a_failed_run_has_used_what_its_error_tells() -> None:
-    told = {"usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}}
-    end = dialect_for(LATEST_VERSION).run_end(ended(told))
+    data = {"usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}}
+    end = dialect_for(LATEST_VERSION).run_end(ended(data))
     assert end is not None
     assert end.usage is not None
     assert (end.usage.input_tokens, end.usage.total_tokens, end.stop_reason) == (3, 7, None)

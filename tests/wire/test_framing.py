@@ -48,10 +48,10 @@ def test_only_the_beginning_of_a_long_line_is_kept() -> None:
     piece = b"x" * 100_000
     for _ in range(20):
         assert framer.feed(piece) == []
-    (told,) = framer.feed(b"\n")
-    assert isinstance(told, Oversized)
-    assert told.length == 2_000_000
-    assert len(told.head) == OVERSIZED_HEAD_BYTES
+    (oversized,) = framer.feed(b"\n")
+    assert isinstance(oversized, Oversized)
+    assert oversized.length == 2_000_000
+    assert len(oversized.head) == OVERSIZED_HEAD_BYTES
 
 
 def test_a_line_of_exactly_the_limit_is_a_line() -> None:

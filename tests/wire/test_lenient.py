@@ -75,7 +75,7 @@ def structs(type_: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     fields = msgspec.structs.fields(type_)
     needed = {field.name: values(field.type) for field in fields if field.required}
     optional = {field.name: values(field.type) for field in fields if not field.required}
-    return st.fixed_dictionaries(needed, optional=optional).map(lambda found: type_(**found))
+    return st.fixed_dictionaries(needed, optional=optional).map(lambda decoded: type_(**decoded))
 
 
 def is_other(member: Any) -> bool:
@@ -295,8 +295,8 @@ def test_what_cannot_be_mended_is_refused_with_the_name_of_the_field(raw: bytes,
 
 def test_an_unknown_kind_in_an_open_union_keeps_its_kind_and_its_bytes() -> None:
     raw = b'{"mode":"voice","message":"Say it","pitch":440}'
-    asked = lenient.decode(raw, acp.CreateElicitationRequest)
-    assert asked == acp.OtherCreateElicitationRequest(kind="voice", raw=acp.Verbatim(raw))
+    request = lenient.decode(raw, acp.CreateElicitationRequest)
+    assert request == acp.OtherCreateElicitationRequest(kind="voice", raw=acp.Verbatim(raw))
     form = lenient.decode(
         b'{"mode":"form","message":"m","sessionId":"s","requestedSchema":{"properties":'
         b'{"name":{"type":"string"},"hue":{"type":"color","alpha":1}}}}',
@@ -330,10 +330,10 @@ def test_marks_of_the_vocabulary_say_nothing_about_structs_of_the_same_name_else
 
 
 def recordings() -> Iterator[Any]:
-    found = sorted(RECORDINGS.glob("*/*.jsonl"))
-    for path in found:
+    decoded = sorted(RECORDINGS.glob("*/*.jsonl"))
+    for path in decoded:
         yield pytest.param(path, id="/".join(path.parts[-2:]))
-    if not found:
+    if not decoded:
         reason = "no recordings of real agents here: set DRAGOMAN_RECORDINGS to their folder"
         yield pytest.param(None, id="none", marks=pytest.mark.skip(reason=reason))
 

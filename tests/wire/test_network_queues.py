@@ -1,4 +1,4 @@
-"""What waits to be sent comes out line by line, and holds the writer up when it is too much."""
+"""Queued lines come out one by one, and a writer that is too far ahead waits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from dragoman.wire.network import HIGH_WATER_BYTES, IncomingLines, OutgoingLines
 
 
-async def taken(outgoing: OutgoingLines) -> list[bytes]:
+async def drain_lines(outgoing: OutgoingLines) -> list[bytes]:
     lines = []
     async with asyncio.timeout(5):
         while (line := await outgoing.next_line()) is not None:
@@ -21,7 +21,7 @@ async def test_lines_come_out_whole_however_they_were_written() -> None:
     for piece in (b"on", b"e\ntw", b"o\n\n", b"three\nunfinished"):
         outgoing.put(piece)
     outgoing.close()
-    assert await taken(outgoing) == [b"one", b"two", b"three"]
+    assert await drain_lines(outgoing) == [b"one", b"two", b"three"]
 
 
 async def test_a_writer_waits_while_too_much_is_unsent() -> None:
@@ -42,7 +42,7 @@ async def test_nobody_waits_for_a_side_that_is_gone() -> None:
     outgoing.put(b"more\n")
     async with asyncio.timeout(5):
         await outgoing.drain()
-    assert await taken(outgoing) == []
+    assert await drain_lines(outgoing) == []
 
 
 async def test_who_fills_the_inbox_waits_for_its_reader_and_loses_nothing() -> None:

@@ -26,19 +26,19 @@ def chunk(text: str) -> bytes:
     return update(content={"type": "text", "text": text})
 
 
-def one(messages: list[Message]) -> Message:
+def only(messages: list[Message]) -> Message:
     assert len(messages) == 1
     return messages[0]
 
 
 def test_an_update_is_typed_and_keeps_its_bytes() -> None:
     sent = chunk("hi")
-    assert one(Peer().feed(sent)) == Update("s", AgentMessageChunk(content=TextContent(text="hi")), sent[:-1])
+    assert only(Peer().feed(sent)) == Update("s", AgentMessageChunk(content=TextContent(text="hi")), sent[:-1])
 
 
 def test_an_update_of_a_kind_we_do_not_know_keeps_everything() -> None:
     sent = update("holo_chunk", depth=3, _meta={"a": 1})
-    message = one(Peer().feed(sent))
+    message = only(Peer().feed(sent))
     assert isinstance(message, Update)
     assert isinstance(message.update, Unknown)
     assert message.update.kind == "holo_chunk"
@@ -62,7 +62,7 @@ def test_a_reply_names_the_method_it_answers() -> None:
         "method": "initialize",
         "params": {"protocolVersion": 1},
     }
-    reply = one(peer.feed(line(id=request.id, result={"a": 1})))
+    reply = only(peer.feed(line(id=request.id, result={"a": 1})))
     assert isinstance(reply, Reply)
     assert (reply.method, json.loads(bytes(reply.result)), reply.error) == ("initialize", {"a": 1}, None)
 
@@ -70,7 +70,7 @@ def test_a_reply_names_the_method_it_answers() -> None:
 def test_a_null_result_is_an_answer() -> None:
     peer = Peer()
     request_id = peer.request("session/load", {}).id
-    reply = one(peer.feed(line(id=request_id, result=None)))
+    reply = only(peer.feed(line(id=request_id, result=None)))
     assert isinstance(reply, Reply)
     assert bytes(reply.result) == b"null"
 
@@ -108,7 +108,7 @@ def test_an_error_is_an_answer_whatever_its_shape() -> None:
     ],
 )
 def test_what_is_no_message_is_noise_and_keeps_its_line(sent: bytes) -> None:
-    message = one(Peer().feed(sent))
+    message = only(Peer().feed(sent))
     assert isinstance(message, Noise)
     assert message.line == sent[:-1]
 
@@ -125,7 +125,7 @@ def test_an_answer_that_nobody_waits_for_any_more_is_noise() -> None:
     peer = Peer()
     request_id = peer.request("a", {}).id
     peer.forget(request_id)
-    assert isinstance(one(peer.feed(line(id=request_id, result=1))), Noise)
+    assert isinstance(only(peer.feed(line(id=request_id, result=1))), Noise)
 
 
 def test_a_byte_order_mark_and_broken_utf8_do_not_cost_the_message() -> None:
@@ -136,7 +136,7 @@ def test_a_byte_order_mark_and_broken_utf8_do_not_cost_the_message() -> None:
             "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "BROKEN"}},
         },
     ).replace(b"BROKEN", b"a\xffb")
-    message = one(Peer().feed(sent))
+    message = only(Peer().feed(sent))
     assert isinstance(message, Update)
     assert isinstance(message.update, AgentMessageChunk)
     assert message.update.content == TextContent(text="a\ufffdb")
@@ -145,7 +145,7 @@ def test_a_byte_order_mark_and_broken_utf8_do_not_cost_the_message() -> None:
 
 def test_half_of_an_emoji_does_not_cost_the_message() -> None:
     sent = chunk("BROKEN").replace(b"BROKEN", rb"a\ud83d")
-    message = one(Peer().feed(sent))
+    message = only(Peer().feed(sent))
     assert isinstance(message, Update)
     assert isinstance(message.update, AgentMessageChunk)
     assert message.update.content == TextContent(text="a\ufffd")
@@ -154,7 +154,7 @@ def test_half_of_an_emoji_does_not_cost_the_message() -> None:
 def test_an_error_that_is_null_is_no_error() -> None:
     peer = Peer()
     request_id = peer.request("a", {}).id
-    reply = one(peer.feed(line(id=request_id, result={"ok": True}, error=None)))
+    reply = only(peer.feed(line(id=request_id, result={"ok": True}, error=None)))
     assert isinstance(reply, Reply)
     assert reply.error is None
 
@@ -167,7 +167,7 @@ def test_two_objects_on_a_line_are_two_messages() -> None:
 
 def test_requests_of_the_other_side_are_answered_once() -> None:
     peer = Peer()
-    request = one(peer.feed(line(id="q1", method="fs/read_text_file", params={"path": "/a"})))
+    request = only(peer.feed(line(id="q1", method="fs/read_text_file", params={"path": "/a"})))
     assert request == Request("q1", "fs/read_text_file", msgspec.Raw(b'{"path": "/a"}'), request.line)  # type: ignore[union-attr]
     answer = peer.answer("q1", {"content": "x"})
     assert answer is not None
@@ -208,7 +208,7 @@ def test_a_line_over_the_limit_is_told_and_the_next_is_read() -> None:
 def test_a_last_line_without_newline_counts() -> None:
     peer = Peer()
     assert peer.feed(chunk("end")[:-1]) == []
-    assert isinstance(one(peer.finish()), Update)
+    assert isinstance(only(peer.finish()), Update)
 
 
 json_values = st.recursive(
@@ -248,6 +248,6 @@ def test_nothing_that_is_sent_makes_the_peer_raise_and_no_line_is_lost(sent: lis
 def test_an_error_in_broken_text_is_still_the_answer() -> None:
     peer = Peer()
     peer.request("session/prompt", {})
-    reply = one(peer.feed(b'{"id":0,"error":{"code":-32000,"message":"log in\xff"}}\n'))
+    reply = only(peer.feed(b'{"id":0,"error":{"code":-32000,"message":"log in\xff"}}\n'))
     assert isinstance(reply, Reply)
     assert reply.error == RpcError(-32000, "log in\ufffd")

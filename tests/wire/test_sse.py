@@ -21,13 +21,13 @@ def events_of(*chunks: bytes) -> list[bytes]:
     st.lists(st.dictionaries(st.text(), st.text() | st.integers())), st.sampled_from(["\n", "\r\n", "\r"]), st.data()
 )
 def test_any_split_of_the_bytes_gives_the_same_messages(
-    said: list[dict[str, str | int]], end: str, data: st.DataObject
+    values: list[dict[str, str | int]], end: str, data: st.DataObject
 ) -> None:
-    lines = [f"data: {msgspec.json.encode(message).decode()}{end}{end}" for message in said]
+    lines = [f"data: {msgspec.json.encode(message).decode()}{end}{end}" for message in values]
     stream = f": hello{end}{end}".join(["", *lines]).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
     pieces = [stream[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-    assert [msgspec.json.decode(event) for event in events_of(*pieces)] == said
+    assert [msgspec.json.decode(event) for event in events_of(*pieces)] == values
 
 
 def test_data_over_several_lines_is_one_message_on_one_line() -> None:

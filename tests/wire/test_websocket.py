@@ -86,10 +86,10 @@ async def test_a_peer_that_reads_nothing_holds_the_writer_up_until_it_is_gone() 
     async with transport_to(peer) as transport:
         transport.write(b"x" * 16_000_000 + b"\n")
         transport.write(b"behind it\n")
-        held = asyncio.ensure_future(transport.drain())
+        draining = asyncio.ensure_future(transport.drain())
         ended.set()
         assert await transport.read() == b""
-        await held
+        await draining
         assert transport.end_reason == "the connection was lost"
 
 
