@@ -62,7 +62,7 @@ def test_rows_that_are_not_what_the_frames_say_are_found_and_mended(kept: Cli) -
     connection.close()
     done = kept("journal", "verify")
     assert done.code == 1
-    assert done.out == "session s2: the messages are not what its frames say\n"
+    assert done.out == "session s2: the rows in messages differ from its frames\n"
     assert "dragoman journal rebuild" in done.err
     assert kept("journal", "rebuild", "s2").out == "Made the rows of 1 session anew.\n"
     assert kept("journal", "verify").code == 0

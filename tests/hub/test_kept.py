@@ -36,12 +36,12 @@ NewHub = Callable[[], Hub]
 
 
 class Held(MemoryJournal):
-    """Commits what has a frame of the kind `held` only once `open` is set; `reached` tells that it came to that."""
+    """Commits what has a frame of the kind `held` only once `released` is set; `reached` tells that it came to that."""
 
     def __init__(self, held: str = "") -> None:
         super().__init__()
         self.held = held
-        self.open = asyncio.Event()
+        self.released = asyncio.Event()
         self.reached = asyncio.Event()
         self.problem: DragomanError | None = None
 
@@ -55,7 +55,7 @@ class Held(MemoryJournal):
     ) -> Cursor:
         if any(entry.kind == self.held for entry in entries):
             self.reached.set()
-            await self.open.wait()
+            await self.released.wait()
         if self.problem is not None:
             raise self.problem
         return await super().append(entries, changes, epochs=epochs, position=position)
@@ -101,7 +101,7 @@ async def test_nothing_is_told_before_it_is_kept() -> None:
         await journal.reached.wait()
         assert [type(event) for event in heard if not isinstance(event, events.ProviderEvent)] == [events.RunStarted]
         assert not run.done
-        journal.open.set()
+        journal.released.set()
         assert (await run).text == "told when kept"
 
 
@@ -112,7 +112,7 @@ async def test_nothing_is_written_to_the_agent_before_it_is_kept() -> None:
         run = session.run("go")
         await journal.reached.wait()
         assert not agent.all_heard("session/prompt")
-        journal.open.set()
+        journal.released.set()
         await run
         assert len(agent.all_heard("session/prompt")) == 1
 

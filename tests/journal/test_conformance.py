@@ -75,7 +75,7 @@ async def test_a_session_is_read_alone(journal: Journal) -> None:
 
 @pytest.mark.parametrize("cursor", ["", "12", "another.12", "another", "{name}.x", "{name}.-1", "{name}."])
 async def test_a_cursor_of_something_else_is_refused(journal: Any, cursor: str) -> None:
-    with pytest.raises(InputError, match="no cursor of this journal"):
+    with pytest.raises(InputError, match="not a cursor of this journal"):
         await journal.read(after=cursor.replace("{name}", journal.name))
 
 

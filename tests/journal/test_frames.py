@@ -45,7 +45,7 @@ async def read(journal: SqliteJournal, session_id: str | None, limit: int) -> li
     cursor: Cursor | None = None
     found: list[Entry] = []
     while (page := await journal.read(session_id, after=cursor, limit=limit)).entries:
-        assert len(page.entries) == len(page.places) <= limit
+        assert len(page.entries) == len(page.positions) <= limit
         assert page.cursor == page.cursor_at(len(page.entries) - 1)
         found.extend(page.entries)
         cursor = page.cursor

@@ -1,4 +1,4 @@
-"""Frames on their way into a journal: told when committed, in order, and not too many at once."""
+"""Frames on their way into a journal: reported when committed, in order, and not too many at once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from journal.talk import all_entries, entry, known
 
 
 class SlowJournal(MemoryJournal):
-    """Commits when it is allowed to, or fails when it is told to."""
+    """Commits when it is allowed to, or fails where the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
         self.allowed = asyncio.Semaphore(0)
         self.failing = False
         self.batches: list[int] = []
-        self.committed = asyncio.Event()
 
     async def append(
         self,
@@ -42,7 +41,6 @@ class SlowJournal(MemoryJournal):
         if self.failing:
             raise JournalFull("no room")
         self.batches.append(len(entries))
-        self.committed.set()
         return await super().append(entries, changes, epochs=epochs, position=position)
 
 
@@ -54,12 +52,18 @@ async def begin(
     committed: list[RecordedFrame], max_waiting_bytes: int = 10_000
 ) -> tuple[SlowJournal, ConnectionRecorder]:
     journal = SlowJournal()
+    return journal, await begin_on(journal, committed, max_waiting_bytes)
+
+
+async def begin_on(
+    journal: SlowJournal, committed: list[RecordedFrame], max_waiting_bytes: int = 10_000
+) -> ConnectionRecorder:
     await known(journal)
     connection = Connection(id="c1", agent="demo", at=0.0)
     recorder = ConnectionRecorder(journal, connection, max_waiting_bytes=max_waiting_bytes)
     recorder.add_session(SessionRecord("s1"))
     recorder.listen("s1", committed.append)
-    return journal, recorder
+    return recorder
 
 
 async def test_the_next_batch_gathers_while_one_is_committed() -> None:
@@ -97,18 +101,42 @@ async def test_more_than_the_bound_waits_for_the_disk() -> None:
     assert [one.n for one in await all_entries(journal)] == [1, 2, 3, 4]
 
 
-async def test_what_is_flushed_has_been_told_also_where_others_have_their_turn_before() -> None:
+class BusyJournal(SlowJournal):
+    """After each commit, other connections come before the recorder in the scheduler of the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: list[asyncio.Task[None]] = []
+        self.is_busy = asyncio.Event()
+
+    async def append(
+        self,
+        entries: Sequence[Entry],
+        changes: Sequence[RowChanges] = (),
+        *,
+        epochs: Mapping[str, int] = {},
+        position: Position | None = None,
+    ) -> Cursor:
+        cursor = await super().append(entries, changes, epochs=epochs, position=position)
+        self.others += [asyncio.create_task(scheduler_of_loop().acquire(ROUND_BYTES)) for _ in range(20)]
+        await asyncio.sleep(0)
+        self.is_busy.set()
+        return cursor
+
+
+async def test_a_flush_waits_until_commits_are_reported_even_after_others_had_their_turn() -> None:
     committed: list[RecordedFrame] = []
-    journal, recorder = await begin(committed)
-    others = [asyncio.create_task(scheduler_of_loop().acquire(ROUND_BYTES)) for _ in range(20)]
+    journal = BusyJournal()
+    recorder = await begin_on(journal, committed)
     recorder.add("agent", chunk("a"), 1.0, "s1")
     journal.allowed.release()
     async with asyncio.timeout(20):
-        await journal.committed.wait()
-        assert (recorder.cursor, committed) == (await journal.cursor(), [])
+        await journal.is_busy.wait()
+        assert (recorder.cursor is not None, committed) == (True, [])
         await recorder.flush()
         assert len(committed) == 1
-        await asyncio.gather(*others)
+        assert recorder.cursor == await journal.cursor()
+        await asyncio.gather(*journal.others)
 
 
 async def test_what_could_not_be_written_is_written_later_and_nothing_before_it() -> None:

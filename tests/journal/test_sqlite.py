@@ -153,7 +153,7 @@ async def test_damaged_rows_are_noticed_and_rebuilt(path: Path) -> None:
         file.execute("UPDATE messages SET text = 'something else' WHERE kind = 'assistant'")
         file.commit()
         file.close()
-        assert await maintenance.verify(journal) == ["session s1: the messages are not what its frames say"]
+        assert await maintenance.verify(journal) == ["session s1: the rows in messages differ from its frames"]
         file = sqlite3.connect(path)
         file.execute("UPDATE messages SET text = 'hi' WHERE kind = 'assistant'")
         file.commit()

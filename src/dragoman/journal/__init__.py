@@ -1,4 +1,4 @@
-"""Where sessions are stored: every frame of every connection, and the rows folded from them.
+"""The store of all sessions: every frame of every connection, and the rows folded from them.
 
 `protocols` is the contract: `JournalStore`, `SessionOwners` and `CommandInbox`; `sqlite` and `memory` implement it.
 `SessionRecord` folds frames into rows, `Recorder` brings the frames of a connection into a journal. docs/journal.md

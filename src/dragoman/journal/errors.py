@@ -1,17 +1,16 @@
-"""What the journal raises.
+"""Errors of the journal.
 
 JournalError                 the journal cannot do that
-├── JournalClosed            it was closed by this process
-├── JournalFull              no room is left on the disk                                            transient
-├── JournalLocked            another process holds the file for longer than we wait                 transient
-├── JournalReadOnly          the file or its folder may not be written
-├── JournalCorrupt           what the file holds is no journal, or no longer one
+├── JournalClosed            this process closed the journal
+├── JournalFull              the disk is full                                                       transient
+├── JournalLocked            another process locks the file for longer than we wait                 transient
+├── JournalReadOnly          the file or its folder cannot be written
+├── JournalCorrupt           the file is not a journal, or is damaged
 ├── OutOfOrder               a frame that is not the next one of its connection
 ├── NotTheOwner              another process owns the session now
-└── SessionDeleted           the session was deleted, and stays so
+└── SessionDeleted           the session was deleted
 
-An append that raises has written nothing of its own. After `JournalFull` and `JournalLocked` the same append can be
-made again.
+An append that raises has written nothing. After `JournalFull` and `JournalLocked` the caller can repeat it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 from dragoman.errors import Category, DragomanError
 
 if TYPE_CHECKING:
-    import sqlite3  # loaded by who opens a file
+    import sqlite3  # opening a file loads it
 
 
 class JournalError(DragomanError):
@@ -29,17 +28,19 @@ class JournalError(DragomanError):
 
 
 class JournalClosed(JournalError):
-    default_guidance = "Open the journal again; what was appended before is in it."
+    default_guidance = "Open the journal again; everything that was appended before is in it."
 
 
 class JournalFull(JournalError):
     category = "transient"
-    default_guidance = "Make room on the disk (`dragoman journal vacuum` and `compress` may help), then go on."
+    default_guidance = (
+        "Free some space on the disk (`dragoman journal vacuum` and `compress` may help), then try again."
+    )
 
 
 class JournalLocked(JournalError):
     category = "transient"
-    default_guidance = "Wait for the other process, or end it; what it has written stays."
+    default_guidance = "Wait for the other process, or end it; what it has written is safe."
 
 
 class JournalReadOnly(JournalError):
@@ -48,18 +49,19 @@ class JournalReadOnly(JournalError):
 
 class JournalCorrupt(JournalError):
     default_guidance = (
-        "Move the file (with its -wal and -shm files) away and restore a copy; `sqlite3 FILE .recover` may save some."
+        "Move the file (with its -wal and -shm files) away and restore a backup."
+        " `sqlite3 FILE .recover` may save some of it."
     )
 
 
 class OutOfOrder(JournalError):
-    default_guidance = "This is a defect in the caller: frames of a connection are appended in order, each once."
+    default_guidance = "This is a defect in the caller: frames of a connection must be appended in order, each once."
 
 
 class NotTheOwner(JournalError):
-    """`owner` is the process that owns the session now, where known."""
+    """`owner` is the id of the process that owns the session now, where known."""
 
-    default_guidance = "Send it a command through the inbox, or wait until it has let go of the session."
+    default_guidance = "Send it a command through the inbox, or wait until it releases the session."
 
     def __init__(self, message: str, *, owner: str | None = None, guidance: str | None = None) -> None:
         super().__init__(message, guidance=guidance)
@@ -70,17 +72,17 @@ class SessionDeleted(JournalError):
     default_guidance = "Open a new session."
 
 
-def from_sqlite(problem: sqlite3.Error, path: str) -> JournalError:
-    """What an error of SQLite means to the one who asked."""
-    code = getattr(problem, "sqlite_errorcode", 0) or 0
-    text = f"{path}: {problem}"
-    match code & 0xFF:  # extended codes keep the plain one in their last byte
+def from_sqlite(error: sqlite3.Error, path: str) -> JournalError:
+    """Return the journal's error for an error of SQLite."""
+    code = getattr(error, "sqlite_errorcode", 0) or 0
+    text = f"{path}: {error}"
+    match code & 0xFF:  # the last byte of an extended code is the plain code
         case 13:  # SQLITE_FULL
-            return JournalFull(f"the journal could not be written, the disk is full: {text}")
+            return JournalFull(f"the journal cannot be written because the disk is full: {text}")
         case 5 | 6:  # SQLITE_BUSY, SQLITE_LOCKED
-            return JournalLocked(f"the journal is held by another process: {text}")
+            return JournalLocked(f"another process locks the journal: {text}")
         case 8 | 3 | 23:  # SQLITE_READONLY, SQLITE_PERM, SQLITE_AUTH
-            return JournalReadOnly(f"the journal may not be written: {text}")
+            return JournalReadOnly(f"no permission to write the journal: {text}")
         case 14:  # SQLITE_CANTOPEN
             return JournalReadOnly(f"the journal cannot be opened: {text}")
         case 11 | 26:  # SQLITE_CORRUPT, SQLITE_NOTADB

@@ -1,6 +1,6 @@
-"""What the host notes about whole sessions: `_dragoman/…` notifications that the journal itself understands.
+"""Notes of the host about whole sessions: `_dragoman/…` notifications that the journal itself understands.
 
-As with the notes of `record.notes`, they count only with the origin `host`.
+Like the notes of `record.notes`, they have a meaning only with the origin `host`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from dragoman.wire.messages import Notification
 
 
 class SessionOpened(msgspec.Struct, frozen=True, kw_only=True):
-    """A session began, or goes on: with another id of the agent's, on another connection."""
+    """A session began, or continues with another id of the agent, or on another connection."""
 
     agent: str
     cwd: str
     agent_session_id: str = ""
     folders: tuple[str, ...] = ()
-    handle: str | None = None  # what it takes to continue it, as JSON; no secret is in it
-    parent: str | None = None  # the session that this one is a sub-agent of; it need not be here
+    handle: str | None = None  # what resuming it needs, as JSON without secrets
+    parent: str | None = None  # the session whose sub-agent this is; it may be missing here
 
 
 class SessionRenamed(msgspec.Struct, frozen=True, kw_only=True):
-    """A person gave the session a title; an empty one takes it back, and the agent's holds again."""
+    """A person gave the session a title; an empty one restores the agent's title."""
 
     title: str
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """A command from the inbox is done, or was refused; said in the commit that holds what it did."""
+    """A command from the inbox was carried out or refused. Committed together with its effects."""
 
     command_id: str
     outcome: str = "done"
@@ -41,7 +41,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
-    """A session was deleted. The agent's names for it are kept, so that it is not imported again."""
+    """A session was deleted. The agent's ids of it remain, so that it is not imported again."""
 
     session_id: str
     agent: str = ""
@@ -62,20 +62,20 @@ METHODS = {type_: method for method, type_ in TYPES.items()}
 
 
 def write(note: Note) -> Notification:
-    """The note as the frame that is kept."""
+    """Return the note as the frame to store."""
     return write_as(METHODS[type(note)], note)
 
 
-def tombstone(session_id: str, known: Session | None, by: str) -> Notification:
-    """Of a session that is deleted; `known` is its row, where it has one."""
-    if known is None:
+def tombstone(session_id: str, session: Session | None, by: str) -> Notification:
+    """Return the note for a deleted session; `session` is its row, where it has one."""
+    if session is None:
         return write(Tombstone(session_id=session_id, by=by))
     return write(
         Tombstone(
             session_id=session_id,
-            agent=known.agent,
-            agent_session_id=known.agent_session_id,
-            earlier_ids=known.earlier_ids,
+            agent=session.agent,
+            agent_session_id=session.agent_session_id,
+            earlier_ids=session.earlier_ids,
             by=by,
         )
     )
@@ -86,5 +86,5 @@ def read(message: Notification) -> Note | None:
 
 
 def is_tombstone(entry: Entry) -> bool:
-    """The last word on a session. Only the host has it."""
+    """Return whether this is the last entry of a session. Only the host writes one."""
     return entry.origin == "host" and entry.kind == METHODS[Tombstone]

@@ -71,7 +71,7 @@ class CommandState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a transcript of another program has been read. Committed with the frames read from it."""
+    """The position up to which a transcript of another program was read. Committed with the frames read from it."""
 
     connection_id: str  # of its frames; a file that was moved keeps it
     provider: str

@@ -1,6 +1,6 @@
-"""The rows of a session as a journal keeps them, and what a commit changes of them. Pure data.
+"""The rows of a session as a journal stores them, and the changes that a commit makes to them. Pure data.
 
-Most are the fold's own (`record.rows`); the others are what is known of a session as a whole.
+Most are the fold's own (`record.rows`); the others describe a session as a whole.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dragoman.record.notes import HistoryDiffers
 from dragoman.record.text import GrowingText
 from dragoman.wire.vocabulary import ContentBlock
 
-# What the rows mean. Raise it whenever the fold makes other rows of the same frames: stored rows with another version
-# are made anew when they are next asked for. A change of a row's fields alone is noticed without it.
+# Raise it whenever the fold makes other rows of the same frames: stored rows of another version are rebuilt when they
+# are next read. A change of a row's fields alone is noticed without it.
 FOLD_VERSION: Final = 3
 
 
@@ -28,21 +28,21 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     agent_session_id: str = ""
     cwd: str = ""
     folders: tuple[str, ...] = ()
-    title: str | None = None  # the agent's, or what a person made of it
-    prompt: str = ""  # how the user's first prompt begins
+    title: str | None = None  # the agent's, or one that a person gave it
+    prompt: str = ""  # the beginning of the user's first prompt
     created: float = 0.0
     updated: float = 0.0
     frames: int = 0
     runs: int = 0
     status: rows.RunStatus | None = None
-    handle: str | None = None  # what it takes to continue it
-    imported: bool = False  # some of it was read from the agent's own files
-    earlier_ids: tuple[str, ...] = ()  # that the agent had for it before this one
-    parent: str | None = None  # the session that this one is a sub-agent of; it need not be here
+    handle: str | None = None  # what resuming it needs
+    imported: bool = False  # at least partly read from the agent's own files
+    earlier_ids: tuple[str, ...] = ()  # earlier ids of the agent for it
+    parent: str | None = None  # the session whose sub-agent this is; it may be missing here
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """`rows.Message` with its text as it is. While it has not ended, parts may follow."""
+    """`rows.Message` with its text as one string. Until it has ended, parts may follow."""
 
     id: str
     kind: rows.MessageKind
@@ -55,7 +55,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool = False
 
     def row(self) -> rows.Message:
-        """As the fold has it."""
+        """Return the message as the fold has it."""
         body = GrowingText()
         if self.text:
             body.add(self.text)
@@ -73,7 +73,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run cost, as the agent reported it. The id is the run's; cost and context are the session's by then."""
+    """The usage of a run, as the agent reported it. The id is the run's; cost and context are the session's so far."""
 
     id: str
     time: float | None
@@ -82,7 +82,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session is set to now."""
+    """The current settings, commands, sub-agents and usage of a session."""
 
     id: str = ""
     title: str | None = None
@@ -90,11 +90,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[rows.Setting, ...] = ()
     sub_agents: tuple[rows.SubAgent, ...] = ()
     usage: rows.Usage = rows.Usage()
-    differs: HistoryDiffers | None = None  # from what the agent told when it last told it otherwise
+    differs: HistoryDiffers | None = None  # the last difference between journal and replayed history
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """The id is the command's."""
+    """The outcome of a command, whose id it has."""
 
     id: str
     time: float
@@ -103,7 +103,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
-    """The id is the session's that is no more."""
+    """The trace of a deleted session, whose id it has."""
 
     id: str
     time: float
@@ -130,8 +130,8 @@ Row: TypeAlias = (
     | Tombstone
 )
 
-# Every table of rows, by name. A new kind of row is added here, to `Row`, and to `SessionRows`: stores and checks
-# follow. What the fold tells of in a fact that carries the row gets here by itself.
+# Every table of rows, by name. A new kind of row is added here, to `Row`, and to `SessionRows`; stores and checks
+# follow. A row that the fold reports in a fact is stored without further code.
 TABLES: Final[dict[str, type[Any]]] = {
     "sessions": Session,
     "runs": rows.Run,
@@ -152,7 +152,7 @@ TABLE_NAMES: Final[dict[type[Any], str]] = {type_: name for name, type_ in TABLE
 
 
 def row_key(row: Row) -> str:
-    """What tells a row from the others of its table, within its session."""
+    """Return the key of a row within its table and session."""
     return row.plan_id or "" if isinstance(row, rows.Plan) else row.id
 
 
@@ -197,7 +197,7 @@ def summarize(session: SessionRows) -> SessionSummary:
 
 
 class MessagePart(msgspec.Struct, frozen=True):
-    """What a message that goes on was given since the last commit."""
+    """Text and blocks that an unfinished message got since the last commit."""
 
     message_id: str
     text: str
@@ -217,14 +217,14 @@ class SearchDocument(msgspec.Struct, frozen=True):
 
 
 class RowChanges(msgspec.Struct, frozen=True):
-    """What the frames up to `position` changed since the last changes were taken."""
+    """The changes of rows by the frames up to `position`, since the last changes were taken."""
 
     session_id: str
     position: int  # frames of the session so far
     puts: Sequence[Row] = ()
     removed: Sequence[tuple[str, str]] = ()  # table and key
     parts: Sequence[MessagePart] = ()
-    docs: Sequence[SearchDocument] = ()  # texts that can now be searched
+    documents: Sequence[SearchDocument] = ()  # texts that became searchable
 
 
 class RowStore:
@@ -233,7 +233,7 @@ class RowStore:
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, Row]] = {name: {} for name in TABLES}
         self.parts: dict[str, list[MessagePart]] = {}
-        self.docs: list[SearchDocument] = []
+        self.documents: list[SearchDocument] = []
         self.folded = 0
 
     def apply(self, changes: RowChanges) -> None:
@@ -245,7 +245,7 @@ class RowStore:
                 self.parts.pop(row.id, None)
         for part in changes.parts:
             self.parts.setdefault(part.message_id, []).append(part)
-        self.docs.extend(changes.docs)
+        self.documents.extend(changes.documents)
         self.folded = changes.position
 
     def read(self) -> SessionRows:

@@ -1,7 +1,6 @@
-"""Which words of a row can be searched for, how a question is read, and how good an answer is.
+"""Search, as far as it is the same for every store: the searchable text of a row, the terms of a query, the ranking.
 
-Pure, and the same for every store: a store finds candidates by its index, what is shown and in which order is decided
-here.
+Pure. A store finds candidates by its own index; this module ranks them and cuts the snippets.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from dragoman.journal.rows import DocumentKind, SearchDocument, StoredMessage
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
 
-# Characters of a tool call that are indexed. Titles, commands and paths are far shorter; of a diff this much is
-# enough to find it by, and an agent that writes large files does not fill the index with them.
+# Characters of a tool call that are indexed. Titles, commands and paths are far shorter; of a diff this is enough to
+# find it, and an agent that writes large files does not fill the index with them.
 MAX_TOOL_CHARACTERS: Final = 16 * 1024
 
-# Candidates that are ranked: the newest that match. Who finds more than this has to ask more precisely anyway, and
-# a question that half of the journal answers then costs no more than others.
+# Candidates that are ranked: the newest matches. With more matches than this a person has to refine the query anyway,
+# and a query that half of the journal matches then costs no more than others.
 MAX_RANKED: Final = 500
 
-# Characters around the first place that matched.
+# Characters around the first match.
 SNIPPET_CHARACTERS: Final = 160
 
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
@@ -49,7 +48,7 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     kind: DocumentKind
     at: float
     snippet: str
-    marks: Sequence[tuple[int, int]]  # what matched within the snippet: from, to
+    marks: Sequence[tuple[int, int]]  # matches within the snippet: from, to
     score: float
 
 
@@ -66,20 +65,20 @@ class Candidate(msgspec.Struct, frozen=True):
 
 def search_documents(row: StoredMessage | rows.ToolCall | rows.FileCall | rows.Terminal) -> list[SearchDocument]:
     if isinstance(row, rows.ToolCall):
-        return _doc(row.id, "tool", row.time, _tool_words(row))
+        return _document(row.id, "tool", row.time, _tool_texts(row))
     if isinstance(row, rows.FileCall):
-        return _doc(row.id, "file", row.time, [row.path, *(_diff_words(row.diff) if row.diff else ())])
+        return _document(row.id, "file", row.time, [row.path, *(_diff_texts(row.diff) if row.diff else ())])
     if isinstance(row, rows.Terminal):
-        return _doc(row.id, "command", row.time, [" ".join((row.command, *row.args)), row.cwd or ""])
+        return _document(row.id, "command", row.time, [" ".join((row.command, *row.args)), row.cwd or ""])
     return [SearchDocument(row.id, row.kind, row.time)] if row.text else []
 
 
-def _doc(row_id: str, kind: DocumentKind, at: float, words: Sequence[str] | Iterator[str]) -> list[SearchDocument]:
-    text = "\n".join(dict.fromkeys(word for word in words if word))[:MAX_TOOL_CHARACTERS]
+def _document(row_id: str, kind: DocumentKind, at: float, texts: Sequence[str] | Iterator[str]) -> list[SearchDocument]:
+    text = "\n".join(dict.fromkeys(text for text in texts if text))[:MAX_TOOL_CHARACTERS]
     return [SearchDocument(row_id, kind, at, text)] if text else []
 
 
-def _tool_words(call: rows.ToolCall) -> Iterator[str]:
+def _tool_texts(call: rows.ToolCall) -> Iterator[str]:
     yield call.title
     yield call.name or ""
     yield from _leaves(call.raw_input, depth=4)
@@ -87,17 +86,17 @@ def _tool_words(call: rows.ToolCall) -> Iterator[str]:
         yield location.path
     for item in call.content:
         if isinstance(item, acp.Diff):
-            yield from _diff_words(item)
+            yield from _diff_texts(item)
 
 
-def _diff_words(diff: acp.Diff) -> Iterator[str]:
+def _diff_texts(diff: acp.Diff) -> Iterator[str]:
     yield diff.path
     yield diff.new_text
     yield diff.old_text or ""
 
 
 def _leaves(value: Any, depth: int) -> Iterator[str]:
-    """The texts in a tool's input: its command, its paths, its pattern."""
+    """Yield the strings in a tool's input: its command, its paths, its pattern."""
     if isinstance(value, str):
         yield value
     elif depth and isinstance(value, dict):
@@ -109,18 +108,18 @@ def _leaves(value: Any, depth: int) -> Iterator[str]:
 
 
 def query_terms(text: str) -> list[str]:
-    """What must occur, each as it stands."""
+    """Return the words and quoted phrases that must all occur, in lower case."""
     return [fold_case(phrase or word) for phrase, word in _TERM.findall(text.replace("\0", " "))]
 
 
 def fold_case(text: str) -> str:
-    """Without case, character by character, so that places stay where they are."""
+    """Lower the case character by character, so that indexes stay the same."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def rank(query: SearchQuery, candidates: Sequence[Candidate]) -> list[SearchHit]:
-    """The best first: many matches in a short text, then the newest."""
+    """Return the best hits first: many matches in a short text, then the newest."""
     terms = query_terms(query.text)
     scored = [(_score(candidate.case_folded, terms), candidate) for candidate in candidates]
     scored.sort(key=lambda pair: (-pair[0], -pair[1].at, pair[1].session_id, pair[1].row_id))
@@ -151,9 +150,9 @@ def _hit(candidate: Candidate, score: float, terms: Sequence[str]) -> SearchHit:
 
 
 def _marks(snippet: str, terms: Sequence[str]) -> list[tuple[int, int]]:
-    places = sorted((found.start(), found.end()) for term in terms for found in re.finditer(re.escape(term), snippet))
+    matches = sorted((match.start(), match.end()) for term in terms for match in re.finditer(re.escape(term), snippet))
     marks: list[tuple[int, int]] = []
-    for begin, end in places:
+    for begin, end in matches:
         if marks and begin <= marks[-1][1]:
             marks[-1] = (marks[-1][0], max(end, marks[-1][1]))
         else:

@@ -1,7 +1,7 @@
-"""`SessionRecord`: the frames of a session in, and which rows they changed out.
+"""`SessionRecord`: folds the frames of a session and collects the rows that they change. Pure.
 
-Pure, and the one way by which rows come about: live, imported and rebuilt sessions all go through here. A chunk of text
-costs the same first or last; no row is written again for it.
+All rows are made here, those of live, imported and rebuilt sessions alike. A chunk of text costs the same at the
+beginning and at the end of a message; no row is rewritten for it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from dragoman.wire.messages import Message, Notification, Update
 from dragoman.wire.vocabulary import ContentBlock
 
 # Characters of the first prompt that a list of sessions shows where the agent gave no title.
-PROMPT_SHOWN: Final = 200
+MAX_PROMPT_CHARACTERS: Final = 200
 
-# A slash command: its name, and nothing that would make a path of it.
-_COMMAND: Final = re.compile(r"/[\w:.-]+(?!\S)")
+# A slash command: a name, and not the beginning of a path.
+_SLASH_COMMAND: Final = re.compile(r"/[\w:.-]+(?!\S)")
 
-# Updates that tell a history; everything else that comes while it is told again is news.
-_TOLD_AGAIN = (
+# Updates that are part of a history; every other update during a replay is new.
+_HISTORY_UPDATES = (
     acp.AgentMessageChunk,
     acp.AgentThoughtChunk,
     acp.UserMessageChunk,
@@ -54,7 +54,7 @@ _TOLD_AGAIN = (
 
 
 class SessionRecord:
-    """`add` each frame of the session in order, of whatever origin; `take` what they changed, once for each commit."""
+    """Call `add` with each frame of the session in order, of any origin, and `take` once for each commit."""
 
     def __init__(self, session_id: str, fold: SessionFold | None = None) -> None:
         self.session_id = session_id
@@ -62,19 +62,20 @@ class SessionRecord:
         self.position = 0
         self._opened: notes.SessionOpened | None = None
         self._earlier_ids: dict[str, None] = {}
-        self._title = ""  # that a person gave it
+        self._title = ""  # given by a person
         self._imported = False
         self._prompt = ""
         self._command = ""
-        self._looked_at = 0
+        self._prompts_checked = 0  # messages that were looked at for the first prompt
         self._created: float | None = None
         self._updated = 0.0
         self._tombstone: Tombstone | None = None
-        self._known = 0  # messages that a store has been told of
+        self._taken_messages = 0  # messages that `take` has returned
         self._running: dict[str, rows.Run] = {}
-        self._model: str | None = None  # that was set when the last run ended
-        self._unsearchable: set[str] = set()  # tool calls whose words cannot be searched yet
-        self._skipping: bool | None = None  # a history is told again: whether we have it; None when none is
+        self._model: str | None = None  # the one that was set when the last run ended
+        self._unsearchable: set[str] = set()  # tool calls whose text is not searchable yet
+        # During a replay: whether the journal already has the history. None when there is no replay.
+        self._skips_replay: bool | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -82,16 +83,16 @@ class SessionRecord:
         self._touched: dict[str, rows.Message] = {}
         self._puts: dict[tuple[str, str], Row] = {}
         self._removed: dict[tuple[str, str], None] = {}
-        self._docs: list[SearchDocument] = []
+        self._documents: list[SearchDocument] = []
         self._state_changed = False
 
     def add(self, entry: Entry, message: Message) -> Sequence[Fact]:
         self.position = position = self.position + 1
         self._updated = entry.at
         if type(message) is Update and entry.origin == "agent":
-            said = self.fold.messages.append_text(message.update)
-            if said is not None:
-                row, text = said
+            appended = self.fold.messages.append_text(message.update)
+            if appended is not None:
+                row, text = appended
                 parts = self._parts.get(row.id)
                 if parts is None:
                     parts = self._parts[row.id] = []
@@ -102,25 +103,25 @@ class SessionRecord:
             self._created = entry.at
         if entry.origin == "import":
             self._imported = True
-        if entry.origin == "host" and isinstance(message, Notification) and self._noted(entry, message):
+        if entry.origin == "host" and isinstance(message, Notification) and self._apply_note(entry, message):
             return ()
-        if self._is_known(entry, message):
+        if self._is_stored_history(entry, message):
             return ()
         changed = self.fold.apply(position, entry.at, direction_of(entry.origin, message), message)
-        self._notice(changed)
+        self._collect(changed)
         return changed
 
     def take(self) -> RowChanges:
-        """What changed since the last time. The next frames change other rows, or the same ones again."""
+        """Return the changes since the last call."""
         puts = list(self._puts.values())
         parts: list[MessagePart] = []
-        fresh = {message.id: message for message in self.fold.messages[self._known :]}
-        self._known = len(self.fold.messages)
+        fresh = {message.id: message for message in self.fold.messages[self._taken_messages :]}
+        self._taken_messages = len(self.fold.messages)
         for message in ({key: row for key, row in self._touched.items() if key not in fresh} | fresh).values():
             if message.ended:
                 stored = _stored(message, whole=True)
                 puts.append(stored)
-                self._docs.extend(search_documents(stored))
+                self._documents.extend(search_documents(stored))
                 continue
             if message.id in fresh:
                 puts.append(_stored(message, whole=False))
@@ -132,7 +133,7 @@ class SessionRecord:
         if self._state_changed:
             puts.append(self._state())
         puts.append(self._tombstone or self.session())
-        changes = RowChanges(self.session_id, self.position, puts, list(self._removed), parts, self._docs)
+        changes = RowChanges(self.session_id, self.position, puts, list(self._removed), parts, self._documents)
         self._begin()
         return changes
 
@@ -160,23 +161,27 @@ class SessionRecord:
         )
 
     def _first_prompt(self) -> str:
-        """The first words of the user's to the agent; each message is looked at once.
+        """Return the beginning of the user's first prompt. Each message is looked at once.
 
-        A slash command stands in where there are none: alone it does not tell what the session is about, and one that
-        began no run (`/model opus` in a transcript) was not said to the agent.
+        A slash command is returned only where there is nothing else: alone it does not say what the session is about,
+        and one that began no run (`/model opus` in a transcript) was not sent to the agent.
         """
         messages = self.fold.messages
-        while not self._prompt and self._looked_at < len(messages):
-            message = messages[self._looked_at]
-            words = " ".join(message.text[: PROMPT_SHOWN * 2].split())[:PROMPT_SHOWN] if message.kind == "user" else ""
+        while not self._prompt and self._prompts_checked < len(messages):
+            message = messages[self._prompts_checked]
+            words = (
+                " ".join(message.text[: MAX_PROMPT_CHARACTERS * 2].split())[:MAX_PROMPT_CHARACTERS]
+                if message.kind == "user"
+                else ""
+            )
             if not message.ended:
                 return self._command or words
-            command = _COMMAND.match(words)
+            command = _SLASH_COMMAND.match(words)
             if command is not None and (message.run_id is None or command.end() == len(words)):
                 self._command = self._command or words
             else:
                 self._prompt = words
-            self._looked_at += 1
+            self._prompts_checked += 1
         return self._prompt or self._command
 
     def _state(self) -> State:
@@ -192,7 +197,7 @@ class SessionRecord:
 
     # -- what a frame changed
 
-    def _noted(self, entry: Entry, message: Notification) -> bool:
+    def _apply_note(self, entry: Entry, message: Notification) -> bool:
         match notes.read(message):
             case notes.SessionOpened() as opened:
                 if self._opened and self._opened.agent_session_id not in ("", opened.agent_session_id):
@@ -202,39 +207,39 @@ class SessionRecord:
                 self._title = title
             case notes.Receipt(command_id=command_id, outcome=outcome, detail=detail):
                 self._put(Receipt(id=command_id, time=entry.at, outcome=outcome, detail=detail))
-            case notes.Tombstone() as told if told.session_id == self.session_id:
+            case notes.Tombstone() as tombstone if tombstone.session_id == self.session_id:
                 self._tombstone = Tombstone(
                     id=self.session_id,
                     time=entry.at,
-                    agent=told.agent,
-                    agent_session_id=told.agent_session_id,
-                    earlier_ids=told.earlier_ids,
-                    by=told.by,
+                    agent=tombstone.agent,
+                    agent_session_id=tombstone.agent_session_id,
+                    earlier_ids=tombstone.earlier_ids,
+                    by=tombstone.by,
                 )
             case _:
                 return False
         return True
 
-    def _is_known(self, entry: Entry, message: Message) -> bool:
-        """Something that `session/load` tells again, and that the journal has from the time when it happened."""
+    def _is_stored_history(self, entry: Entry, message: Message) -> bool:
+        """Return whether this frame replays something that the journal has from the time when it happened."""
         if entry.origin != "replay":
             if entry.kind == "session/prompt":
-                self._skipping = None
+                self._skips_replay = None
             return False
-        if self._skipping is None:
-            self._skipping = bool(self.fold.messages or len(self.fold.tool_calls))
-        return self._skipping and type(message) is Update and isinstance(message.update, _TOLD_AGAIN)
+        if self._skips_replay is None:
+            self._skips_replay = bool(self.fold.messages or len(self.fold.tool_calls))
+        return self._skips_replay and type(message) is Update and isinstance(message.update, _HISTORY_UPDATES)
 
-    def _notice(self, changed: Sequence[Fact]) -> None:
+    def _collect(self, changed: Sequence[Fact]) -> None:
         for fact in changed:
             handler = _HANDLERS.get(type(fact))
             if handler is not None:
                 handler(self, fact)
             else:
-                self._carried(fact)
-        # No fact tells of a cancel that was asked for.
-        for run_id, known in self._running.items():
-            if (run := self.fold.runs[run_id]) is not known:
+                self._put_carried_row(fact)
+        # There is no fact for a requested cancellation.
+        for run_id, last_seen in self._running.items():
+            if (run := self.fold.runs[run_id]) is not last_seen:
                 self._put(run)
                 self._running[run_id] = run
 
@@ -242,8 +247,8 @@ class SessionRecord:
         key = (TABLE_NAMES[type(row)], row_key(row))
         self._puts[key] = row
 
-    def _carried(self, fact: Fact) -> None:
-        """Any fact that carries a row: the row is as it is now."""
+    def _put_carried_row(self, fact: Fact) -> None:
+        """Store the row that a fact carries, as it is now."""
         for name in fact.__struct_fields__:
             value = getattr(fact, name)
             if type(value) in TABLE_NAMES:
@@ -268,7 +273,7 @@ class SessionRecord:
         else:
             self._put(fact.plan)
 
-    def _set(self, fact: Fact) -> None:
+    def _state_fact(self, fact: Fact) -> None:
         self._state_changed = True
 
     def _tool_seen(self, fact: facts.ToolCallSeen) -> None:
@@ -277,16 +282,18 @@ class SessionRecord:
 
     def _tool_ended(self, fact: facts.ToolCallEnded) -> None:
         self._put(fact.tool_call)
-        self._searchable(fact.tool_call)
+        self._make_searchable(fact.tool_call)
 
-    def _searchable(self, call: rows.ToolCall) -> None:
+    def _make_searchable(self, call: rows.ToolCall) -> None:
         if call.id in self._unsearchable:
             self._unsearchable.discard(call.id)
-            self._docs.extend(search_documents(call))
+            self._documents.extend(search_documents(call))
 
-    def _ended(self, fact: facts.FileCallEnded | facts.TerminalStarted) -> None:
-        self._carried(fact)
-        self._docs.extend(search_documents(fact.file_call if isinstance(fact, facts.FileCallEnded) else fact.terminal))
+    def _host_call(self, fact: facts.FileCallEnded | facts.TerminalStarted) -> None:
+        self._put_carried_row(fact)
+        self._documents.extend(
+            search_documents(fact.file_call if isinstance(fact, facts.FileCallEnded) else fact.terminal)
+        )
 
     def _run_started(self, fact: facts.RunStarted) -> None:
         self._put(fact.run)
@@ -298,16 +305,16 @@ class SessionRecord:
         self._put(run)
         model = self.fold.setting("model")
         self._model = model.current if model is not None and isinstance(model.current, str) else None
-        self._spent(run)
-        # What never ended will hardly do so now.
+        self._put_usage(run)
+        # A tool call without an end will hardly get one now.
         for call_id in [call_id for call_id in self._unsearchable if self.fold.tool_calls[call_id].run_id == run.id]:
-            self._searchable(self.fold.tool_calls[call_id])
+            self._make_searchable(self.fold.tool_calls[call_id])
 
-    def _run_paid(self, fact: facts.RunCostChanged) -> None:
+    def _run_cost_changed(self, fact: facts.RunCostChanged) -> None:
         self._put(fact.run)
-        self._spent(fact.run)
+        self._put_usage(fact.run)
 
-    def _spent(self, run: rows.Run) -> None:
+    def _put_usage(self, run: rows.Run) -> None:
         if run.usage is not None and run.usage != rows.Usage():
             self._put(Usage(id=run.id, time=run.ended_time, model=self._model, usage=run.usage))
 
@@ -317,16 +324,16 @@ _HANDLERS: Final[dict[type[Any], Callable[[SessionRecord, Any], None]]] = {
     facts.BlockAdded: SessionRecord._block,
     facts.MessageEnded: SessionRecord._message_ended,
     facts.PlanChanged: SessionRecord._plan,
-    facts.UsageChanged: SessionRecord._set,
-    facts.SettingsChanged: SessionRecord._set,
-    facts.HistoryDiffers: SessionRecord._set,
+    facts.UsageChanged: SessionRecord._state_fact,
+    facts.SettingsChanged: SessionRecord._state_fact,
+    facts.HistoryDiffers: SessionRecord._state_fact,
     facts.ToolCallSeen: SessionRecord._tool_seen,
     facts.ToolCallEnded: SessionRecord._tool_ended,
-    facts.FileCallEnded: SessionRecord._ended,
-    facts.TerminalStarted: SessionRecord._ended,
+    facts.FileCallEnded: SessionRecord._host_call,
+    facts.TerminalStarted: SessionRecord._host_call,
     facts.RunStarted: SessionRecord._run_started,
     facts.RunEnded: SessionRecord._run_ended,
-    facts.RunCostChanged: SessionRecord._run_paid,
+    facts.RunCostChanged: SessionRecord._run_cost_changed,
 }
 
 

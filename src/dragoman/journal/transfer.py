@@ -6,11 +6,11 @@
     {"dir": "in", "ts": 1794724271.9, "frame": {…}, "origin": "agent", "kind": "…", "connection": "…", "session": "…"}
     {"dir": "noise", "ts": …, "bytes": "base64", "origin": …}
 
-Frames stand there byte by byte; one that cannot stand in a line of JSON is `bytes`. A line with only `dir`, `ts` and
-`frame` is a recording's, and its sessions are told apart by the agent's ids.
+Frames are written byte for byte; a frame that does not fit into a line of JSON is written as `bytes`. A line with only
+`dir`, `ts` and `frame` belongs to a recording, whose sessions are distinguished by the agent's ids.
 
-What is imported counts as said by nobody we know: its origin is `import`, and what it claims the host noted is not
-believed, unless the caller vouches for it (`trusted`). A session that is here already, or was deleted, stays as it is.
+Imported frames have the origin `import`, and notes of the host in a file are ignored, unless the caller vouches for the
+file (`trusted`). A session that the journal has already, or that was deleted from it, stays as it is.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from dragoman.record.routing import ConnectionReader
 from dragoman.wire.lenient import decode_or_none
 from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, RequestId
 
-FORMAT = 1
+FORMAT_VERSION = 1
 
-_OPENING = ("session/new", "session/load", "session/resume", "session/fork")
+_OPENING_METHODS = ("session/new", "session/load", "session/resume", "session/fork")
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +51,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ts: float = 0.0
     frame: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     bytes: str | None = None
-    line: str | None = None  # of a recording: noise, as far as it could be read
+    line: str | None = None  # noise in a recording, as far as it could be decoded
     origin: Origin | None = None
     kind: str = ""
     connection: str = ""
@@ -68,14 +68,14 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Opening(msgspec.Struct, frozen=True):
-    """What a request that opens a session says of its workspace; names as on the wire."""
+    """The workspace in a request that opens a session; names as on the wire."""
 
     cwd: str = ""
     additionalDirectories: tuple[str, ...] = ()  # noqa: N815
 
 
-class Imported(msgspec.Struct, frozen=True):
-    """What came of an import: the sessions that are here now, and those that were left out, with the reason."""
+class ImportResult(msgspec.Struct, frozen=True):
+    """The sessions that were imported, and those that were left out, with the reason."""
 
     sessions: Sequence[str]
     left_out: Sequence[tuple[str, str]]
@@ -83,12 +83,12 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 async def export(journal: JournalStore, session_id: str | None = None) -> AsyncIterator[bytes]:
-    """Lines, each with its newline. Of one session: it alone, and the connections that it was on."""
-    yield _encoded(_Line(dir="journal", format=FORMAT))
+    """Yield the lines of the journal, or of one session with its connections, each with its newline."""
+    yield _encoded(_Line(dir="journal", format=FORMAT_VERSION))
     connections = {connection.id: connection for connection in await journal.connections()}
     if session_id is None:
         for connection in connections.values():
-            yield _encoded(_line_of_connection(connection))
+            yield _encoded(_connection_line(connection))
         connections = {}
     for session in await journal.sessions():
         if session_id in (None, session.id):
@@ -106,13 +106,13 @@ async def export(journal: JournalStore, session_id: str | None = None) -> AsyncI
     cursor: Cursor | None = None
     while (page := await journal.read(session_id, after=cursor)).entries:
         for entry in page.entries:
-            if entry.connection_id in connections:  # told once, before its first frame
-                yield _encoded(_line_of_connection(connections.pop(entry.connection_id)))
-            yield _encoded(_line_of(entry))
+            if entry.connection_id in connections:  # once, before its first frame
+                yield _encoded(_connection_line(connections.pop(entry.connection_id)))
+            yield _encoded(_entry_line(entry))
         cursor = page.cursor
 
 
-def _line_of_connection(connection: Connection) -> _Line:
+def _connection_line(connection: Connection) -> _Line:
     return _Line(
         dir="connection",
         id=connection.id,
@@ -124,13 +124,13 @@ def _line_of_connection(connection: Connection) -> _Line:
     )
 
 
-def _line_of(entry: Entry) -> _Line:
-    stands = entry.kind not in (NOISE, OVERSIZED) and _is_one_line(entry.frame)
+def _entry_line(entry: Entry) -> _Line:
+    fits = entry.kind not in (NOISE, OVERSIZED) and _is_one_line(entry.frame)
     return _Line(
-        dir=direction_of(entry.origin, read_message(entry)) if stands else "noise",
+        dir=direction_of(entry.origin, read_message(entry)) if fits else "noise",
         ts=entry.at,
-        frame=msgspec.Raw(entry.frame) if stands else msgspec.UNSET,
-        bytes=None if stands else base64.b64encode(entry.frame).decode(),
+        frame=msgspec.Raw(entry.frame) if fits else msgspec.UNSET,
+        bytes=None if fits else base64.b64encode(entry.frame).decode(),
         origin=entry.origin,
         kind=entry.kind,
         connection=entry.connection_id,
@@ -153,8 +153,9 @@ def _encoded(line: _Line) -> bytes:
 
 async def import_lines(
     journal: JournalStore, lines: Iterable[bytes], *, new_id: Callable[[], str], agent: str = "", trusted: bool = False
-) -> Imported:
-    """`new_id` names connections, and sessions of recordings; `agent` is whose recording it is."""
+) -> ImportResult:
+    """Import an export or a recording. `new_id` makes ids of connections and of recorded sessions; `agent` is the agent
+    of a recording."""
     importing = _Import(journal, new_id, agent, trusted)
     await importing.begin()
     for number, line in enumerate(lines, start=1):
@@ -163,14 +164,14 @@ async def import_lines(
         try:
             read = msgspec.json.decode(line, type=_Line)
             frame = base64.b64decode(read.bytes, validate=True) if read.bytes is not None else None
-        except (*DECODE_ERRORS, binascii.Error) as problem:
+        except (*DECODE_ERRORS, binascii.Error) as error:
             await importing.flush()
-            raise InputError(f"line {number} cannot be imported: {problem}; the lines before it are") from problem
+            raise InputError(f"line {number} cannot be imported: {error}; the lines before it were imported") from error
         importing.add(read, frame)
         if len(importing.entries) >= PAGE_ENTRIES:
             await importing.flush()
     await importing.flush()
-    return Imported(list(importing.sessions), list(importing.left_out.items()), importing.count)
+    return ImportResult(list(importing.sessions), list(importing.left_out.items()), importing.count)
 
 
 class _Import:
@@ -179,28 +180,30 @@ class _Import:
         self._new_id = new_id
         self._agent = agent
         self._trusted = trusted
-        self._here: set[str] = set()
+        self._stored_ids: set[str] = set()
         self._deleted: set[tuple[str, str]] = set()
-        self._told: dict[str, _Line] = {}  # what the file says of connections
+        self._connection_lines: dict[str, _Line] = {}
         self._connections: dict[str, str] = {}
-        self._new: list[Connection] = []
+        self._new_connections: list[Connection] = []
         self._numbers: dict[str, int] = {}
-        self._conversations: dict[str, ConnectionReader] = {}
-        self._recorded: dict[tuple[str, str], str] = {}  # of recordings: the agent's id to ours
-        self._openings: dict[str, dict[RequestId, _Opening]] = {}  # of recordings: requests that open a session
+        self._readers: dict[str, ConnectionReader] = {}
+        self._recorded_ids: dict[tuple[str, str], str] = {}  # in recordings: connection and the agent's id to ours
+        self._openings: dict[str, dict[RequestId, _Opening]] = {}  # in recordings, by connection and request
         self.entries: list[Entry] = []
         self.sessions: dict[str, None] = {}
         self.left_out: dict[str, str] = {}
         self.count = 0
 
     async def begin(self) -> None:
-        self._here = set(await self._journal.session_ids())
-        self._deleted = {(one.agent, one.agent_session_id) for one in await self._journal.tombstones()}
+        self._stored_ids = set(await self._journal.session_ids())
+        self._deleted = {
+            (tombstone.agent, tombstone.agent_session_id) for tombstone in await self._journal.tombstones()
+        }
 
     async def flush(self) -> None:
-        for connection in self._new:
+        for connection in self._new_connections:
             await self._journal.register_connection(connection)
-        self._new = []
+        self._new_connections = []
         if self.entries:
             self.count += len(self.entries)
             entries, self.entries = self.entries, []
@@ -209,40 +212,42 @@ class _Import:
     def add(self, line: _Line, frame: bytes | None) -> None:
         match line.dir:
             case "journal":
-                if line.format != FORMAT:
-                    raise InputError(f"an export of format {line.format}; this Dragoman reads format {FORMAT}")
+                if line.format != FORMAT_VERSION:
+                    raise InputError(
+                        f"this is an export of format {line.format}; this version reads format {FORMAT_VERSION}"
+                    )
             case "connection":
-                self._told[line.id] = line
+                self._connection_lines[line.id] = line
             case "session":
-                self._session(line)
+                self._add_session(line)
             case "in" | "out" | "host" | "noise" if line.origin is not None:
-                self._exported(line, line.origin, frame)
+                self._add_exported(line, line.origin, frame)
             case "in" | "out" if line.frame is not msgspec.UNSET:
-                self._from_recording(line, "in" if line.dir == "in" else "out", bytes(line.frame))
+                self._add_recorded(line, "in" if line.dir == "in" else "out", bytes(line.frame))
             case "noise" if line.line is not None:
                 self._put(line, "import", NOISE, None, line.line.encode())
             case _:
-                pass  # how a recording began or ended
+                pass  # the beginning or end of a recording
 
-    def _session(self, line: _Line) -> None:
-        if not self._admitted(line.id, line.agent, line.agent_session_id) or self._trusted:
-            return  # trusted: its own frames say so
+    def _add_session(self, line: _Line) -> None:
+        if not self._admit(line.id, line.agent, line.agent_session_id) or self._trusted:
+            return  # the frames of a trusted file have this note
         opened = notes.SessionOpened(
             agent=line.agent, cwd=line.cwd, agent_session_id=line.agent_session_id, folders=line.folders
         )
-        self._opened(line, line.id, opened)
+        self._put_opened(line, line.id, opened)
 
-    def _opened(self, line: _Line, session_id: str, opened: notes.SessionOpened) -> None:
+    def _put_opened(self, line: _Line, session_id: str, opened: notes.SessionOpened) -> None:
         note = notes.write(opened)
         self._put(line, "host", note.method, session_id, note.line)
 
-    def _admitted(self, session_id: str, agent: str = "", agent_session_id: str = "") -> bool:
+    def _admit(self, session_id: str, agent: str = "", agent_session_id: str = "") -> bool:
         if session_id in self.sessions:
             return True
         if session_id in self.left_out:
             return False
-        if session_id in self._here:
-            self.left_out[session_id] = "it is here already, or was deleted"
+        if session_id in self._stored_ids:
+            self.left_out[session_id] = "it is already in the journal, or was deleted"
         elif agent_session_id and (agent, agent_session_id) in self._deleted:
             self.left_out[session_id] = "it was deleted"
         else:
@@ -250,38 +255,38 @@ class _Import:
             return True
         return False
 
-    def _exported(self, line: _Line, origin: Origin, frame: bytes | None) -> None:
+    def _add_exported(self, line: _Line, origin: Origin, frame: bytes | None) -> None:
         if line.connection == OWN_CONNECTION:
-            return  # what was done to the other journal
-        if line.session is not None and not self._admitted(line.session):
+            return  # notes of the other journal about itself
+        if line.session is not None and not self._admit(line.session):
             return
         data = frame if frame is not None else bytes(line.frame) if line.frame is not msgspec.UNSET else b""
         assert origin in ORIGINS
         self._put(line, origin if self._trusted else "import", line.kind, line.session, data)
 
-    def _from_recording(self, line: _Line, direction: str, frame: bytes) -> None:
-        conversation = self._conversations.setdefault(line.connection, ConnectionReader())
-        for heard in conversation.read("in" if direction == "in" else "out", frame):
-            message: Message = heard.message
-            if isinstance(message, Request) and message.method in _OPENING:
-                asked = decode_or_none(message.params, _Opening) or _Opening()
-                self._openings.setdefault(line.connection, {})[message.id] = asked
+    def _add_recorded(self, line: _Line, direction: str, frame: bytes) -> None:
+        reader = self._readers.setdefault(line.connection, ConnectionReader())
+        for routed in reader.read("in" if direction == "in" else "out", frame):
+            message: Message = routed.message
+            if isinstance(message, Request) and message.method in _OPENING_METHODS:
+                opening = decode_or_none(message.params, _Opening) or _Opening()
+                self._openings.setdefault(line.connection, {})[message.id] = opening
             session_id = None
-            if heard.session_id is not None:
-                session_id = self._recorded.get((line.connection, heard.session_id))
+            if routed.session_id is not None:
+                session_id = self._recorded_ids.get((line.connection, routed.session_id))
                 if session_id is None:
-                    session_id = self._recorded[line.connection, heard.session_id] = self._new_id()
-                    if self._admitted(session_id, self._agent, heard.session_id):
-                        self._opened(line, session_id, self._opening_of(line, message, heard.session_id))
+                    session_id = self._recorded_ids[line.connection, routed.session_id] = self._new_id()
+                    if self._admit(session_id, self._agent, routed.session_id):
+                        self._put_opened(line, session_id, self._opening_of(line, message, routed.session_id))
                 if session_id not in self.sessions:
                     continue
             self._put(line, "import", entry_kind(message), session_id, stored_frame(message))
 
     def _opening_of(self, line: _Line, message: Message, agent_session_id: str) -> notes.SessionOpened:
-        """By the request that it is, or answers; what comes before the answer is of the latest one."""
-        asked = self._openings.get(line.connection, {})
-        named = asked.get(message.id) if isinstance(message, Request | Reply) else None
-        opening = named or next(reversed(asked.values()), _Opening())
+        """Return the note for the session that this message opens. Without a matching request, the latest counts."""
+        openings = self._openings.get(line.connection, {})
+        matching = openings.get(message.id) if isinstance(message, Request | Reply) else None
+        opening = matching or next(reversed(openings.values()), _Opening())
         return notes.SessionOpened(
             agent=self._agent,
             cwd=opening.cwd,
@@ -295,21 +300,21 @@ class _Import:
         self.entries.append(Entry(connection_id, session_id, n, line.ts, origin, kind, frame))
 
     def _connection(self, line: _Line) -> str:
-        known = self._connections.get(line.connection)
-        if known is None:
-            known = self._connections[line.connection] = self._new_id()
-            told = self._told.get(line.connection)
-            self._new.append(
+        connection_id = self._connections.get(line.connection)
+        if connection_id is None:
+            connection_id = self._connections[line.connection] = self._new_id()
+            described = self._connection_lines.get(line.connection)
+            self._new_connections.append(
                 Connection(
-                    id=known,
-                    agent=told.agent if told else self._agent,
-                    at=told.at if told else line.ts,
-                    protocol_version=told.protocol_version if told else None,
-                    capabilities=_raw(told.capabilities) if told else None,
-                    agent_info=_raw(told.agent_info) if told else None,
+                    id=connection_id,
+                    agent=described.agent if described else self._agent,
+                    at=described.at if described else line.ts,
+                    protocol_version=described.protocol_version if described else None,
+                    capabilities=_raw(described.capabilities) if described else None,
+                    agent_info=_raw(described.agent_info) if described else None,
                 )
             )
-        return known
+        return connection_id
 
 
 def _raw(value: msgspec.Raw | msgspec.UnsetType) -> msgspec.Raw | None:

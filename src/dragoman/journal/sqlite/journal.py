@@ -70,14 +70,15 @@ _UPSERT_POSITION: Final = (
 class SqliteJournal:
     """Created by `open`. `protocols` says what each method promises."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, name: str) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, name: str, *, is_in_memory: bool = False) -> None:
         self.path = path
         self.name = name
         self._connection = connection
         self._frame_writer = FrameWriter(connection)
         self._frame_reader = FrameReader(name)
         self._version_connection: sqlite3.Connection | None = None
-        self._notifier = ChangeNotifier(self._data_version)
+        self._is_in_memory = is_in_memory
+        self._notifier = ChangeNotifier(None if is_in_memory else self._data_version)
         self._log_bytes = 0  # bytes of frames since the log was last copied into the file
         self._writer = Writer(
             connection,
@@ -288,6 +289,8 @@ class SqliteJournal:
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
         if self._is_closed:
             raise JournalClosed(f"the journal {self.path} is closed")
+        if self._is_in_memory:
+            return await self._writer.read(lambda: read(self._connection))  # there is no second connection to it
         return await asyncio.get_running_loop().run_in_executor(self._reader_threads, self._with_reader, read)
 
     def _with_reader(self, read: Callable[[sqlite3.Connection], T]) -> T:

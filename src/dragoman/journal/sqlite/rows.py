@@ -72,7 +72,7 @@ def apply_changes(
         connection.execute(
             "INSERT INTO message_parts VALUES(?, ?, ?, ?)", (session_key, part.message_id, part.text, blocks)
         )
-    for document in changes.docs:
+    for document in changes.documents:
         inserted = connection.execute(
             "INSERT INTO search_documents(session_key, row_id, kind, at, text) VALUES(?, ?, ?, ?, ?)",
             (session_key, document.row_id, document.kind, document.at, document.text),

@@ -275,6 +275,11 @@ def connect(path: Path, durability: Durability = "process", *, busy_s: float = B
     return connection
 
 
+def connect_memory() -> sqlite3.Connection:
+    """Open a database that lives in memory, as long as this connection."""
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=256)
+
+
 def connect_reader(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False, cached_statements=64

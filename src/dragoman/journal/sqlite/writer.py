@@ -40,8 +40,16 @@ _MAX_COMMIT_TIMES: Final = 10_000
 
 
 class _Job(Generic[T]):
-    def __init__(self, run: Callable[[], T], is_alone: bool, on_committed: Callable[[T], None] | None) -> None:
+    def __init__(
+        self,
+        run: Callable[[], T],
+        is_alone: bool,
+        on_committed: Callable[[T], None] | None,
+        *,
+        is_read: bool = False,
+    ) -> None:
         self.run = run
+        self.is_read = is_read
         self.is_alone = is_alone  # without a transaction around it
         self.on_committed = on_committed
         self.loop = asyncio.get_running_loop()
@@ -107,6 +115,10 @@ class Writer:
     async def run_alone(self, run: Callable[[], T]) -> T:
         """Call `run` in the thread, outside of any transaction."""
         return await self._add(_Job(run, True, None))
+
+    async def read(self, run: Callable[[], T]) -> T:
+        """Call `run`, which writes nothing, in the thread, after all jobs that were given before."""
+        return await self._add(_Job(run, True, None, is_read=True))
 
     async def _add(self, job: _Job[T]) -> T:
         with self._job_added:
@@ -221,7 +233,8 @@ class Writer:
             job.error = from_sqlite(error, self._path)
         except Exception as error:
             job.error = error
-        self._after_commit()
+        if not job.is_read:
+            self._after_commit()
 
     def _report(self, jobs: list[_Job[Any]]) -> None:
         loops: dict[asyncio.AbstractEventLoop, list[_Job[Any]]] = {}
