@@ -19,7 +19,7 @@ HTTP: dict[str, Any] = {"mcpCapabilities": {"http": True}}
 
 
 class Hands:
-    """What the agent of a turn can do with our tools. A call is reported, as agents do."""
+    """An agent's access to our tools during a run. Calls are reported, as agents do."""
 
     def __init__(self, turn: Turn, client: ClientSession) -> None:
         self.turn = turn
@@ -27,7 +27,7 @@ class Hands:
         self._calls = 0
 
     async def call(self, tool: str, arguments: Mapping[str, Any], *, report: bool = True) -> tuple[bool, str]:
-        """Whether it went well, and what it said."""
+        """Call a tool; return whether it succeeded, and its text."""
         self._calls += 1
         call_id = f"call-{self._calls}"
         if report:

@@ -22,8 +22,8 @@ async def joined(server: ToolServer, way: str) -> AsyncIterator[Client]:
     """An agent's hold on the server."""
     transport, _, newest = way.partition(", ")
     mode = "auto" if newest else "legacy"
-    told = server.for_agent(http=transport == "http")
-    match told:
+    entry = server.for_agent(http=transport == "http")
+    match entry:
         case McpServerHttp(url=url, headers=headers):
             async with (
                 create_mcp_http_client(headers={header.name: header.value for header in headers}) as http,
@@ -36,7 +36,7 @@ async def joined(server: ToolServer, way: str) -> AsyncIterator[Client]:
             async with Client(parameters, mode=mode) as client:
                 yield client
         case _:
-            raise AssertionError(told)
+            raise AssertionError(entry)
 
 
 def text_of(result: object) -> str:

@@ -1,4 +1,4 @@
-"""What was used, run by run, against a budget."""
+"""Usage, run by run, compared with a budget."""
 
 from __future__ import annotations
 

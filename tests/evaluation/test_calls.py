@@ -88,14 +88,14 @@ def test_the_call_is_found_in_what_real_agents_reported(recording: Path) -> None
 
 
 def reported(recording: Path) -> list[Row]:
-    """The agent's tool calls, each with what was said last of it."""
+    """The agent's tool calls, each with what was call last of it."""
     rows: dict[str, Row] = {}
     for line in recording.read_bytes().splitlines():
         params = msgspec.json.decode(line)["frame"].get("params") or {}
-        said = params.get("toolCall") or params.get("update") or {}
-        if "toolCallId" in said:
-            known = rows.get(said["toolCallId"], Row(said["toolCallId"]))
+        call = params.get("toolCall") or params.get("update") or {}
+        if "toolCallId" in call:
+            known = rows.get(call["toolCallId"], Row(call["toolCallId"]))
             fields = {"title": "title", "name": "name", "rawInput": "raw_input"}
-            given = {field: said[key] for key, field in fields.items() if said.get(key)}
+            given = {field: call[key] for key, field in fields.items() if call.get(key)}
             rows[known.tool_call_id] = msgspec.structs.replace(known, **given)
     return list(rows.values())

@@ -1,4 +1,4 @@
-"""What a tool returned, as what the agent is shown."""
+"""Results of tools as content for the agent."""
 
 from __future__ import annotations
 

@@ -85,15 +85,15 @@ async def test_a_list_travels_wrapped_and_arrives_as_a_list() -> None:
 
 
 async def test_a_bad_value_is_told_what_is_wrong_and_may_be_mended_in_the_same_round() -> None:
-    said: list[tuple[bool, str]] = []
+    results: list[tuple[bool, str]] = []
 
     async def script(turn: Turn) -> None:
         async with hands(turn) as tools:
-            said.append(await tools.hand_over(sku=3, count="x"))
-            said.append(await tools.hand_over(sku="A-1", count=3))
+            results.append(await tools.hand_over(sku=3, count="x"))
+            results.append(await tools.hand_over(sku="A-1", count=3))
 
     response = await evaluated(script, output_type=Item)
-    (first, why), (second, _) = said
+    (first, why), (second, _) = results
     assert (first, second) == (False, True)
     assert "sku: expected string, got 3" in why
     assert 'count: expected integer, got "x"' in why
@@ -102,17 +102,17 @@ async def test_a_bad_value_is_told_what_is_wrong_and_may_be_mended_in_the_same_r
 
 
 async def test_a_second_value_is_refused_and_the_first_is_kept() -> None:
-    said: list[tuple[bool, str]] = []
+    results: list[tuple[bool, str]] = []
 
     async def script(turn: Turn) -> None:
         async with hands(turn) as tools:
             await tools.hand_over(sku="first", count=1)
-            said.append(await tools.hand_over(sku="second", count=2))
+            results.append(await tools.hand_over(sku="second", count=2))
 
     response = await evaluated(script, output_type=Item)
     assert response.output == Item("first", 1)
-    assert said[0][0] is False
-    assert "already accepted" in said[0][1]
+    assert results[0][0] is False
+    assert "already accepted" in results[0][1]
 
 
 async def test_of_two_values_at_once_one_is_accepted() -> None:
@@ -175,7 +175,7 @@ async def test_json_that_does_not_fit_is_never_mended_and_none_before_it_is_trie
 
 async def test_a_prompt_may_carry_its_tools_and_its_type() -> None:
     def lookup(sku: str) -> int:
-        "How many there are."
+        "Return the number in stock."
         return len(sku)
 
     async def script(turn: Turn) -> None:
@@ -294,7 +294,7 @@ async def test_the_deadline_is_one_for_all_rounds() -> None:
 
 
 async def test_a_deadline_counts_from_before_the_agent_is_ready() -> None:
-    async def never(asked: ReceivedRequest) -> object:
+    async def never(received: ReceivedRequest) -> object:
         await asyncio.Event().wait()
         return None
 
@@ -426,14 +426,14 @@ async def test_a_budget_of_seconds_is_named_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "said"),
+    ("budget", "message"),
     [
         (Budget(tokens=1000), "does not report its tokens"),
         (Budget(cost_usd=1), "does not report its cost"),
     ],
 )
-async def test_a_budget_on_a_figure_that_is_never_reported_fails_with_that_reason(budget: Budget, said: str) -> None:
-    with pytest.raises(BudgetNotReported, match=said):
+async def test_a_budget_on_a_figure_that_is_never_reported_fails_with_that_reason(budget: Budget, message: str) -> None:
+    with pytest.raises(BudgetNotReported, match=message):
         await evaluated(ScriptedAgent(), budget=budget)
 
 
@@ -450,7 +450,7 @@ async def test_a_cost_in_another_currency_is_no_cost_in_dollars() -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "asked", "allowed"),
+    ("access", "requested", "allowed"),
     [
         ("read-only", set(), set()),
         ("ask", {"a command", "another server", "a file"}, set()),
@@ -459,7 +459,7 @@ async def test_a_cost_in_another_currency_is_no_cost_in_dollars() -> None:
     ],
 )
 async def test_our_own_tools_are_never_asked_about_and_what_looks_like_them_follows_access(
-    tmp_path: Path, access: str, asked: set[str], allowed: set[str]
+    tmp_path: Path, access: str, requested: set[str], allowed: set[str]
 ) -> None:
     command = {"command": "rm -rf /"}
     own: dict[str, dict[str, Any]] = {
@@ -479,7 +479,7 @@ async def test_our_own_tools_are_never_asked_about_and_what_looks_like_them_foll
     }
     answers: dict[str, str | None] = {}
     reached: set[str | None] = set()
-    told: list[events.Event] = []
+    seen_events: list[events.Event] = []
 
     def lookup(command: str = "") -> str:
         "Looks."
@@ -495,12 +495,18 @@ async def test_our_own_tools_are_never_asked_about_and_what_looks_like_them_foll
         await turn.say("7")
 
     response = await evaluated(
-        script, tools=[lookup], output_type=int, cwd=tmp_path, access=access, on_permission=ask, on_event=told.append
+        script,
+        tools=[lookup],
+        output_type=int,
+        cwd=tmp_path,
+        access=access,
+        on_permission=ask,
+        on_event=seen_events.append,
     )
     assert {name for name, answer in answers.items() if answer == "allow"} == set(own) | allowed
-    assert reached == asked
+    assert reached == requested
     assert response.stats.refused == len(others) - len(allowed)
-    decided = [event.decided_by for event in told if isinstance(event, events.PermissionResolved)]
+    decided = [event.decided_by for event in seen_events if isinstance(event, events.PermissionResolved)]
     assert decided[: len(own)] == ["rule"] * len(own)
 
 
@@ -627,7 +633,7 @@ async def test_the_agents_own_tools_count_as_side_effects_by_their_kind(kind: st
     assert failed.value.result.stats.attempts == attempts
 
 
-# -- what is asked for
+# -- settings and callbacks
 
 
 def nothing() -> None:
@@ -657,10 +663,10 @@ async def test_what_cannot_be_is_refused_before_the_agent_is_told_anything(optio
 
 
 async def test_every_event_and_sign_of_life_is_told() -> None:
-    told: list[events.Event] = []
+    seen_events: list[events.Event] = []
     beats: list[None] = []
-    await evaluated(ScriptedAgent(), on_event=told.append, heartbeat=lambda: beats.append(None))
-    assert isinstance(told[-1], events.RunCompleted)
+    await evaluated(ScriptedAgent(), on_event=seen_events.append, heartbeat=lambda: beats.append(None))
+    assert isinstance(seen_events[-1], events.RunCompleted)
     assert beats
 
 

@@ -108,7 +108,7 @@ async def test_own_tools_are_never_asked_about_whatever_their_arguments_are_call
     transport: Any,
 ) -> None:
     reached: list[PermissionRequest] = []
-    told: list[events.Event] = []
+    seen_events: list[events.Event] = []
 
     def ask(request: PermissionRequest) -> bool:
         reached.append(request)
@@ -120,12 +120,17 @@ async def test_own_tools_are_never_asked_about_whatever_their_arguments_are_call
         return "done"
 
     script = f"[[tool:~{do.name} {json.dumps(JOB)}]][[tool:~structured_output {json.dumps(JOB)}]]"
-    options: dict[str, Any] = {"access": "ask", "on_permission": ask, "on_event": told.append, "transport": transport}
+    options: dict[str, Any] = {
+        "access": "ask",
+        "on_permission": ask,
+        "on_event": seen_events.append,
+        "transport": transport,
+    }
     response = await evaluated(stage, script, output_type=Job, tools=[do], **options)
     assert response.output == JOB
     assert reached == []
     assert response.stats.refused == 0
-    decided = [event for event in told if isinstance(event, events.PermissionResolved)]
+    decided = [event for event in seen_events if isinstance(event, events.PermissionResolved)]
     assert {(event.decision, event.decided_by) for event in decided} <= {("allow", "rule")}
     assert bool(decided) == (stage.agent.id != "opencode")  # which asks nobody about the tools of MCP servers
     (call,) = response.stats.tool_calls

@@ -81,7 +81,7 @@ def test_what_only_looks_like_a_tool_of_ours_is_none(request_: PermissionRequest
 
 
 @pytest.mark.parametrize(
-    ("told", "tool"),
+    ("call", "tool"),
     [
         ({"title": f"{NAME}: run it · /etc/passwd"}, "run_it"),  # goose
         ({"title": "rm -rf x", "tool_call_id": f"mcp_{NAME}_structured_output__call_1"}, "structured_output"),
@@ -91,8 +91,8 @@ def test_what_only_looks_like_a_tool_of_ours_is_none(request_: PermissionRequest
         ({"title": "run it"}, None),
     ],
 )
-def test_a_call_that_is_told_of_is_counted_as_the_tool_it_names(told: dict[str, Any], tool: str | None) -> None:
-    event = events.ToolCall(**{**dict.fromkeys(events.ToolCall.__struct_fields__), "tool_call_id": "call_1", **told})
+def test_a_call_that_is_told_of_is_counted_as_the_tool_it_names(call: dict[str, Any], tool: str | None) -> None:
+    event = events.ToolCall(**{**dict.fromkeys(events.ToolCall.__struct_fields__), "tool_call_id": "call_1", **call})
     assert [each for each in TOOLS if tells_of(event, NAME, each)] == ([tool] if tool else [])
 
 

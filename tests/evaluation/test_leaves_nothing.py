@@ -43,7 +43,7 @@ def _is_socket(name: str) -> bool:
 
 @tool(read_only=True)
 def lookup(sku: str) -> int:
-    """How many there are."""
+    """Return the number in stock."""
     return len(sku)
 
 

@@ -50,7 +50,7 @@ def test_functions_are_found_by_module_and_name(folder: Path, where: str, names:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ("tools_by_name:none", "has no 'none'"),
         ("tools_by_name:number", "expected a function"),
@@ -60,6 +60,6 @@ def test_functions_are_found_by_module_and_name(folder: Path, where: str, names:
         ("json", "defines no tool"),
     ],
 )
-def test_what_is_not_there_is_said(folder: Path, where: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_is_not_there_is_said(folder: Path, where: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         load_tools(where, folder=folder)

@@ -46,9 +46,9 @@ async def test_the_agent_is_told_of_no_tool_that_it_does_not_have() -> None:
 async def test_the_events_of_all_rounds_can_be_iterated_and_then_the_value_is_there() -> None:
     async with session_of(second_time) as session:
         run = OutputRun(session, "How many?", int)
-        told = [event async for event in run]
+        seen_events = [event async for event in run]
         assert (await run).output == 7
-    assert [type(event) for event in told if isinstance(event, events.RunStarted | events.RunCompleted)] == [
+    assert [type(event) for event in seen_events if isinstance(event, events.RunStarted | events.RunCompleted)] == [
         events.RunStarted,
         events.RunCompleted,
         events.RunStarted,
@@ -76,17 +76,17 @@ async def test_no_value_within_the_rounds_is_an_error_with_what_was_wrong() -> N
 
 
 async def test_its_prompt_goes_before_those_that_are_queued_later() -> None:
-    said: list[str] = []
+    texts: list[str] = []
 
     async def script(turn: Turn) -> None:
-        said.append(turn.text.splitlines()[0])
+        texts.append(turn.text.splitlines()[0])
         await turn.say("7")
 
     async with session_of(script) as session:
         first, second = OutputRun(session, "first", int), session.run("second")
         await second
         assert (await first).output == 7
-    assert said == ["first", "second"]
+    assert texts == ["first", "second"]
 
 
 async def test_cancelling_it_sends_no_other_prompt() -> None:
@@ -132,10 +132,10 @@ async def test_programs_that_are_not_async_can_iterate_over_it_too() -> None:
     async with session_of(second_time) as session:
         run = OutputRun(session, "How many?", int)
         run.claim()
-        told = []
+        seen_events = []
         while batch := await run.next_events():
-            told += batch
-        assert isinstance(told[-1], events.RunCompleted)
+            seen_events += batch
+        assert isinstance(seen_events[-1], events.RunCompleted)
         run.drain()
         assert (await run).output == 7
 

@@ -58,8 +58,8 @@ async def test_our_function_is_called_and_each_call_is_found_among_the_agents(
     stage.more_env = stage.agent.mcp_env
     async with asyncio.timeout(LIMIT), ToolServer([look_up]) as server, stage.runtime() as runtime:
         assert runtime.capabilities().mcp_http
-        told = server.for_agent(http=transport == "http")
-        session = await runtime.open_session(stage.config(allow, mcp_servers=(told,)))
+        entry = server.for_agent(http=transport == "http")
+        session = await runtime.open_session(stage.config(allow, mcp_servers=(entry,)))
         found = await until_called(session, server, calling(sku="violet"))
         assert re.search(r"in_stock\W+42", found.text)
         failed = await session.run(calling(sku="none"))

@@ -1,4 +1,4 @@
-"""Whether it is tried again, and when."""
+"""When a failed evaluation is tried again."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def refused(code: int) -> RequestFailed:
     ],
 )
 def test_the_category_decides_and_limits_of_the_whole_are_final(problem: DragomanError, again: bool) -> None:
-    assert Retry().again(problem, 1, side_effects=False) is again
-    assert not Retry().again(problem, 3, side_effects=False)
-    assert not Retry().again(problem, 1, side_effects=True)
-    assert not NO_RETRY.again(problem, 1, side_effects=False)
+    assert Retry().should_retry(problem, 1, side_effects=False) is again
+    assert not Retry().should_retry(problem, 3, side_effects=False)
+    assert not Retry().should_retry(problem, 1, side_effects=True)
+    assert not NO_RETRY.should_retry(problem, 1, side_effects=False)
 
 
 def test_other_categories_can_be_chosen() -> None:
-    assert Retry(categories=("agent",)).again(AgentCrashed("gone"), 1, side_effects=False)
+    assert Retry(categories=("agent",)).should_retry(AgentCrashed("gone"), 1, side_effects=False)
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(failed=st.integers(1, 10_000))
 def test_the_pauses_grow_up_to_the_longest(failed: int) -> None:
-    retry = Retry(backoff=0.5, factor=2, longest=10)
+    retry = Retry(backoff=0.5, factor=2, max_backoff=10)
     assert 0.5 <= retry.pause(failed) <= retry.pause(failed + 1) <= 10
 
 

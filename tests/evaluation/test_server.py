@@ -59,12 +59,12 @@ def lookup(sku: str) -> Item:
 @every_way
 async def test_a_function_is_listed_with_its_schemas_and_its_docstring(way: str) -> None:
     async with ToolServer([lookup]) as server, joined(server, way) as agent:
-        [told] = (await agent.list_tools()).tools
-    assert (told.name, told.description) == ("lookup", "Find an item in the catalogue.")
-    assert told.input_schema["properties"] == {"sku": {"type": "string"}}
-    assert told.input_schema["required"] == ["sku"]
-    assert told.output_schema is not None
-    assert set(told.output_schema["properties"]) == {"sku", "stock"}
+        [listed_tool] = (await agent.list_tools()).tools
+    assert (listed_tool.name, listed_tool.description) == ("lookup", "Find an item in the catalogue.")
+    assert listed_tool.input_schema["properties"] == {"sku": {"type": "string"}}
+    assert listed_tool.input_schema["required"] == ["sku"]
+    assert listed_tool.output_schema is not None
+    assert set(listed_tool.output_schema["properties"]) == {"sku", "stock"}
 
 
 @every_way
@@ -94,10 +94,10 @@ async def test_an_exception_is_told_by_its_type_alone_and_a_tool_error_in_its_wo
 
     async with ToolServer([secretive, frank]) as server, joined(server, way) as agent:
         hidden = await agent.call_tool("secretive", {})
-        told = await agent.call_tool("frank", {})
+        result = await agent.call_tool("frank", {})
     assert hidden.is_error
     assert text_of(hidden) == "secretive failed: ValueError (reference: call-1)"
-    assert (told.is_error, text_of(told)) == (True, "there is no shelf 9; there are 1 to 8")
+    assert (result.is_error, text_of(result)) == (True, "there is no shelf 9; there are 1 to 8")
     assert "hunter2" in (server.calls[0].traceback or "")
     assert [call.outcome for call in server.calls] == ["error", "error"]
 
@@ -137,10 +137,10 @@ async def test_an_unknown_tool_is_answered_with_those_that_there_are() -> None:
 
 @every_way
 async def test_progress_is_told_in_order_from_plain_and_async_functions(way: str) -> None:
-    told: list[tuple[float, float | None, str | None]] = []
+    received: list[tuple[float, float | None, str | None]] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        received.append((progress, total, message))
 
     def plain(ctx: Context) -> str:
         ctx.progress(1, 2, "half")
@@ -152,8 +152,8 @@ async def test_progress_is_told_in_order_from_plain_and_async_functions(way: str
 
     async with ToolServer([plain, later]) as server, joined(server, way) as agent:
         for name in ("plain", "later"):
-            assert text_of(await agent.call_tool(name, {}, progress_callback=hear)) == "done"
-    assert told == [(1, 2, "half"), (2, 2, "whole")]
+            assert text_of(await agent.call_tool(name, {}, progress_callback=on_progress)) == "done"
+    assert received == [(1, 2, "half"), (2, 2, "whole")]
 
 
 @every_way
@@ -257,12 +257,12 @@ class Undone:
 
 
 async def test_closing_ends_calls_that_never_return_and_what_they_did_is_undone_when_they_do() -> None:
-    begun, held, state = threading.Event(), threading.Event(), Undone()
+    begun, released, state = threading.Event(), threading.Event(), Undone()
 
     def stuck(ctx: Context) -> str:
         ctx.state.items.append("half done")
         begun.set()
-        held.wait(LIMIT)
+        released.wait(LIMIT)
         return "too late"
 
     server = ToolServer([stuck], state=state)
@@ -270,11 +270,11 @@ async def test_closing_ends_calls_that_never_return_and_what_they_did_is_undone_
         call = asyncio.create_task(agent.call_tool("stuck", {}))
         await asyncio.to_thread(begun.wait, LIMIT)
         await server.close()
-        told = await call
-        assert (told.is_error, text_of(told)) == (True, "the call was cancelled")
+        result = await call
+        assert (result.is_error, text_of(result)) == (True, "the call was cancelled")
     assert [call.outcome for call in server.calls] == ["cancelled"]
     assert state.items == ["half done"]
-    held.set()
+    released.set()
     await state.back.wait()
     assert state.items == []
 
@@ -301,8 +301,12 @@ async def test_closing_waits_for_no_call_that_will_not_be_cancelled() -> None:
 
 
 def post(server: ToolServer, **headers: str) -> httpx.Response:
-    told = {"Authorization": f"Bearer {server.token}", "Accept": "application/json, text/event-stream", **headers}
-    sent = {name: value for name, value in told.items() if value}
+    request_headers = {
+        "Authorization": f"Bearer {server.token}",
+        "Accept": "application/json, text/event-stream",
+        **headers,
+    }
+    sent = {name: value for name, value in request_headers.items() if value}
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     return httpx.post(server.url, json=ping, headers=sent, timeout=LIMIT, trust_env=False)
 

@@ -49,7 +49,7 @@ def lookup(sku: str) -> str:
     return sku
 
 
-def told(server: ToolServer) -> McpServerStdio:
+def shim_entry(server: ToolServer) -> McpServerStdio:
     entry = server.for_agent(http=False)
     assert isinstance(entry, McpServerStdio)
     return entry
@@ -65,7 +65,7 @@ async def start(entry: McpServerStdio, **env: str) -> asyncio.subprocess.Process
 
 @asynccontextmanager
 async def shim(server: ToolServer, **env: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await start(told(server), **env)
+    process = await start(shim_entry(server), **env)
     try:
         yield process
     finally:
@@ -98,7 +98,7 @@ async def test_what_an_agent_says_over_stdio_reaches_the_server_in_this_process(
 
 async def test_the_token_is_in_the_environment_and_nowhere_in_the_arguments() -> None:
     async with ToolServer([lookup]) as server:
-        entry = told(server)
+        entry = shim_entry(server)
         assert [(variable.name, variable.value) for variable in entry.env] == [(TOKEN, server.token)]
         assert not any(server.token in word for word in (entry.command, *entry.args))
 
@@ -120,7 +120,7 @@ async def test_answers_under_way_reach_an_agent_that_says_no_more() -> None:
 
 async def test_it_ends_with_an_agent_that_is_killed() -> None:
     async with ToolServer([lookup]) as server:
-        entry, first = told(server), json.dumps(INITIALIZE).encode() + b"\n"
+        entry, first = shim_entry(server), json.dumps(INITIALIZE).encode() + b"\n"
         # An agent that starts it as agents do, and says when it is joined.
         agent = (
             "import subprocess, sys\n"
@@ -169,7 +169,7 @@ async def test_a_shim_with_a_wrong_token_is_let_go_unheard() -> None:
 
 async def test_a_shim_whose_server_is_gone_says_so() -> None:
     async with ToolServer([lookup]) as server:
-        entry = told(server)
+        entry = shim_entry(server)
     process = await start(entry)
     _, err = await process.communicate()
     assert process.returncode == 1
@@ -178,7 +178,7 @@ async def test_a_shim_whose_server_is_gone_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "greeting",
     [
         b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         b"\n",
@@ -187,11 +187,11 @@ async def test_a_shim_whose_server_is_gone_says_so() -> None:
         b"x" * 70_000,
     ],
 )
-async def test_whoever_does_not_begin_with_the_token_gets_nothing(said: bytes) -> None:
+async def test_whoever_does_not_begin_with_the_token_gets_nothing(greeting: bytes) -> None:
     async with ToolServer([lookup]) as server:
-        port = int(told(server).args[-1])
+        port = int(shim_entry(server).args[-1])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said)
+        writer.write(greeting)
         writer.write_eof()
         try:
             assert await reader.read() == b""
@@ -227,7 +227,7 @@ async def test_a_shim_that_reads_nothing_holds_up_no_end() -> None:
     with socket.socket() as deaf:
         deaf.setblocking(False)
         async with nothing_left(), ToolServer([large], on_call=hear) as server:
-            await loop.sock_connect(deaf, ("127.0.0.1", int(told(server).args[-1])))
+            await loop.sock_connect(deaf, ("127.0.0.1", int(shim_entry(server).args[-1])))
             await loop.sock_sendall(deaf, GREETING + server.token.encode() + b"\n" + first)
             await called.wait()
 
@@ -243,7 +243,7 @@ async def test_noise_is_answered_and_ends_nothing() -> None:
 
 async def test_it_listens_on_loopback_alone() -> None:
     async with ToolServer([lookup]) as server:
-        ports = [int(told(server).args[-1]), int(server.url.rpartition(":")[2].partition("/")[0])]
+        ports = [int(shim_entry(server).args[-1]), int(server.url.rpartition(":")[2].partition("/")[0])]
         for port in ports:
             with socket.socket() as other:
                 assert other.connect_ex(("127.0.0.2", port)) != 0

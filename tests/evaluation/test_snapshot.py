@@ -47,7 +47,7 @@ class Model(BaseModel):
 
 
 class Log:
-    """It knows itself how to go back."""
+    """An object with its own snapshot method."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -118,12 +118,12 @@ def test_all_that_is_wrong_with_the_arguments_is_said_at_once_and_where() -> Non
     del wrong["when"]
     with pytest.raises(Invalid) as refused:
         Tool(take).bound(wrong, Context())
-    said = [str(problem) for problem in refused.value.problems]
-    assert "text: expected string, got 5" in said
-    assert 'point.x: expected integer, got "one"' in said
-    assert "the argument 'when' is missing" in said
-    assert any(problem.startswith("how: ") for problem in said)
-    assert len(said) == 4
+    messages = [str(problem) for problem in refused.value.problems]
+    assert "text: expected string, got 5" in messages
+    assert 'point.x: expected integer, got "one"' in messages
+    assert "the argument 'when' is missing" in messages
+    assert any(problem.startswith("how: ") for problem in messages)
+    assert len(messages) == 4
 
 
 def test_unknown_arguments_are_ignored() -> None:
@@ -159,7 +159,7 @@ def test_the_context_is_injected_and_no_argument() -> None:
         return ctx.state
 
     made = Tool(work)
-    context = Context("call-1", {"a": 1}, lambda *told: heard.append(told))
+    context = Context("call-1", {"a": 1}, lambda *progress: heard.append(progress))
     assert list(made.input_schema["properties"]) == ["steps"]
     assert call(made, {"steps": 3, "ctx": "mine"}, context) == {"a": 1}
     assert heard == [(3, 10, "on it")]
@@ -252,7 +252,7 @@ def odd(value: Callable[[], int]) -> None: ...
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Tool(anything), r"takes any arguments \(\*args\)"),
         (lambda: Tool(whatever), r"takes any arguments \(\*options\)"),
@@ -266,8 +266,8 @@ def odd(value: Callable[[], int]) -> None: ...
         (lambda: returning(Callable[[], int]), "the result of the tool 'made'"),
     ],
 )
-def test_what_can_be_no_tool_is_refused_with_a_reason(make: Callable[[], Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_what_can_be_no_tool_is_refused_with_a_reason(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         make()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.evaluation.transaction import TURNS, Work, perform
+from dragoman.evaluation.transaction import STATE_LOCKS, Work, perform
 
 LIMIT = 30.0
 
@@ -90,7 +90,7 @@ async def test_calls_in_other_loops_and_threads_take_turns_too() -> None:
 
     await asyncio.gather(*(asyncio.to_thread(asyncio.run, several()) for _ in range(4)))
     assert state == {"count": 100}
-    assert not TURNS.held
+    assert not STATE_LOCKS.in_use
 
 
 async def test_equal_states_are_not_the_same_state() -> None:
@@ -112,7 +112,7 @@ async def test_one_that_waited_and_was_cancelled_holds_up_nobody() -> None:
     waiting[1].cancel()
     await waiting[2]
     await asyncio.gather(*waiting, return_exceptions=True)
-    assert not TURNS.held
+    assert not STATE_LOCKS.in_use
 
 
 async def test_a_cancelled_async_call_is_undone() -> None:
@@ -175,7 +175,7 @@ def test_a_plain_call_that_outlives_its_loop_is_undone_and_gives_the_turn_back()
     free.set()
     threads[0].join(LIMIT)
     assert state == {"count": 1}
-    assert not TURNS.held
+    assert not STATE_LOCKS.in_use
 
 
 async def test_a_plain_function_sees_the_context_of_its_call() -> None:
@@ -195,7 +195,7 @@ async def test_a_snapshot_that_fails_costs_the_call_and_no_other() -> None:
     for _ in range(2):
         with pytest.raises(OSError, match="disk"):
             await perform(lambda: None, plain=True, state=state)
-    assert not TURNS.held
+    assert not STATE_LOCKS.in_use
 
 
 async def test_a_plain_call_that_exits_the_program_does_not() -> None:

@@ -1,4 +1,4 @@
-"""Types through JSON Schema and back, and what is said of a value that does not fit."""
+"""Types through JSON Schema and back, and what is messages of a value that does not fit."""
 
 from __future__ import annotations
 
@@ -185,8 +185,8 @@ def test_what_decodes_fits_the_schema_and_what_does_not_says_why(type_: str, jun
     try:
         shape.decode(junk)
     except Invalid as problem:
-        said = [each.message for each in problem.problems]
-        if not (said and all(said)):
+        messages = [each.message for each in problem.problems]
+        if not (messages and all(messages)):
             pytest.fail("it does not say what is wrong")
     else:
         # Unknown fields of a schema are dropped first, and a number is taken for a decimal.
@@ -194,7 +194,7 @@ def test_what_decodes_fits_the_schema_and_what_does_not_says_why(type_: str, jun
 
 
 @pytest.mark.parametrize(
-    ("type_", "value", "said"),
+    ("type_", "value", "messages"),
     [
         (int, "5", ['expected integer, got "5"']),
         (int, 5.0, ["expected integer, got 5.0"]),
@@ -224,10 +224,10 @@ def test_what_decodes_fits_the_schema_and_what_does_not_says_why(type_: str, jun
         (dict[str, int], {"a b": "x"}, ['["a b"]: expected integer, got "x"']),
     ],
 )
-def test_a_bad_value_is_told_what_is_wrong_and_where(type_: Any, value: Any, said: list[str]) -> None:
+def test_a_bad_value_is_told_what_is_wrong_and_where(type_: Any, value: Any, messages: list[str]) -> None:
     with pytest.raises(Invalid) as failed:
         decode(type_, value)
-    assert sorted(map(str, failed.value.problems)) == sorted(said)
+    assert sorted(map(str, failed.value.problems)) == sorted(messages)
 
 
 @pytest.mark.parametrize(
@@ -276,15 +276,15 @@ def test_a_type_that_cannot_be_said_is_refused_by_name(type_: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "messages"),
     [
         ({"type": "strange"}, "no JSON Schema"),
         ({"$ref": "https://example.test/schema.json"}, "nothing outside of it is read"),
         ({"properties": {"a": {"$ref": "other.json#/x"}}}, "nothing outside of it is read"),
     ],
 )
-def test_a_schema_that_is_none_or_points_elsewhere_is_refused(schema: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_schema_that_is_none_or_points_elsewhere_is_refused(schema: dict[str, Any], messages: str) -> None:
+    with pytest.raises(InputError, match=messages):
         schema_of(schema)
 
 

@@ -15,7 +15,7 @@ from dragoman.cli.options import agent_filter, json_option, since_option, until_
 from dragoman.cli.session_filter import matching, moment
 from dragoman.cli.text import one_line
 from dragoman.config import load
-from dragoman.evaluation.evaluate import CUMULATIVE
+from dragoman.evaluation.evaluate import CUMULATIVE_USAGE_QUIRK
 from dragoman.journal.usage import TOKEN_FIGURES, GroupBy, UsageSum, sum_usage, sum_usage_by, usage_by_run, usage_record
 from dragoman.record.rows import Usage
 from dragoman.wire.vocabulary import Cost
@@ -61,7 +61,9 @@ async def usage(
     """Show the tokens and cost of runs, by day, agent, model or workspace."""
     now = datetime.now().astimezone()
     after, before = moment(since, "--since", now), moment(until, "--until", now, end=True)
-    adding_up = {name for name, preset in load_presets(load()).items() if CUMULATIVE in {q.id for q in preset.quirks}}
+    adding_up = {
+        name for name, preset in load_presets(load()).items() if CUMULATIVE_USAGE_QUIRK in {q.id for q in preset.quirks}
+    }
     async with open_readonly() as journal:
         every = await journal.sessions()
         # A session that went on later may have runs of that time, too.

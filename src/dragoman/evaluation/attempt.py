@@ -1,4 +1,4 @@
-"""`Attempt`: one session of an evaluation, from the agent's start to its end; `carried_out`: as many as it takes.
+"""`Attempt`: one session of an evaluation, from the agent's start to its end; `run_attempts`: as many as it takes.
 
 An attempt has a session of its own, and a tool server that lives as long. Whatever happens, both end with it; so does
 the agent's process, unless the caller gave a runtime that it runs itself.
@@ -19,7 +19,7 @@ import msgspec
 
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget, Spending
-from dragoman.evaluation.output import NAME, Output
+from dragoman.evaluation.output import OUTPUT_TOOL, Output
 from dragoman.evaluation.response import PromptResponse, Retry, Stats, had_side_effects, limit_of
 from dragoman.evaluation.rounds import Guard, Rounds, TimeLeft
 from dragoman.evaluation.tool import Tool
@@ -239,7 +239,7 @@ class Attempt:
             rounds.heard(event)
         match event:
             case events.ToolCall():
-                if tells_of(event, SERVER, NAME):
+                if tells_of(event, SERVER, OUTPUT_TOOL):
                     self._handing_over.add(event.tool_call_id)
                 else:
                     self._working.add(event.tool_call_id)
@@ -258,7 +258,7 @@ class Attempt:
             self._plan.on_event(event)
 
     def _called(self, call: Call) -> None:
-        if call.name == NAME:
+        if call.name == OUTPUT_TOOL:
             return
         self._calls[call.id] = call
         if self._session is not None:
@@ -303,7 +303,7 @@ class Attempt:
         )
 
 
-async def carried_out(
+async def run_attempts(
     plan: Plan, *, deadline: float | None, budget: Budget, retry: Retry, cumulative: bool
 ) -> PromptResponse[Any]:
     """Attempt after attempt, as far as `retry` goes."""
@@ -316,7 +316,7 @@ async def carried_out(
         try:
             return await attempt.run()
         except DragomanError as problem:
-            if not retry.again(problem, number, side_effects=attempt.had_side_effects):
+            if not retry.should_retry(problem, number, side_effects=attempt.had_side_effects):
                 raise
             pause, ends = retry.pause(number), time.ends
             if ends is not None and asyncio.get_running_loop().time() + pause >= ends:

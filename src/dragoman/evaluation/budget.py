@@ -47,7 +47,7 @@ NO_BUDGET: Final = Budget()
 
 
 class Spending:
-    """What was used so far, against a budget."""
+    """Usage so far, compared with a budget."""
 
     def __init__(self, budget: Budget, *, cumulative: bool = False) -> None:
         self.budget = budget
@@ -65,7 +65,7 @@ class Spending:
         self._run = Usage()
 
     def reported(self, usage: Usage) -> str | None:
-        """What the agent tells while it works; the name of a budget that is used up by it."""
+        """Take the usage that the agent reports during a run; return the name of a budget that is used up."""
         self._run = usage
         return self.used_up()
 
@@ -75,7 +75,7 @@ class Spending:
         return self.used_up()
 
     def end_run(self, usage: Usage) -> Usage:
-        """What the run used, by the figures that it ended with."""
+        """Return the usage of a run by its final figures."""
         own = usage_of_run(self._session, usage, cumulative=self._cumulative)
         self.total = _sum(self.total, own)
         if own.total_tokens is None:
@@ -116,8 +116,8 @@ class Spending:
             "tool_calls": float(self.tool_calls),
             "seconds": seconds,
         }[name]
-        said = _SAYS[name].format(used=used, allowed=allowed)
-        return BudgetExceeded(f"the budget {name} is used up: {said}", budget=name, used=used, allowed=allowed)
+        message = _SAYS[name].format(used=used, allowed=allowed)
+        return BudgetExceeded(f"the budget {name} is used up: {message}", budget=name, used=used, allowed=allowed)
 
     def not_reported(self, agent: str) -> BudgetNotReported | None:
         """After a run that ended: the budget that nobody can hold, because the agent told no such figure."""

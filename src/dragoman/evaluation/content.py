@@ -1,4 +1,4 @@
-"""What a tool returned, as what the agent is shown: texts, images, and the value itself where it is an object.
+"""The result of a tool as content for the agent: texts, images, and the value itself where it is an object.
 
 Pure. A text is shown as it is. `Image`, bytes of an image, and images of a library that can `save` them (Pillow) become
 pictures, also in a list or tuple beside texts. Everything else is JSON.
@@ -76,7 +76,7 @@ def failed(message: str) -> Content:
 def _structured(result: Any, shape: Shape) -> Content:
     value = shape.encode_object(result)
     try:
-        shape.decode_object(value)  # the agent was told the schema, and would refuse what does not fit
+        shape.decode_object(value)  # the agent has the schema, and would reject a value that does not fit
     except ValueError as problem:
         raise Unfit(f"the tool returned what is no {shape.name}: {problem}") from problem
     plain = encode(result)
@@ -98,9 +98,9 @@ def _shown(result: Any) -> Content:
 
 
 def _mixed(blocks: Iterable[Block]) -> Content:
-    told = tuple(blocks)
-    value = [block.text if isinstance(block, Text) else {"image": block.mime_type} for block in told]
-    return Content(blocks=told, value=value[0] if len(value) == 1 else value)
+    content = tuple(blocks)
+    value = [block.text if isinstance(block, Text) else {"image": block.mime_type} for block in content]
+    return Content(blocks=content, value=value[0] if len(value) == 1 else value)
 
 
 def _words(value: Any) -> Text:

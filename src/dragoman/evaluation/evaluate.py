@@ -1,6 +1,6 @@
 """`evaluate`: a prompt with tools and an output type, to any agent; a validated value, or a precise error.
 
-Here is what a caller may say, checked before anything is started; what then happens is `attempt`'s.
+This module checks the arguments before anything is started; `attempt` carries the evaluation out.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.evaluation.attempt import SERVER, Permissions, Plan, Transport, carried_out
+from dragoman.evaluation.attempt import SERVER, Permissions, Plan, Transport, run_attempts
 from dragoman.evaluation.budget import NO_BUDGET, Budget
-from dragoman.evaluation.output import NAME
+from dragoman.evaluation.output import OUTPUT_TOOL
 from dragoman.evaluation.response import Prompt, PromptResponse, Retry
 from dragoman.evaluation.rounds import Guard
 from dragoman.evaluation.tool import Tool, tools_of
@@ -37,7 +37,7 @@ from dragoman.workspace import Workspace
 T = TypeVar("T")
 
 # The quirk of an agent whose tokens are those of the session so far, as its preset notes it.
-CUMULATIVE: Final = "cumulative-usage"
+CUMULATIVE_USAGE_QUIRK: Final = "cumulative-usage"
 
 
 @overload
@@ -101,13 +101,15 @@ async def evaluate(
         raise InputError(f"transport is {transport!r}; expected auto, http or stdio")
     if not isinstance(budget, Budget | None):
         raise InputError(f"budget is {budget!r}; expected a Budget, such as Budget(tool_calls=30)")
-    made = tools_of(tools)
-    if NAME in made:
-        raise InputError(f"a tool is called {NAME!r}, which is the name of our own", guidance="Call it something else.")
+    tools_by_name = tools_of(tools)
+    if OUTPUT_TOOL in tools_by_name:
+        raise InputError(
+            f"a tool is called {OUTPUT_TOOL!r}, which is the name of our own", guidance="Call it something else."
+        )
     if state is not None:
         check_state(state)
     shape = None if output_type is None else shape_of(output_type)
-    served = (*made, *((NAME,) if shape is not None else ()))
+    served = (*tools_by_name, *((OUTPUT_TOOL,) if shape is not None else ()))
     workspace = Workspace(cwd, additional)
     permissions = Permissions(
         SERVER, served, allowed_paths=allowed_paths, cwd=workspace.cwd, on_permission=on_permission
@@ -125,7 +127,7 @@ async def evaluate(
     plan = Plan(
         prompt=prompt,
         shape=shape,
-        tools=tuple(made.values()),
+        tools=tuple(tools_by_name.values()),
         state=state,
         config=config,
         permissions=permissions,
@@ -138,12 +140,12 @@ async def evaluate(
         heartbeat=heartbeat,
         on_event=on_event,
     )
-    return await carried_out(
+    return await run_attempts(
         plan,
         deadline=deadline,
         budget=budget or NO_BUDGET,
         retry=retry or Retry(),
-        cumulative=_adds_up(spec, settings),
+        cumulative=_reports_cumulative_usage(spec, settings),
     )
 
 
@@ -163,15 +165,15 @@ def _runtime_of(
     prepare: Callable[[AgentSpec], AgentSpec] | None,
 ) -> tuple[Callable[[], AgentRuntime], AgentSpec]:
     if isinstance(agent, AgentRuntime):
-        given = agent
-        return lambda: given, agent.spec
+        runtime = agent
+        return lambda: runtime, agent.spec
     spec = LocalClient(config=settings, env=env, headers=headers, limits=limits).spec_of(agent)
     if spec.cwd is None:
         spec = msgspec.structs.replace(spec, cwd=config.workspace.cwd)
     if prepare is not None:
         spec = prepare(spec)
 
-    def make() -> AgentRuntime:
+    def new_runtime() -> AgentRuntime:
         return AgentRuntime(
             spec,
             limits=limits or limits_of(settings),
@@ -180,13 +182,13 @@ def _runtime_of(
             on_question=config.on_question,
         )
 
-    return make, spec
+    return new_runtime, spec
 
 
-def _adds_up(spec: AgentSpec, settings: Config) -> bool:
+def _reports_cumulative_usage(spec: AgentSpec, settings: Config) -> bool:
     if spec.preset is None:
         return False
-    return any(quirk.id == CUMULATIVE for quirk in load_preset(spec.preset, settings).quirks)
+    return any(quirk.id == CUMULATIVE_USAGE_QUIRK for quirk in load_preset(spec.preset, settings).quirks)
 
 
 # Changes how the agent is started: another HOME, fewer variables, a sandbox before the command.
@@ -194,7 +196,7 @@ Isolation = Callable[[AgentSpec], AgentSpec]
 
 
 class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Which agent, and what it is told to be. What is None is the agent's own default."""
+    """The agent and its settings. None means the agent's own default."""
 
     agent: Agent | None = None  # the configured default
     model: str | None = None
@@ -207,7 +209,7 @@ class ModelConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and within which bounds it works. As the parameters of `evaluate` by these names.
+    """The workspace and the limits of an adapter: the parameters of `evaluate` by the same names.
 
     `read_files`, `write_files` and `terminals` are what we offer the agent to do for it; None is as its preset says.
     """
@@ -255,9 +257,9 @@ class AcpAdapter:
         del model["agent"]
         for name in (*_OFFERS, "isolation"):
             adapter.pop(name)
-        return {**model, **adapter, "prepare": self._prepared}
+        return {**model, **adapter, "prepare": self._prepare_spec}
 
-    def _prepared(self, spec: AgentSpec) -> AgentSpec:
+    def _prepare_spec(self, spec: AgentSpec) -> AgentSpec:
         config = self.adapter_config
         offers = {name: getattr(config, name) for name in _OFFERS if getattr(config, name) is not None}
         spec = msgspec.structs.replace(spec, **offers)

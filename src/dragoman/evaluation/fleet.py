@@ -39,18 +39,18 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     schema: dict[str, Any] | None = None
 
     def output_schema(self, common: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Its own, or else that of all tasks; None where the text is the output. `{}` is one: anything fits it."""
+        """Return the task's own schema, or the common one; None if the text is the output. `{}` allows anything."""
         return self.schema if self.schema is not None else common
 
     def digest(self, schema: dict[str, Any] | None, model: str | None = None) -> str:
         """Another one, another task."""
         whole = msgspec.structs.replace(self, id="", schema=self.output_schema(schema))
-        said = msgspec.json.encode(whole if model is None else (whole, model), order="sorted")
-        return hashlib.sha256(said).hexdigest()[:16]
+        encoded = msgspec.json.encode(whole if model is None else (whole, model), order="sorted")
+        return hashlib.sha256(encoded).hexdigest()[:16]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one agent made of one task. Figures that were not reported are left out."""
+    """The result of one agent for one task. Figures that were not reported are left out."""
 
     task: str
     agent: str
@@ -170,7 +170,7 @@ class Results:
 
 
 class Fleet:
-    """`jobs` evaluations at a time; `evaluate` does one. `begun` and `ended` are told of each."""
+    """`jobs` evaluations at a time; `evaluate` does one. `begun` and `ended` are called for each."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class Fleet:
         self._ended = ended
 
     def left(self, known: Iterable[Outcome], *, redo_errors: bool = False) -> list[tuple[Task, str]]:
-        """What is still to be done: task by task, so that the agents keep abreast."""
+        """Return the remaining work, task by task, so that all agents advance together."""
         done = {each.key for each in latest(known) if not (redo_errors and each.status == "error")}
         pairs = ((task, agent) for task in self._tasks for agent in self._agents)
         return [(task, agent) for task, agent in pairs if self._key(task, agent) not in done]
@@ -228,7 +228,7 @@ class Fleet:
         try:
             response = await self._evaluate(task, agent)
         except DragomanError as problem:
-            told = problem.result if isinstance(problem.result, PromptResponse) else None
+            failed_response = problem.result if isinstance(problem.result, PromptResponse) else None
             outcome = Outcome(
                 task=task.id,
                 agent=agent,
@@ -238,7 +238,7 @@ class Fleet:
                 kind=type(problem).__name__,
                 category=problem.category,
             )
-            return outcome if told is None else _with_stats(outcome, told)
+            return outcome if failed_response is None else _with_stats(outcome, failed_response)
         output = encode(response.output)
         answers = (response.text.strip(), response.text) if task.output_schema(self._schema) is None else (output,)
         status = judged(task, answers)
@@ -254,7 +254,7 @@ class Fleet:
 
 
 def judged(task: Task, answers: Iterable[Any]) -> Status:
-    """Whether one of them is what was expected; where nothing was, any is."""
+    """Return `pass` if one of the answers is expected, or if nothing is expected."""
     good = task.expected is msgspec.UNSET or any(_same(task.expected, answer) for answer in answers)
     return "ok" if good else "wrong"
 
@@ -292,7 +292,7 @@ def _with_stats(outcome: Outcome, response: PromptResponse[Any]) -> Outcome:
 
 
 def _is_broken(call: Call) -> bool:
-    """What a function says to the agent with `ToolError` is no defect; of anything else the agent is told less."""
+    """Return whether a tool failed by a defect. A `ToolError` is a message to the agent, not a defect."""
     return call.traceback is not None and (call.error or "") not in call.traceback
 
 

@@ -16,20 +16,20 @@ import msgspec
 from dragoman.evaluation.tool import Tool, ToolError
 from dragoman.evaluation.types import Invalid, Shape
 
-NAME: Final = "structured_output"
+OUTPUT_TOOL: Final = "structured_output"
 
 # Characters among which an object or a list is looked for, where it is not the whole text and in no block.
 MOST_TEXT: Final = 1024 * 1024
 # A `[` begins JSON or a footnote; a text of nothing but brackets is given up on after so many.
 MOST_STARTS: Final = 10_000
-# Problems that are said again in the next prompt.
-MOST_SAID: Final = 20
+# Problems that are stripped again in the next prompt.
+MAX_LISTED_PROBLEMS: Final = 20
 
 _FENCE: Final = re.compile(r"(`{3,}|~{3,})([^`]*)")
 
 
 class Output:
-    """What came of one prompt, round by round."""
+    """The output of one prompt, round by round."""
 
     def __init__(self, shape: Shape, *, has_tool: bool = True) -> None:
         self.shape = shape
@@ -44,7 +44,7 @@ class Output:
         """Made once for each evaluation: it is the way in."""
         return Tool(
             self.offer,
-            name=NAME,
+            name=OUTPUT_TOOL,
             description=(
                 "Hand over the final result of the task, once, when the work is done. "
                 "A result that does not fit the schema is answered with what is wrong: correct it and call again."
@@ -54,7 +54,7 @@ class Output:
         )
 
     def begin_round(self) -> None:
-        """The value of the round before was not good enough, whoever said so."""
+        """The value of the round before was not good enough, whoever stripped so."""
         self.value, self.accepted, self.problems, self._called = None, False, (), False
 
     async def offer(self, value: Any) -> str:
@@ -77,7 +77,7 @@ class Output:
         found = last_json(text)
         if isinstance(found, NoJson):
             if not self._called:
-                called = f"{NAME} was not called, and " if self._has_tool else ""
+                called = f"{OUTPUT_TOOL} was not called, and " if self._has_tool else ""
                 self.problems = (f"{called}{found.why}",)
             return
         try:
@@ -102,13 +102,13 @@ class Output:
 
 
 def instructions(shape: Shape, *, has_tool: bool) -> str:
-    """What goes with the prompt."""
+    """Return the instructions that are added to the prompt."""
     schema = msgspec.json.encode(shape.object_schema if has_tool else shape.schema).decode()
     if has_tool:
         return (
-            f"When the work is done, hand over the result by calling the tool `{NAME}` once, with arguments that fit "
-            "its schema. Nothing else counts as the result. Should you not have that tool, end your answer with the "
-            f"result as JSON in a ```json block, and nothing after it. The schema:\n{schema}"
+            f"When the work is done, hand over the result by calling the tool `{OUTPUT_TOOL}` once, with arguments "
+            "that fit its schema. Nothing else counts as the result. Should you not have that tool, end your answer "
+            f"with the result as JSON in a ```json block, and nothing after it. The schema:\n{schema}"
         )
     return (
         "When the work is done, end your answer with the result as JSON in a ```json block, and nothing after it. "
@@ -117,11 +117,13 @@ def instructions(shape: Shape, *, has_tool: bool) -> str:
 
 
 def follow_up(problems: tuple[str, ...], *, has_tool: bool) -> str:
-    """The prompt of the round after one that brought no value."""
-    said = "\n".join(f"- {each}" for each in problems[:MOST_SAID])
-    how = f"Call the tool `{NAME}` now, once" if has_tool else "Answer now with the JSON in a ```json block alone"
+    """Return the prompt that follows a round without a valid value."""
+    listed = "\n".join(f"- {each}" for each in problems[:MAX_LISTED_PROBLEMS])
+    how = (
+        f"Call the tool `{OUTPUT_TOOL}` now, once" if has_tool else "Answer now with the JSON in a ```json block alone"
+    )
     also = ", or, should you not have it, answer with the JSON in a ```json block alone" if has_tool else ""
-    return f"There is no valid result yet:\n{said}\nThe work need not be done again. {how}{also}."
+    return f"There is no valid result yet:\n{listed}\nThe work need not be done again. {how}{also}."
 
 
 # -- JSON in a text
@@ -159,17 +161,17 @@ def last_json(text: str) -> Found | NoJson:
 
 
 def _last_block(text: str) -> tuple[int, str]:
-    """Where the last fenced block ends that was meant as JSON, and what is in it; 0 where there is none."""
+    """Return the end and the content of the last fenced JSON block; 0 if there is none."""
     last = (0, "")
     position, began = 0, 0
     fence, named = "", ""
     for line in text.split("\n"):
         before, position = position, position + len(line) + 1
-        said = line.strip()
+        stripped = line.strip()
         if not fence:
-            if opened := _FENCE.fullmatch(said):
+            if opened := _FENCE.fullmatch(stripped):
                 fence, named, began = opened[1], opened[2].strip().lower(), position
-        elif said.startswith(fence) and not said.strip(fence[0]):
+        elif stripped.startswith(fence) and not stripped.strip(fence[0]):
             inside = text[began:before].strip()
             meant = named.startswith("json") or (not named and inside.startswith(("{", "[")))
             if meant or _parsed(inside) is not None:

@@ -25,7 +25,7 @@ from dragoman.session.session import Session
 from dragoman.session.spec import rules_of
 
 # Events between the runs and whoever iterates; the runs themselves hold more, and hold up the agent.
-MOST_WAITING: Final = 64
+MAX_WAITING_EVENTS: Final = 64
 
 
 class OutputRun:
@@ -92,7 +92,7 @@ class OutputRun:
                 "the events of a run can be iterated once, and not after it was awaited",
                 guidance="Iterate first, then await the run for its result.",
             )
-        self._rounds.events = asyncio.Queue(MOST_WAITING)
+        self._rounds.events = asyncio.Queue(MAX_WAITING_EVENTS)
 
     async def next_events(self) -> list[Event]:
         """All that wait, at least one; empty when the last round is over."""
@@ -110,7 +110,7 @@ class OutputRun:
         return []
 
     def drain(self) -> None:
-        """Nobody will look at the rest of the events."""
+        """Drop the remaining events."""
         events, self._rounds.events = self._rounds.events, None
         while events is not None and not events.empty():
             events.get_nowait()  # whoever waits to put another one goes on

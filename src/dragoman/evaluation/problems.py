@@ -35,7 +35,7 @@ _FORMATS: Final[dict[str, type]] = {
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong, and where; an empty path is the whole value."""
+    """One violation of a schema, with its path; an empty path is the whole value."""
 
     path: Path
     message: str

@@ -1,4 +1,4 @@
-"""What goes into an evaluation and what comes out of it: `Prompt`, `PromptResponse`, `Stats`."""
+"""Input and result of an evaluation: `Prompt`, `PromptResponse`, `Stats`; and `Retry`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """How an evaluation went. What the agent did not report is None, never zero."""
+    """Figures of an evaluation. A figure that the agent did not report is None, never zero."""
 
     agent: str = ""
     agent_version: str | None = None
@@ -66,31 +66,31 @@ def limit_of(problem: DragomanError) -> str | None:
 
 
 # Kinds of an agent's own tool calls that leave everything as it was.
-HARMLESS: Final = ("read", "search", "think", "fetch")
+HARMLESS_KINDS: Final = ("read", "search", "think", "fetch")
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """`attempts` in all, the first included. The pause before the second is `backoff` seconds, then `factor` times as
-    much each time, and never more than `longest`."""
+    much each time, and never more than `max_backoff`."""
 
     attempts: int = 3
     categories: tuple[Category, ...] = ("transient",)
     backoff: float = 1.0
     factor: float = 2.0
-    longest: float = 30.0
+    max_backoff: float = 30.0
     after_side_effects: bool = False
 
     def __post_init__(self) -> None:
-        if self.attempts < 1 or self.backoff < 0 or self.factor < 1 or self.longest < 0:
+        if self.attempts < 1 or self.backoff < 0 or self.factor < 1 or self.max_backoff < 0:
             raise InputError(f"{self!r}: expected attempts and factor of 1 or more, and no pause below 0")
 
     def pause(self, failed: int) -> float:
         """Seconds to wait after so many failed attempts."""
         # Capped before it is raised to a power: a float has an end.
-        return min(self.longest, self.backoff * self.factor ** min(failed - 1, 64))
+        return min(self.max_backoff, self.backoff * self.factor ** min(failed - 1, 64))
 
-    def again(self, problem: DragomanError, failed: int, *, side_effects: bool) -> bool:
-        """Whether to try again after so many failed attempts, the last of which ended with this."""
+    def should_retry(self, problem: DragomanError, failed: int, *, side_effects: bool) -> bool:
+        """Return whether to try again after `failed` attempts, the last of which raised `problem`."""
         if failed >= self.attempts or problem.category not in self.categories:
             return False
         if isinstance(problem, DeadlineExceeded | BudgetExceeded):  # they hold for all attempts together
@@ -102,7 +102,7 @@ NO_RETRY: Final = Retry(attempts=1)
 
 
 def had_side_effects(calls: Iterable[Call], reported: Iterable[rows.ToolCall], refused: Collection[str | None]) -> bool:
-    """Whether something may have been changed: by a tool of the caller's, or by one of the agent's own.
+    """Return whether a tool of the caller or of the agent may have changed something.
 
     `calls` are linked to what the agent reported; `refused` are the ids of tool calls that were not allowed. In doubt
     it was: a tool that failed may have got half way.
@@ -112,6 +112,6 @@ def had_side_effects(calls: Iterable[Call], reported: Iterable[rows.ToolCall], r
     if any(not call.read_only and call.outcome != "refused" for call in calls):
         return True
     return any(
-        row.kind not in HARMLESS and row.tool_call_id not in ours and row.tool_call_id not in refused
+        row.kind not in HARMLESS_KINDS and row.tool_call_id not in ours and row.tool_call_id not in refused
         for row in reported
     )

@@ -56,10 +56,10 @@ async def objections(guards: Sequence[Guard], response: Any) -> tuple[str, ...]:
 
 
 def objection_prompt(reasons: Sequence[str], *, wants_output: bool) -> str:
-    """What the agent is sent back with."""
-    said = "\n".join(f"- {reason}" for reason in reasons)
+    """Return the prompt that sends the agent back with the objections."""
+    listed = "\n".join(f"- {reason}" for reason in reasons)
     then = " Then hand over the result again, as before." if wants_output else ""
-    return f"This is not done yet:\n{said}\nGo on until it is.{then}"
+    return f"This is not done yet:\n{listed}\nGo on until it is.{then}"
 
 
 # A run that ended so may have handed over its value before.
@@ -154,24 +154,24 @@ class Rounds:
 
     async def play(self, prompt: Input, stats: Callable[[], Stats]) -> PromptResponse[Any]:
         """The response; raises what it failed with."""
-        said: Input = self._first(prompt)
+        prompt_to_send: Input = self._first(prompt)
         problem: RunFailed | None = None
         while self.number < self._most:
             if (used_up := self._spending.used_up()) is not None:
                 raise self._spending.exceeded(used_up)
             self.number += 1
-            result = await self._round(said)
-            said, problem = await self._what_is_missing(result, stats)
+            result = await self._round(prompt_to_send)
+            prompt_to_send, problem = await self._what_is_missing(result, stats)
             if problem is None:
                 return self._response(result, stats)
         assert problem is not None
         raise problem
 
-    async def _round(self, said: Input) -> RunResult:
+    async def _round(self, prompt: Input) -> RunResult:
         if self.output is not None:
             self.output.begin_round()
         self._spending.begin_run()
-        run, self._begun = self._begun or self._sent(said), None
+        run, self._begun = self._begun or self._send(prompt), None
         failure: DragomanError | None = None
         try:
             result = await self._of(run)
@@ -195,15 +195,15 @@ class Rounds:
 
     def begin(self, prompt: Input, *, when_busy: Literal["queue", "raise"] = "queue") -> Run:
         """Sends the first prompt now, or queues it: `play` then goes on from there."""
-        self._begun = self._sent(self._first(prompt), when_busy)
+        self._begun = self._send(self._first(prompt), when_busy)
         return self._begun
 
-    def _sent(self, said: Input, when_busy: Literal["queue", "raise"] = "queue") -> Run:
-        self.run = self.session.run(said, deadline=self._time.left(), when_busy=when_busy, **self._run_options)
+    def _send(self, prompt: Input, when_busy: Literal["queue", "raise"] = "queue") -> Run:
+        self.run = self.session.run(prompt, deadline=self._time.left(), when_busy=when_busy, **self._run_options)
         return self.run
 
     async def _of(self, run: Run) -> RunResult:
-        """What the run brought; for those who want to see its events first."""
+        """Return the result of a run; subclasses look at its events first."""
         return await run
 
     async def _what_is_missing(self, result: RunResult, stats: Callable[[], Stats]) -> tuple[str, RunFailed | None]:

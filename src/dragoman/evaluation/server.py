@@ -64,7 +64,7 @@ class Progress:
             try:
                 await self._send(*newest)
             except Exception:
-                return  # the agent has left; the call itself will be told so
+                return  # the agent has left; the call itself fails then
 
 
 try:
@@ -122,7 +122,7 @@ class ToolServer:
         return f"http://{HOST}:{self._open_ports()[0]}{PATH}"
 
     def for_agent(self, *, http: bool) -> McpServer:
-        """What goes into `SessionConfig.mcp_servers`: over HTTP where the agent takes it, else the shim over stdio."""
+        """Return the entry for `SessionConfig.mcp_servers`: HTTP if the agent takes it, otherwise the stdio shim."""
         if not http:
             return entry(self.name, self._open_ports()[1], self.token)
         token = HttpHeader(name="Authorization", value=f"Bearer {self.token}")
@@ -201,8 +201,8 @@ class ToolServer:
             with contextlib.suppress(OSError):
                 async with to_agent:
                     async for message in to_agent:
-                        told = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                        writer.write(told.encode() + b"\n")
+                        frame = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                        writer.write(frame.encode() + b"\n")
                         await writer.drain()
 
         async with anyio.create_task_group() as tasks:

@@ -31,7 +31,7 @@ Joined: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Await
 
 
 def entry(name: str, port: int, token: str) -> McpServerStdio:
-    """What the agent is told: how to start the shim."""
+    """Return the MCP server entry by which the agent starts the shim."""
     return McpServerStdio(
         name=name,
         command=sys.executable,
@@ -50,8 +50,8 @@ async def joining(joined: Joined, on: socket.socket, token: str) -> AsyncIterato
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(GREETING_LIMIT):
-                said = await reader.readuntil(b"\n")
-            if hmac.compare_digest(said.rstrip(b"\r\n"), expected):
+                line = await reader.readuntil(b"\n")
+            if hmac.compare_digest(line.rstrip(b"\r\n"), expected):
                 await joined(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # no shim of ours, or one whose agent has ended

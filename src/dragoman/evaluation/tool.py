@@ -38,11 +38,11 @@ _SHOWN: Final = (inspect.Signature.empty, Any, object, None, type(None), str, by
 
 
 class ToolError(Exception):
-    """What a tool raises to tell the agent why it failed: its text is shown. Of other exceptions only the type is."""
+    """Raised by a tool to tell the agent why it failed. Of other exceptions the agent sees only the type."""
 
 
 class Context:
-    """What a tool may know of its call, and tell about it while it runs."""
+    """The call of a tool, as the tool sees it: its id and arguments, and a way to report progress."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Context:
 
 
 class Tool:
-    """A function, and all that an agent is told of it."""
+    """A function, and all that an agent is annotations of it."""
 
     def __init__(
         self,
@@ -223,12 +223,12 @@ def _is_context(annotation: Any) -> bool:
 def _given(
     tool_name: str, signature: inspect.Signature, context: list[str]
 ) -> dict[str, tuple[inspect.Parameter, Shape]]:
-    """What the agent fills."""
+    """Return the parameters that the agent fills in."""
     given: dict[str, tuple[inspect.Parameter, Shape]] = {}
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise InputError(
-                f"the tool {tool_name!r} takes any arguments (*{name}); an agent has to be told which",
+                f"the tool {tool_name!r} takes any arguments (*{name}); an agent has to be annotations which",
                 guidance="Name them, or pass input_schema to Tool(…) for a function that takes one dict.",
             )
         if name in context:
@@ -246,15 +246,15 @@ def _schema_of(tool_name: str, given: dict[str, tuple[inspect.Parameter, Shape]]
     required = [name for name, (parameter, _) in given.items() if parameter.default is parameter.empty]
     schema = object_schema({name: shape for name, (_, shape) in given.items()}, required)
     for name, (parameter, _) in given.items():
-        told: Schema = {}
+        annotations: Schema = {}
         if (words := _described(parameter.annotation)) is not None:
-            told["description"] = words
+            annotations["description"] = words
         if parameter.default is not parameter.empty:
             try:
-                told["default"] = encode(parameter.default)
+                annotations["default"] = encode(parameter.default)
             except InputError:
                 pass  # it has one, which is not for JSON: the argument is optional, and that is all there is to say
-        schema["properties"][name] = {**schema["properties"][name], **told}
+        schema["properties"][name] = {**schema["properties"][name], **annotations}
     return schema
 
 

@@ -1,7 +1,7 @@
 """The tools of one server: looked up, called as transactions, and each call recorded.
 
-Knows nothing of MCP. What a tool raises ends here: a `ToolError` is told in its own words, of anything else the agent
-learns the type and a reference, the call's id, under which the record has the traceback.
+Independent of MCP. Exceptions of a tool end here: of a `ToolError` the agent sees the text, of any other the type and
+the id of the call, under which the record has the traceback.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Outcome = Literal["running", "ok", "error", "refused", "cancelled"]
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a tool of ours."""
 
-    id: str  # ours; the agent is shown it beside an error that it is not told more of
+    id: str  # ours; the agent sees it with an error whose details it does not see
     name: str  # the tool's
     arguments: Any  # JSON, as the agent sent it
     read_only: bool = False  # the tool said of itself that it changes nothing
     outcome: Outcome = "running"
     result: Any = None  # JSON, of a call that went well
-    error: str | None = None  # what the agent was told
+    error: str | None = None  # the text that the agent saw
     traceback: str | None = None  # of what the tool raised; for the caller, the agent never sees it
     started: float  # seconds since the epoch
     duration: float | None = None  # seconds; None while it runs
@@ -118,13 +118,13 @@ def _repeats(call: Call, row: Reported) -> bool:
 logger = logging.getLogger(__name__)
 
 GRACE: Final = 1.0
-"""Seconds that cancelled calls get to come back when all is closed. Plain functions cannot be told to."""
+"""Seconds that cancelled calls get to come back when all is closed. Plain functions cannot be cancelled."""
 
 Report = Callable[[float, float | None, str | None], None]
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a call ended, beyond what the agent was told."""
+    """The end of a call, with what the agent does not see."""
 
     outcome: Outcome
     traceback: str | None = None
@@ -172,7 +172,7 @@ class Toolbox:
         self._attempts.add(attempt)
         try:
             await asyncio.wait({attempt})
-            if not attempt.cancelled():  # by `close`, and then whoever called is told so
+            if not attempt.cancelled():  # by `close`: the caller gets that error
                 content, ended = attempt.result()
         finally:
             attempt.cancel()
@@ -188,8 +188,8 @@ class Toolbox:
         except (ToolError, Unfit) as problem:
             return failed(str(problem) or f"{tool.name} failed"), Ended("error", _traceback(problem))
         except Exception as problem:
-            told = f"{tool.name} failed: {type(problem).__name__} (reference: {call_id})"
-            return failed(told), Ended("error", _traceback(problem))
+            message = f"{tool.name} failed: {type(problem).__name__} (reference: {call_id})"
+            return failed(message), Ended("error", _traceback(problem))
         return content, Ended("ok")
 
     def _end(self, call: Call, content: Content, ended: Ended, duration: float) -> None:

@@ -47,7 +47,7 @@ class Snapshot:
 
     def __init__(self, state: object) -> None:
         self._undo: list[Callable[[], object]] = []
-        self._kept: list[object] = []  # an id means an object only while that lives
+        self._referenced: list[object] = []  # an id means an object only while that lives
         self._seen: set[int] = set()
         self._walk(state)
 
@@ -68,7 +68,7 @@ class Snapshot:
         """Notes how to put one container back; yields what it holds."""
         match value:
             case _ if _is_restorable(value):
-                self._on_restore(value, _asked(value))
+                self._on_restore(value, _own_snapshot(value))
                 return
             case dict():
                 mapping = dict(value)
@@ -83,7 +83,7 @@ class Snapshot:
                 members = set(value)
                 self._on_restore(value, lambda: _refill_set(value, members))
             case tuple() | frozenset():
-                self._kept.append(value)
+                self._referenced.append(value)
                 yield from value
             case _ if _is_record(value):
                 yield from self._remember_fields(value)
@@ -106,7 +106,7 @@ class Snapshot:
             yield from before.values()
 
     def _on_restore(self, value: object, undo: Callable[[], object]) -> None:
-        self._kept.append(value)
+        self._referenced.append(value)
         self._undo.append(undo)
 
 
@@ -173,7 +173,7 @@ def _refill_set(value: set[Any], members: set[Any]) -> None:
     value.update(members)
 
 
-def _asked(value: Restorable) -> Callable[[], object]:
+def _own_snapshot(value: Restorable) -> Callable[[], object]:
     snapshot = value.snapshot()
     return lambda: value.restore(snapshot)
 
@@ -184,11 +184,11 @@ Work: TypeAlias = "asyncio.Future[Any]"
 async def perform(
     function: Callable[[], Any], *, plain: bool, state: object | None = None, at_work: set[Work] | None = None
 ) -> Any:
-    """What the function returns; with its exception, or a cancellation, the state is as it was.
+    """Call the function and return its result; on an exception or cancellation, restore the state.
 
     `at_work` has what still runs, also after the call was cancelled.
     """
-    give_back = _nothing if state is None else await TURNS.take(state)
+    give_back = _nothing if state is None else await STATE_LOCKS.take(state)
     try:
         snapshot = Snapshot(state)
     except BaseException:
@@ -279,16 +279,16 @@ def _settle(work: Work, result: Any, problem: BaseException | None) -> None:
         work.set_exception(problem)
 
 
-class Turns:
-    """Who uses which state now, and who waits for it. For all threads and event loops of the process."""
+class StateLocks:
+    """The users of each state, one at a time, across all threads and event loops of the process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: dict[int, deque[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]]] = {}
 
     @property
-    def held(self) -> bool:
-        """Whether anybody has a turn."""
+    def in_use(self) -> bool:
+        """Return whether a state is in use."""
         return bool(self._waiting)
 
     async def take(self, state: object) -> Callable[[], None]:
@@ -341,4 +341,4 @@ def _wake(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-TURNS = Turns()
+STATE_LOCKS = StateLocks()

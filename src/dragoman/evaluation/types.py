@@ -315,7 +315,7 @@ def _by_pydantic(hint: Type) -> Shape:
 
 
 def _mentions_pydantic(hint: Type) -> bool:
-    """Whether it is a model of Pydantic's, or a list, union, … of one. Whoever has one has loaded Pydantic."""
+    """Return whether a hint is or contains a Pydantic model. Only programs that loaded Pydantic can have one."""
     pydantic = sys.modules.get("pydantic")
     if pydantic is None:
         return False

@@ -9,7 +9,7 @@ from dragoman.bridge import answers, asked
 from dragoman.bridge.caller import Caller
 from dragoman.bridge.refusal import Refusal
 from dragoman.config import load
-from dragoman.evaluation.evaluate import CUMULATIVE
+from dragoman.evaluation.evaluate import CUMULATIVE_USAGE_QUIRK
 from dragoman.journal.search_documents import SearchQuery
 from dragoman.journal.usage import UsageSum, sum_usage, sum_usage_by, usage_by_run
 
@@ -49,7 +49,9 @@ async def search(bridge: Bridge, said: asked.Search, caller: Caller) -> answers.
 
 async def usage(bridge: Bridge, said: asked.UsageAsked, caller: Caller) -> answers.UsageTold:
     presets = load_presets(load(bridge.config.home))
-    adding_up = {name for name, preset in presets.items() if CUMULATIVE in {quirk.id for quirk in preset.quirks}}
+    adding_up = {
+        name for name, preset in presets.items() if CUMULATIVE_USAGE_QUIRK in {quirk.id for quirk in preset.quirks}
+    }
     sessions = [
         row
         for row in await bridge.hub.journal.sessions()
