@@ -206,7 +206,7 @@ def test_the_home_folder_is_made_for_its_user_alone(tmp_path: Path) -> None:
 
 def test_a_home_folder_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="the home folder cannot be made") as caught:
+    with pytest.raises(ConfigError, match="the home folder cannot be created") as caught:
         config.make_home(tmp_path / "file" / "home")
     assert "DRAGOMAN_HOME" in caught.value.guidance
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.document import Document, Keys, Place, key_lines, kind, nearest, parse_document, show
+from dragoman.document import Document, KeyPath, Keys, key_lines, kind, nearest, parse_document, show
 from dragoman.errors import ConfigError
 
 SAMPLE = '''\
@@ -93,7 +93,7 @@ def test_the_line_of_a_key_is_found_however_it_is_written(keys: Keys, line: int)
 def test_windows_line_ends_and_a_byte_order_mark_do_not_shift_lines() -> None:
     data = b"\xef\xbb\xbf" + b"a = 1\r\n\r\nb = 2\r\n"
     document = parse_document("x.toml", data)
-    assert Place(document, ("b",)).where == "x.toml:3"
+    assert KeyPath(document, ("b",)).where == "x.toml:3"
 
 
 def paths(value: object, path: Keys = ()) -> list[Keys]:
@@ -160,8 +160,8 @@ def test_a_text_nested_beyond_reason_is_an_error_with_the_file() -> None:
 
 def test_a_missing_value_is_placed_at_what_should_contain_it() -> None:
     document = Document("x.toml", "[a.b]\nc = 1\n")
-    assert Place(document, ("a", "b", "d")).where == "x.toml:1"
-    assert Place(document, ("z",)).where == "x.toml"
+    assert KeyPath(document, ("a", "b", "d")).where == "x.toml:1"
+    assert KeyPath(document, ("z",)).where == "x.toml"
 
 
 @pytest.mark.parametrize(

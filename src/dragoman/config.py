@@ -1,16 +1,15 @@
-"""Settings: what the user chose, read once, checked whole.
+"""The user's settings, read and checked as a whole.
 
-Five layers, of which the later wins: the built-in defaults, `config.toml` in the home folder, what was set in the page
-(`settings.json` there), environment variables (`DRAGOMAN_` and the setting's name in capitals), flags of the command
-line. The home folder is `DRAGOMAN_HOME`, else
-`~/.dragoman`: one folder for everything of ours, so that it can be looked into, moved and deleted as one. It is made
-when something is first written to it (`make_home`), never by reading.
+There are five layers; a later one overrides the earlier ones: the built-in defaults, `config.toml` in the home folder,
+settings made in the page (`settings.json` in the home folder), environment variables (`DRAGOMAN_` and the setting's
+name in capitals), and options of the command line. The home folder is `DRAGOMAN_HOME`, or `~/.dragoman`: one folder for
+everything, which can be inspected, moved and deleted as a whole. The first write creates it (`make_home`), a read never
+does.
 
-A setting that cannot be used is a `ConfigError` that says where it stands (file and line, variable or option), what
-was found there and what is expected. An unknown key is an error too: a misspelt `acces = "read-only"` that went
-unnoticed would be a promise broken in silence. Tables `[agents.NAME]`, `[[policy]]` and `[watch]` are only carried
-here, as they stand; what they may contain is `agents/preset.py`'s, `host/policy/rules.py`'s and
-`translate/ingest/watch_consent.py`'s to know.
+An invalid setting raises a `ConfigError` that names its source (file and line, variable or option), the value and what
+is expected. An unknown key is an error too: a misspelt `acces = "read-only"` must not be ignored. The tables
+`[agents.NAME]`, `[[policy]]` and `[watch]` are passed on as they are; `agents/preset.py`, `host/policy/rules.py` and
+`translate/ingest/watch_consent.py` check them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.document import Document, Place, Table, kind, nearest, read_document, show
+from dragoman.document import Document, KeyPath, Table, kind, nearest, read_document, show
 from dragoman.errors import ConfigError
 
 Access: TypeAlias = Literal["read-only", "ask", "edit-inside", "full"]
@@ -36,19 +35,19 @@ HOME_VARIABLE: Final = "DRAGOMAN_HOME"
 FILE_NAME: Final = "config.toml"
 SETTINGS_FILE: Final = "settings.json"
 
-# The journal keeps the first 64 KiB of a line over the limit; a lower limit would cut below that.
-LEAST_LINE_LIMIT: Final = 64 * 1024
+# The journal stores the first 64 KiB of a line over the limit; a lower limit would truncate below that.
+MIN_LINE_LIMIT_BYTES: Final = 64 * 1024
 
 
 class PageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What was set in the page. `agents` are tables as `[agents.NAME]` in `config.toml`."""
+    """Settings made in the page. `agents` are tables like `[agents.NAME]` in `config.toml`."""
 
     settings: dict[str, str | bool | int | float] = {}
     agents: dict[str, Table] = {}
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings in force. Times are seconds; None is "no limit"."""
+    """The effective settings. Times are in seconds; None means no limit."""
 
     home: Path
     # Works with nothing installed, no network and no account.
@@ -59,46 +58,46 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     # For each ordinary request. Twice the start's: `session/new` starts the session's MCP servers, which may download
     # in their turn, and `session/load` replays a whole history before it answers.
     request_timeout: float = 120.0
-    # From `session/cancel` to the first signal: time to stop tools and answer, yet a person is waiting.
+    # From `session/cancel` to the first signal: enough to stop tools and answer, while a person waits.
     cancel_grace: float = 10.0
-    # From the end of stdin to SIGTERM, and from there to SIGKILL: agents that heed it are gone within a few hundred
-    # milliseconds; those that do not were seen to stay for longer than 4 s, so that patience would gain nothing.
+    # From the end of stdin to SIGTERM, and from there to SIGKILL: agents that react exit within a few hundred
+    # milliseconds; the others were seen to stay for longer than 4 s, so waiting longer would gain nothing.
     close_grace: float = 1.0
     # A run has no limit unless someone sets one: a fixed one would end live work.
     deadline: float | None = None
     idle_limit: float | None = None
-    # Agents have been seen to write lines of tens of MB (images, whole files).
+    # In bytes. Agents have been seen to write lines of tens of MB (images, whole files).
     line_limit: int = 64 * 1024 * 1024
-    # Whether the command line keeps what was said in the journal. Without it nothing can be found again, or resumed.
+    # Store sessions in the journal. Without it no session can be found again or resumed.
     journal: bool = True
-    # How long a question may wait for its answer; then it is refused. None: someone may be at lunch.
+    # How long a permission request waits for an answer before it is denied. None: the user may be away for a while.
     permission_timeout: float | None = None
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
     watch: Table = {}
     document: Document | None = None
-    given: dict[str, str] = {}
+    sources: dict[str, str] = {}  # of settings that the file does not set: the page's file, a variable or an option
 
     def where(self, setting: str) -> str | None:
-        """Where a setting was given: `file:line`, a variable or an option; None when it is the default."""
-        if setting in self.given:
-            return self.given[setting]
-        return self.place(setting).where if self.document and setting in self.document.table else None
+        """Return the source of a setting: `file:line`, a variable or an option; None when it is the default."""
+        if setting in self.sources:
+            return self.sources[setting]
+        return self.key_path(setting).where if self.document and setting in self.document.table else None
 
-    def place(self, *keys: str | int) -> Place:
-        """The place of a value in `config.toml`, for errors about it."""
-        return Place(self.document or Document(str(self.home / FILE_NAME)), keys)
+    def key_path(self, *keys: str | int) -> KeyPath:
+        """Return the path of a value in `config.toml`, for errors about it."""
+        return KeyPath(self.document or Document(str(self.home / FILE_NAME)), keys)
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where the home folder is; it need not be there yet."""
+    """Return the path of the home folder, which may not exist yet."""
     if chosen := environ.get(HOME_VARIABLE):
         folder = Path(environ["HOME"], chosen[2:]) if chosen.startswith("~/") and "HOME" in environ else Path(chosen)
         if not folder.is_absolute():
             raise ConfigError(
                 f'"{chosen}" is not an absolute path',
                 where=HOME_VARIABLE,
-                guidance="Name the whole path: a relative one would mean another folder in each working directory.",
+                guidance="Write the absolute path: a relative one would mean another folder in each working directory.",
             )
         return folder
     try:
@@ -110,14 +109,14 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def make_home(folder: Path) -> Path:
-    """Make the home folder where it is missing, for its user alone: what was said to agents will lie in it."""
+    """Create the home folder where it is missing. Only its owner can read it: conversations with agents are private."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(
-            f"the home folder cannot be made: {error.strerror}",
+            f"the home folder cannot be created: {error.strerror}",
             where=str(folder),
-            guidance=f"Make it yourself, or set {HOME_VARIABLE} to a folder that you may write to.",
+            guidance=f"Create it yourself, or set {HOME_VARIABLE} to a folder that you can write to.",
         ) from None
     return folder
 
@@ -128,17 +127,17 @@ def load(
     flags: Mapping[str, object] | None = None,
     page: PageSettings | None = None,
 ) -> Config:
-    """Read all layers. `flags` are named as the settings are; a flag that is None was not given. `page`: as if this had
-    been set in the page."""
+    """Read all layers. `flags` are options of the command line, by the name of their setting; None means not given.
+    `page` replaces the settings of the page."""
     folder = home_folder(environ) if home is None else Path(home).absolute()
     document = read_document(folder / FILE_NAME)
     values: dict[str, object] = {}
-    given: dict[str, str] = {}
+    sources: dict[str, str] = {}
     agents: dict[str, Table] = {}
     policy: Table | list[Table] = {}
     watch: Table = {}
     if document is not None:
-        top = Place(document)
+        top = KeyPath(document)
         for key, value in document.table.items():
             if key == "agents":
                 agents = _agent_tables(top / key, value)
@@ -150,28 +149,28 @@ def load(
                 values[key] = _read_setting(top / key, key, value)
             else:
                 raise (top / key).unknown(key, (*SETTINGS, "agents", "policy", "watch"))
-    source = folder / SETTINGS_FILE
-    if (kept := page or _page_settings(source)) is not None:
-        for key, chosen in kept.settings.items():
+    page_file = folder / SETTINGS_FILE
+    if (page_settings := page or _page_settings(page_file)) is not None:
+        for key, chosen in page_settings.settings.items():
             if key not in SETTINGS:
-                raise Place(Document(str(source))).unknown(key, tuple(SETTINGS))
-            values[key] = _read_setting(Place(Document(str(source))), key, chosen)
-            given[key] = str(source)
-        agents = {**agents, **{name: {**agents.get(name, {}), **table} for name, table in kept.agents.items()}}
+                raise KeyPath(Document(str(page_file))).unknown(key, tuple(SETTINGS))
+            values[key] = _read_setting(KeyPath(Document(str(page_file))), key, chosen)
+            sources[key] = str(page_file)
+        agents = {**agents, **{name: {**agents.get(name, {}), **table} for name, table in page_settings.agents.items()}}
     for variable, text in environ.items():
         if setting := _setting_of_variable(variable, text):
-            values[setting] = _read_setting(Place(Document(variable)), setting, text)
-            given[setting] = variable
+            values[setting] = _read_setting(KeyPath(Document(variable)), setting, text)
+            sources[setting] = variable
     for key, value in (flags or {}).items():
         if value is None:
             continue
         option = "--" + key.replace("_", "-")
         if key not in SETTINGS:
-            raise Place(Document(option)).unknown(key, tuple(SETTINGS))
-        values[key] = _read_setting(Place(Document(option)), key, value)
-        given[key] = option
-    whole = Config(home=folder, agents=agents, policy=policy, watch=watch, document=document, given=given)
-    return msgspec.structs.replace(whole, **values)
+            raise KeyPath(Document(option)).unknown(key, tuple(SETTINGS))
+        values[key] = _read_setting(KeyPath(Document(option)), key, value)
+        sources[key] = option
+    defaults = Config(home=folder, agents=agents, policy=policy, watch=watch, document=document, sources=sources)
+    return msgspec.structs.replace(defaults, **values)
 
 
 def _page_settings(path: Path) -> PageSettings | None:
@@ -183,37 +182,37 @@ def _page_settings(path: Path) -> PageSettings | None:
         raise ConfigError(f"the file cannot be read: {error.strerror}", where=str(path)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
-            f"this is not what Dragoman writes there: {error}", where=str(path), guidance="Mend it, or delete it."
+            f"this is not what Dragoman writes there: {error}", where=str(path), guidance="Correct it, or delete it."
         ) from None
 
 
-def _agent_tables(place: Place, value: object) -> dict[str, Table]:
+def _agent_tables(path: KeyPath, value: object) -> dict[str, Table]:
     if not isinstance(value, dict):
-        raise place.wrong("agents", kind(value), "tables, each written as [agents.NAME]")
+        raise path.wrong("agents", kind(value), "tables, each written as [agents.NAME]")
     for name, table in value.items():
         if not isinstance(table, dict):
-            raise (place / name).wrong(f"agents.{name}", kind(table), f"a table, written as [agents.{name}]")
+            raise (path / name).wrong(f"agents.{name}", kind(table), f"a table, written as [agents.{name}]")
     return value
 
 
-def _policy_tables(place: Place, value: object) -> Table | list[Table]:
+def _policy_tables(path: KeyPath, value: object) -> Table | list[Table]:
     if isinstance(value, dict):
         return value
     if not isinstance(value, list) or not all(isinstance(rule, dict) for rule in value):
-        raise place.wrong("policy", kind(value), "rules, each a table written as [[policy]]")
+        raise path.wrong("policy", kind(value), "rules, each a table written as [[policy]]")
     return value
 
 
-def _watch_table(place: Place, value: object) -> Table:
+def _watch_table(path: KeyPath, value: object) -> Table:
     if not isinstance(value, dict):
-        raise place.wrong("watch", kind(value), "a table, written as [watch]")
+        raise path.wrong("watch", kind(value), "a table, written as [watch]")
     return value
 
 
 def _setting_of_variable(variable: str, text: str) -> str | None:
-    """The setting that a variable sets. An empty variable sets nothing, as is the custom.
+    """Return the setting that a variable sets. An empty variable sets nothing, as usual.
 
-    Only what looks like a slip is refused: other variables with our prefix are other parts' (markers for processes).
+    Only names that look misspelt are refused: other variables with our prefix have other uses (process markers).
     """
     if not variable.startswith(PREFIX) or variable == HOME_VARIABLE or not text:
         return None
@@ -225,25 +224,25 @@ def _setting_of_variable(variable: str, text: str) -> str | None:
     return None
 
 
-# What a single setting may be.
+# Single settings.
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """`read` turns what was written into the value, and raises ValueError when it does not fit."""
+    """A setting: `read` converts its text or TOML value, and raises `ValueError` for an invalid one."""
 
     read: Callable[[object], object]
     expected: str
     choices: tuple[str, ...] = ()
 
 
-def _read_setting(place: Place, key: str, value: object) -> object:
+def _read_setting(path: KeyPath, key: str, value: object) -> object:
     setting = SETTINGS[key]
     try:
         return setting.read(value)
     except ValueError:
         near = nearest(value, setting.choices) if isinstance(value, str) else None
         hint = f' (did you mean "{near}"?)' if near else ""
-        raise place.wrong(key, show(value), setting.expected + hint) from None
+        raise path.wrong(key, show(value), setting.expected + hint) from None
 
 
 def _name(value: object) -> str:
@@ -253,7 +252,7 @@ def _name(value: object) -> str:
 
 
 def read_access(value: object) -> Access:
-    """One of `ACCESS`, by its name or its alias; ValueError for all else."""
+    """Read one of `ACCESS` by its name or alias. Raises `ValueError` for anything else."""
     name = ACCESS_ALIASES.get(value, value) if isinstance(value, str) else value
     if name not in ACCESS:
         raise ValueError(f"not an access: {value}")
@@ -282,7 +281,7 @@ def _switch(value: object) -> bool:
 def _size(value: object) -> int:
     if isinstance(value, str) and (match := re.fullmatch(r"(\d+) ?(|KiB|MiB|GiB)", value.strip())):
         value = int(match[1]) * 1024 ** ("", "KiB", "MiB", "GiB").index(match[2])
-    if isinstance(value, bool) or not isinstance(value, int) or value < LEAST_LINE_LIMIT:
+    if isinstance(value, bool) or not isinstance(value, int) or value < MIN_LINE_LIMIT_BYTES:
         raise ValueError
     return value
 
@@ -310,11 +309,11 @@ SETTINGS: Final[dict[str, Setting]] = {
 
 
 _UNITS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-_PARTS: Final = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS))
+_DURATION_PARTS: Final = re.compile("".join(rf"(?:([0-9]+(?:\.[0-9]+)?){unit})?" for unit in _UNITS))
 
 
 def parse_duration(value: object) -> float:
-    """Seconds, from a number or from a text ("90", "90s", "5m", "1h30m", "250ms"). ValueError for all else."""
+    """Read seconds from a number or a text ("90", "90s", "5m", "1h30m", "250ms"). Raises `ValueError` otherwise."""
     try:
         if isinstance(value, str):
             seconds = _seconds_of(value.strip().lower().replace(" ", ""))
@@ -330,9 +329,11 @@ def parse_duration(value: object) -> float:
 
 
 def _seconds_of(text: str) -> float:
-    from decimal import Decimal  # exact: 0.029 s must not become 0.029000000000000001; few configs need it
+    from decimal import (
+        Decimal,  # exact: 0.029 s must not become 0.029000000000000001; loaded here because few settings need it
+    )
 
-    match = _PARTS.fullmatch(f"{text}s" if text[-1:].isdigit() else text)
+    match = _DURATION_PARTS.fullmatch(f"{text}s" if text[-1:].isdigit() else text)
     if not text or not match:
         return math.nan
     parts = zip(match.groups(), _UNITS.values(), strict=True)
@@ -340,10 +341,10 @@ def _seconds_of(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The same, for people, to the millisecond: 5400.0 is "1h30m"."""
-    rest = round(seconds * 1000)
+    """Format seconds for people, to the millisecond: 5400.0 is "1h30m"."""
+    milliseconds = round(seconds * 1000)
     text = ""
     for unit, size in _UNITS.items():
-        count, rest = divmod(rest, size)
+        count, milliseconds = divmod(milliseconds, size)
         text += f"{count}{unit}" if count else ""
     return text or "0s"

@@ -1,8 +1,8 @@
-"""TOML files whose values know their line: `Document` (what was read) and `Place` (where in it a value stands).
+"""TOML files whose values know their line: `Document` (a file that was read) and `KeyPath` (a value in it).
 
-The standard parser tells no line numbers. `key_lines` finds them afterwards, in text that the parser has accepted, and
-only on the way to an error message; what it cannot make out falls back to the file alone. Errors name a value by its
-kind where secrets may stand (`kind`), and as it was written elsewhere (`show`).
+The standard parser gives no line numbers, and tomlkit gives none for values. `key_lines` finds them in text that the
+parser has accepted; a key that it cannot find is reported with the file alone. Errors name a value by its kind where it
+may be a secret (`kind`), and as it was written elsewhere (`show`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Table: TypeAlias = dict[str, object]
 
 
 class Document(Struct, frozen=True):
-    """A file that was read: its name as shown in messages, its text, and what the text says.
+    """A file that was read: its name for messages, its text, and its parsed content.
 
-    What is no file (a variable, an option) is a document with a name alone.
+    An environment variable or an option is a document with a name alone.
     """
 
     name: str
@@ -32,18 +32,18 @@ class Document(Struct, frozen=True):
     table: Table = {}
 
 
-class Place(Struct, frozen=True):
-    """Where a value stands in a document, to say so when it is wrong. `place / "env"` is one step down."""
+class KeyPath(Struct, frozen=True):
+    """The path of a value in a document, for errors about it. `path / "env"` is one step down."""
 
     document: Document
     keys: Keys = ()
 
-    def __truediv__(self, key: str | int) -> Place:
-        return Place(self.document, (*self.keys, key))
+    def __truediv__(self, key: str | int) -> KeyPath:
+        return KeyPath(self.document, (*self.keys, key))
 
     @property
     def where(self) -> str:
-        """`file:line`; the line of what contains it, when the value itself is not there; else the file."""
+        """`file:line` of the value, or of the table that should contain it; otherwise the file."""
         lines = key_lines(self.document.text)
         for end in range(len(self.keys), 0, -1):
             if line := lines.get(self.keys[:end]):
@@ -63,7 +63,7 @@ class Place(Struct, frozen=True):
 
 
 def read_document(path: Path) -> Document | None:
-    """A TOML file, parsed; None when there is no such file. ConfigError with line and column where it is no TOML."""
+    """Parse a TOML file; None when there is none. Raises `ConfigError` with line and column for invalid TOML."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def read_document(path: Path) -> Document | None:
 
 def parse_document(name: str, data: bytes) -> Document:
     try:
-        text = data.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+        text = data.decode("utf-8-sig")  # some editors put a byte order mark at the beginning
         return Document(name, text, tomllib.loads(text))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
@@ -88,22 +88,21 @@ def parse_document(name: str, data: bytes) -> Document:
             lines = data.decode("utf-8-sig").split("\n")
             where = f"{name}:{len(lines)}:{len(lines[-1]) + 1}"
         raise ConfigError(f"this is not TOML: {message or error}", where=where) from None
-    except ValueError as error:  # the parser lets it through from an integer of thousands of digits
+    except ValueError as error:  # the parser raises it for an integer of thousands of digits
         raise ConfigError(f"a value cannot be used: {error}", where=name) from None
     except RecursionError:
         raise ConfigError("values are nested too deeply", where=name) from None
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """The known word that was most likely meant."""
-    import difflib  # only on the way to an error message
+    """Return the word that was most likely meant."""
+    import difflib  # only errors need it
 
-    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=likeness)
-    return found[0] if found else None
+    return next(iter(difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=likeness)), None)
 
 
 def kind(value: object) -> str:
-    """What kind of value it is, without the value: for places where secrets may stand."""
+    """Return the kind of a value without the value, which may be a secret."""
     match value:
         case None:
             return "null"
@@ -124,7 +123,7 @@ def kind(value: object) -> str:
 
 
 def show(value: object) -> str:
-    """The value as it was written, for messages."""
+    """Return a value as it was written, for messages."""
     match value:
         case bool():
             return str(value).lower()
@@ -136,7 +135,7 @@ def show(value: object) -> str:
             return kind(value)
 
 
-# The walk below needs to know only where keys and values begin and end: the parser has accepted the text.
+# The line finder needs only the beginnings and ends of keys and values: the parser has accepted the text.
 
 _BLANK: Final = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _HEADER: Final = re.compile(r"\[\[?[ \t]*")
@@ -157,43 +156,43 @@ _SCALAR: Final = re.compile(
 
 
 def key_lines(text: str) -> dict[Keys, int]:
-    """The line, from 1, of each key and each array item. What it cannot make out it leaves out; it never raises."""
-    walk = _Walk(text.replace("\r\n", "\n"))
+    """Return the line, from 1, of each key and each array item. Leaves out what it cannot find, and never raises."""
+    finder = _LineFinder(text.replace("\r\n", "\n"))
     try:
-        walk.document()
+        finder.read_document()
     except RecursionError:
-        pass  # what was found so far is still right
-    return walk.lines
+        pass  # the lines found so far are right
+    return finder.lines
 
 
-class _Walk:
+class _LineFinder:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        self._offset = 0
         self.lines: dict[Keys, int] = {}
-        self._rows: dict[Keys, int] = {}  # of each array of tables, the index of its newest row
-        self._counted, self._line = 0, 1
+        self._last_index: dict[Keys, int] = {}  # for each array of tables
+        self._counted_to, self._line = 0, 1
 
-    def document(self) -> None:
+    def read_document(self) -> None:
         table: Keys = ()
-        while self._take(_BLANK) is not None and self.at < len(self.text):
+        while self._take(_BLANK) is not None and self._offset < len(self.text):
             line = self._line_here()
             if opening := self._take(_HEADER):
-                table = self._enter(self._keys(), line, is_row=opening.startswith("[["))
+                table = self._enter(self._keys(), line, is_array_of_tables=opening.startswith("[["))
                 if self._take(_HEADER_END) is None:
                     return
             elif not self._pair(table):
                 return
 
-    def _enter(self, keys: list[str], line: int, *, is_row: bool) -> Keys:
+    def _enter(self, keys: list[str], line: int, *, is_array_of_tables: bool) -> Keys:
         path: Keys = ()
         for position, key in enumerate(keys, start=1):
             path = (*path, key)
             self.lines.setdefault(path, line)
-            if is_row and position == len(keys):
-                self._rows[path] = self._rows.get(path, -1) + 1
-            if path in self._rows:
-                path = (*path, self._rows[path])
+            if is_array_of_tables and position == len(keys):
+                self._last_index[path] = self._last_index.get(path, -1) + 1
+            if path in self._last_index:
+                path = (*path, self._last_index[path])
                 self.lines.setdefault(path, line)
         return path
 
@@ -232,14 +231,14 @@ class _Walk:
         return self._take(_SCALAR) is not None
 
     def _take(self, pattern: re.Pattern[str]) -> str | None:
-        if match := pattern.match(self.text, self.at):
-            self.at = match.end()
+        if match := pattern.match(self.text, self._offset):
+            self._offset = match.end()
             return match.group()
         return None
 
     def _line_here(self) -> int:
-        self._line += self.text.count("\n", self._counted, self.at)
-        self._counted = self.at
+        self._line += self.text.count("\n", self._counted_to, self._offset)
+        self._counted_to = self._offset
         return self._line
 
 

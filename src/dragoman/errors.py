@@ -1,17 +1,17 @@
-"""Everything Dragoman raises, in one tree.
+"""All errors of Dragoman, in one tree.
 
 DragomanError
-├── InputError               what the caller gave us is wrong: names the field, file or option      input
+├── InputError               invalid input: names the field, file or option                         input
 │   └── ConfigError          a config file, preset or environment variable, with file and line      input
-├── StartError               the agent's process could not be brought up                            agent
+├── StartError               the agent's process could not be started                               agent
 │   ├── CommandNotFound      no such program (ENOENT, exit 127); carries the install line
-│   ├── CommandNotExecutable the file is there, but may not be run (EACCES, exit 126, ENOEXEC)
+│   ├── CommandNotExecutable the file exists but cannot be run (EACCES, exit 126, ENOEXEC)
 │   ├── ExitedAtStart        it ran and ended before the handshake; carries its last stderr lines
 │   └── StartTimeout         it runs, but did not answer `initialize` in time                       transient
-├── ProtocolError            what was said is not the Agent Client Protocol as we know it           protocol
-│   ├── UnsupportedVersion   the agent speaks a protocol version we do not
-│   ├── InvalidFrame         an answer that lacks what we need, or a line over the limit
-│   └── CapabilityMissing    the agent does not offer what was asked for (named)
+├── ProtocolError            a message breaks the Agent Client Protocol                             protocol
+│   ├── UnsupportedVersion   the agent uses a protocol version that we do not support
+│   ├── InvalidFrame         a response without a required field, or a line over the limit
+│   └── CapabilityMissing    the agent does not support what was requested (named)
 ├── RequestFailed            the agent answered a request with a JSON-RPC error                     by its code
 │   └── AuthenticationRequired   log in first; carries the agent's methods                          agent
 ├── RequestTimeout           the agent did not answer a request in time                             transient
@@ -19,22 +19,22 @@ DragomanError
 ├── SessionError             this session cannot do that now                                        input
 │   ├── SessionBusy          another run is active and the caller chose not to queue
 │   └── SessionClosed        the session, or the runtime under it, is closed
-├── RunFailed                a run ended, but not well                                              agent
+├── RunFailed                a run did not succeed                                                  agent
 │   ├── StoppedEarly         max_tokens, max_turn_requests or refusal
-│   ├── SilentFailure        `end_turn` without a single word, thought, tool call or plan
-│   ├── OutputInvalid        no value of the wanted type within the rounds; carries what was wrong
-│   ├── GuardFailed          a guard still objects when the rounds are used up
+│   ├── SilentFailure        `end_turn` without any text, thought, tool call or plan
+│   ├── OutputInvalid        no value of the requested type within the rounds; carries the problems
+│   ├── GuardFailed          a guard still objects after the last round
 │   ├── BudgetNotReported    a budget on a figure that the agent never reports
-│   └── LimitExceeded        a limit of ours ended it                                               transient
+│   └── LimitExceeded        one of our limits ended it                                             transient
 │       ├── DeadlineExceeded     the run's deadline
-│       ├── IdleLimitExceeded    nothing was heard for too long
+│       ├── IdleLimitExceeded    the agent was silent for too long
 │       └── BudgetExceeded       a budget is used up (named)                                        agent
-├── ServerUnreachable        the server of a `Client` cannot be reached, or no longer               transient
-├── ServerRefused            the server of a `Client` does not do what was asked of it              input
+├── ServerUnreachable        a `Client` cannot reach its server                                     transient
+├── ServerRefused            the server of a `Client` refused a request                             input
 └── Cancelled                the request was cancelled (-32800)                                     cancelled
 
-Each error has a `category` that says whether trying again can help, and `guidance`: what the person
-can do now. Where a run had begun, `result` holds what it had brought so far.
+Each error has a `category`, which says whether trying again can help, and `guidance`, which says what the user can do
+now. Where a run had begun, `result` is its result so far.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NOT_FOUND = -32002
 
 
 def category_of_code(code: int) -> Category:
-    """What a JSON-RPC error code says about trying again."""
+    """Return the category of a JSON-RPC error code, which says whether trying again can help."""
     if code in (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS):
         return "protocol"
     if code == INTERNAL_ERROR:
@@ -65,7 +65,7 @@ def category_of_code(code: int) -> Category:
 
 
 class DragomanError(Exception):
-    """Base of all. `str(error)` says what happened, `guidance` what to do about it."""
+    """Base class of all errors. `str(error)` says what happened, `guidance` what to do about it."""
 
     category: Category = "agent"
     default_guidance: ClassVar[str] = ""
@@ -85,7 +85,7 @@ class InputError(DragomanError):
 
 
 class ConfigError(InputError):
-    """A setting that cannot be used. `where` is the file (with line) or the variable it came from."""
+    """An invalid setting. `where` is its source: the file with the line, the variable or the option."""
 
     def __init__(self, message: str, *, where: str | None = None, guidance: str | None = None) -> None:
         super().__init__(f"{where}: {message}" if where else message, guidance=guidance)
@@ -93,7 +93,7 @@ class ConfigError(InputError):
 
 
 class StartError(DragomanError):
-    """The agent could not be started. `stderr` is the tail of what it printed."""
+    """The agent could not be started. `stderr` is the end of its error output."""
 
     def __init__(
         self, message: str, *, guidance: str | None = None, stderr: str = "", exit_code: int | None = None
@@ -104,7 +104,7 @@ class StartError(DragomanError):
 
 
 class CommandNotFound(StartError):
-    """`install` is the line that installs what is missing, where one is known."""
+    """The program does not exist. `install` is the command that installs it, where one is known."""
 
     default_guidance = "Install the agent, or name its full path in the preset or with --agent-command."
 
@@ -128,7 +128,9 @@ class CommandNotExecutable(StartError):
 
 
 class ExitedAtStart(StartError):
-    default_guidance = "Its last lines above usually say why. Run the same command in a terminal to see it whole."
+    default_guidance = (
+        "The agent's last lines above usually say why. Run the same command in a terminal to see all of its output."
+    )
 
 
 class StartTimeout(StartError):
@@ -147,11 +149,11 @@ class UnsupportedVersion(ProtocolError):
 
 
 class InvalidFrame(ProtocolError):
-    default_guidance = "This is a defect of the agent; its raw line is in the diagnostics."
+    default_guidance = "This is a defect of the agent; the raw line is in the diagnostics."
 
 
 class CapabilityMissing(ProtocolError):
-    """The agent does not offer what was asked for; `capability` is its name in the protocol."""
+    """The agent does not support a capability; `capability` is its name in the protocol."""
 
     def __init__(self, message: str, *, capability: str, guidance: str | None = None) -> None:
         super().__init__(message, guidance=guidance)
@@ -170,7 +172,7 @@ class RequestFailed(DragomanError):
 
 
 class AuthenticationRequired(RequestFailed):
-    """Log in first. `methods` are the agent's own ways, as (id, name, description)."""
+    """The user has to log in first. `methods` are the agent's login methods, as (id, name, description)."""
 
     default_guidance = "Log in (dragoman login AGENT), or set the agent's API key in the environment."
 
@@ -200,7 +202,7 @@ class AgentCrashed(DragomanError):
     """The agent's process ended while it was needed."""
 
     default_guidance = (
-        "Its last lines, if any, say why. Open the session again; where the agent can load, nothing is lost."
+        "The agent's last lines, if any, say why. Resume the session; if the agent can load sessions, nothing is lost."
     )
 
     def __init__(
@@ -224,7 +226,7 @@ class SessionClosed(SessionError):
 
 
 class RunFailed(DragomanError):
-    """A run that ended, but not well; `result` has the text so far."""
+    """A run that did not succeed; `result` has the text so far."""
 
 
 class StoppedEarly(RunFailed):
@@ -234,7 +236,7 @@ class StoppedEarly(RunFailed):
 
 
 class SilentFailure(RunFailed):
-    """`end_turn` and nothing else: most often a missing key, an unknown model or a lost login."""
+    """`end_turn` and nothing else: usually a missing key, an unknown model or an expired login."""
 
     default_guidance = "Check the agent's login and model; its stderr, if any, is shown."
 
@@ -253,19 +255,19 @@ class DeadlineExceeded(LimitExceeded):
 
 class IdleLimitExceeded(LimitExceeded):
     default_guidance = (
-        "Raise idle_limit if the agent thinks long without a sign; silence while a tool runs does not count."
+        "Raise idle_limit if the agent thinks for a long time in silence; time while a tool runs does not count."
     )
 
 
 class ServerUnreachable(DragomanError):
-    """A `Client` has no connection to its server, and gave up trying. What ran there may go on without us."""
+    """A `Client` lost its server and stopped reconnecting. Runs on the server may continue."""
 
     category = "transient"
-    default_guidance = "Look whether `dragoman serve` runs there, then connect anew and attach to the session."
+    default_guidance = "Check that `dragoman serve` is running there, then connect again and attach to the session."
 
 
 class ServerRefused(DragomanError):
-    """The server of a `Client` said no. `kind` is its word for why: unauthorized, forbidden, not_found, …"""
+    """The server of a `Client` refused a request. `kind` says why: unauthorized, forbidden, not_found, …"""
 
     category = "input"
 
@@ -279,9 +281,9 @@ class Cancelled(DragomanError):
 
 
 class OutputInvalid(RunFailed):
-    """The rounds are used up and no value of the wanted type came. `problems` are those of the last one given."""
+    """The agent returned no valid value within the rounds. `problems` are those of its last value."""
 
-    default_guidance = "Raise max_rounds, say in the prompt what is wanted, or make the type simpler."
+    default_guidance = "Raise max_rounds, describe the expected value in the prompt, or simplify the type."
 
     def __init__(self, message: str, *, problems: Sequence[str] = (), guidance: str | None = None) -> None:
         super().__init__(message, guidance=guidance)
@@ -289,9 +291,9 @@ class OutputInvalid(RunFailed):
 
 
 class GuardFailed(RunFailed):
-    """The rounds are used up and a guard still objects. `reasons` are what it said last."""
+    """A guard still objects after the last round. `reasons` are its last objections."""
 
-    default_guidance = "Raise max_rounds, or say in the prompt what the guard looks for."
+    default_guidance = "Raise max_rounds, or say in the prompt what the guard checks."
 
     def __init__(self, message: str, *, reasons: Sequence[str] = (), guidance: str | None = None) -> None:
         super().__init__(message, guidance=guidance)
@@ -299,9 +301,9 @@ class GuardFailed(RunFailed):
 
 
 class BudgetExceeded(LimitExceeded):
-    """A budget is used up. `budget` is its name; `used` and `allowed` are in its own unit."""
+    """A budget is used up. `budget` is its name; `used` and `allowed` are in the unit of the budget."""
 
-    category = "agent"  # trying again would only spend it once more
+    category = "agent"  # trying again would only use it up again
     default_guidance = "Raise the budget, or give it a smaller task."
 
     def __init__(
@@ -314,9 +316,9 @@ class BudgetExceeded(LimitExceeded):
 
 
 class BudgetNotReported(RunFailed):
-    """A budget is set on a figure that the agent never reports: nobody can tell whether it is kept."""
+    """A budget limits a figure that the agent never reports, so it cannot be checked."""
 
-    default_guidance = "Leave this budget out, or set seconds or tool_calls, which are counted here."
+    default_guidance = "Remove this budget, or set seconds or tool_calls, which Dragoman counts itself."
 
     def __init__(self, message: str, *, budget: str, guidance: str | None = None) -> None:
         super().__init__(message, guidance=guidance)

@@ -12,7 +12,7 @@ from dragoman import config
 from dragoman.agents import preset as presets
 from dragoman.agents.preset import Auth, Fs, Preset, Quirk
 from dragoman.config import Config
-from dragoman.document import Document, Place
+from dragoman.document import Document, KeyPath
 from dragoman.errors import ConfigError, InputError
 
 NAMES = (
@@ -150,7 +150,7 @@ def test_a_table_changes_the_fields_it_names_and_leaves_the_others(tmp_path: Pat
 
 def test_variables_are_changed_one_by_one() -> None:
     base = Preset(id="x", command="x", env={"A": "1", "B": "2"})
-    place = Place(Document("x.toml"))
+    place = KeyPath(Document("x.toml"))
     assert presets.read_preset("x", {"env": {"B": "3", "C": "4"}}, place, base).env == {"A": "1", "B": "3", "C": "4"}
 
 
@@ -302,7 +302,7 @@ def test_what_an_editor_would_not_write_is_refused(text: str, message: str) -> N
 def test_the_documented_schema_is_the_one_that_is_read() -> None:
     example = (presets.__doc__ or "").split("said:\n\n", 1)[1].split("\n\nChanging", 1)[0]
     table = tomllib.loads("\n".join(line.removeprefix("    ") for line in example.splitlines()))
-    preset = presets.read_preset("example", table, Place(Document("docs")))
+    preset = presets.read_preset("example", table, KeyPath(Document("docs")))
     assert set(table) == set(Preset.__struct_fields__) - {"id"}
     assert preset.version == ("{command}", "--version")
 

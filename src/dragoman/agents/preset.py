@@ -44,7 +44,7 @@ from msgspec import Struct
 
 from dragoman.agents.keys import Keys
 from dragoman.config import Config
-from dragoman.document import Document, Place, Table, kind, nearest, parse_document
+from dragoman.document import Document, KeyPath, Table, kind, nearest, parse_document
 from dragoman.errors import ConfigError, InputError
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ def load_preset(id: str, config: Config) -> Preset:
         preset = _built_in(id) if id in built_in() else get(id, load_presets(config))
     else:
         base = _built_in(id) if id in built_in() else None
-        preset = read_preset(id, config.agents[id], config.place("agents", id), base)
+        preset = read_preset(id, config.agents[id], config.key_path("agents", id), base)
     keys = Keys(config.home).of(preset.id)
     return msgspec.structs.replace(preset, env={**preset.env, **keys}) if keys else preset
 
@@ -152,10 +152,10 @@ def built_in() -> tuple[str, ...]:
 def _built_in(id: str) -> Preset:
     file = resources.files("dragoman.agents") / "presets" / f"{id}.toml"
     document = parse_document(str(file), file.read_bytes())
-    return read_preset(id, document.table, Place(document))
+    return read_preset(id, document.table, KeyPath(document))
 
 
-def read_preset(id: str, table: Table, place: Place, base: Preset | None = None) -> Preset:
+def read_preset(id: str, table: Table, place: KeyPath, base: Preset | None = None) -> Preset:
     """The preset that a table describes, on top of `base` where there is one. ConfigError with file and line."""
     if not _ID.fullmatch(id):
         raise ConfigError(
@@ -194,7 +194,7 @@ def import_agent_servers(text: str | bytes, name: str = "agent_servers") -> dict
         raise ConfigError(
             f"this is not JSON: {error}", where=name, guidance="Comments are not allowed in it."
         ) from None
-    place = Place(Document(name))
+    place = KeyPath(Document(name))
     if isinstance(servers, dict) and "agent_servers" in servers:
         servers = servers["agent_servers"]
     presets: dict[str, Preset] = {}
@@ -213,18 +213,18 @@ def import_agent_servers(text: str | bytes, name: str = "agent_servers") -> dict
 # Readers of fields. Errors name a value's kind and never the value: keys and tokens stand in env and in arguments.
 
 
-def _wrong(place: Place, value: object, expected: str) -> ConfigError:
+def _wrong(place: KeyPath, value: object, expected: str) -> ConfigError:
     path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place.keys).lstrip(".")
     return place.wrong(path or "the whole", kind(value), expected)
 
 
-def _text(place: Place, value: object) -> str:
+def _text(place: KeyPath, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong(place, value, "a string")
     return value
 
 
-def _command(place: Place, value: object) -> str:
+def _command(place: KeyPath, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong(place, value, "a string, the program alone; its arguments go into args")
     if not value.strip():
@@ -232,33 +232,33 @@ def _command(place: Place, value: object) -> str:
     return _expanded(value)
 
 
-def _texts(place: Place, value: object) -> tuple[str, ...]:
+def _texts(place: KeyPath, value: object) -> tuple[str, ...]:
     return _each(place, value, _text, "an array of strings")
 
 
-def _words(place: Place, value: object) -> tuple[str, ...]:
+def _words(place: KeyPath, value: object) -> tuple[str, ...]:
     return tuple(_expanded(word) for word in _texts(place, value))
 
 
-def _prefixes(place: Place, value: object) -> tuple[str, ...]:
+def _prefixes(place: KeyPath, value: object) -> tuple[str, ...]:
     prefixes = (value,) if isinstance(value, str) else _texts(place, value)
     if not all(prefixes):  # an empty one would make every variable the agent's own
         raise place.wrong("env_prefix", "empty", "the beginning of a variable's name")
     return prefixes
 
 
-def _command_line(place: Place, value: object) -> tuple[str, ...]:
+def _command_line(place: KeyPath, value: object) -> tuple[str, ...]:
     words = _words(place, value)
     if not words or not words[0].strip():
         raise _wrong(place, value, "a command line, with the program first")
     return words
 
 
-def _alternatives(place: Place, value: object) -> tuple[tuple[str, ...], ...]:
+def _alternatives(place: KeyPath, value: object) -> tuple[tuple[str, ...], ...]:
     return _each(place, value, _command_line, "an array of command lines, each an array of strings")
 
 
-def _env(place: Place, value: object) -> dict[str, str]:
+def _env(place: KeyPath, value: object) -> dict[str, str]:
     env = {}
     for variable, text in _table(place, value).items():
         if not variable or "=" in variable or "\0" in variable:
@@ -267,23 +267,23 @@ def _env(place: Place, value: object) -> dict[str, str]:
     return env
 
 
-def _flag(place: Place, value: object) -> bool:
+def _flag(place: KeyPath, value: object) -> bool:
     if not isinstance(value, bool):
         raise _wrong(place, value, "true or false")
     return value
 
 
-def _fs(place: Place, value: object, base: Fs | None = None) -> Fs:
+def _fs(place: KeyPath, value: object, base: Fs | None = None) -> Fs:
     fields = {key: _flag(place / key, flag) for key, flag in _table(place, value, ("read", "write")).items()}
     return msgspec.structs.replace(base or Fs(), **fields)
 
 
-def _auth(place: Place, value: object) -> Auth:
+def _auth(place: KeyPath, value: object) -> Auth:
     table = _table(place, value, ("env", "method"), required=True)
     return Auth(_text(place / "env", table["env"]), _text(place / "method", table["method"]))
 
 
-def _quirk(place: Place, value: object) -> Quirk:
+def _quirk(place: KeyPath, value: object) -> Quirk:
     table = _table(place, value, ("id", "versions", "note"), required=True)
     return Quirk(
         _text(place / "id", table["id"]),
@@ -292,13 +292,13 @@ def _quirk(place: Place, value: object) -> Quirk:
     )
 
 
-def _each(place: Place, value: object, read: Callable[[Place, object], T], expected: str) -> tuple[T, ...]:
+def _each(place: KeyPath, value: object, read: Callable[[KeyPath, object], T], expected: str) -> tuple[T, ...]:
     if not isinstance(value, list):
         raise _wrong(place, value, expected)
     return tuple(read(place / index, item) for index, item in enumerate(value))
 
 
-def _table(place: Place, value: object, known: tuple[str, ...] = (), *, required: bool = False) -> Table:
+def _table(place: KeyPath, value: object, known: tuple[str, ...] = (), *, required: bool = False) -> Table:
     if not isinstance(value, dict):
         raise _wrong(place, value, f"a table with {' and '.join(known)}" if known else "a table")
     for key in value:
@@ -314,7 +314,7 @@ def _expanded(word: str) -> str:
     return (sys.executable or "python3") if word == "{python}" else word
 
 
-_FIELDS: Final[dict[str, Callable[[Place, object], object]]] = {
+_FIELDS: Final[dict[str, Callable[[KeyPath, object], object]]] = {
     "name": _text,
     "description": _text,
     "command": _command,

@@ -89,7 +89,7 @@ def _told(config: Config) -> answers.Settings:
 def _is_ours(config: Config, name: str) -> bool:
     """A variable or an option goes before what is set here."""
     where = config.where(name)
-    return where is None or name not in config.given or where.endswith(SETTINGS_FILE)
+    return where is None or name not in config.sources or where.endswith(SETTINGS_FILE)
 
 
 def _plain(value: Any) -> str | bool | int | float | None:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 import msgspec
 
 from dragoman.config import Config
-from dragoman.document import Place, Table, key_lines, kind, nearest, show
+from dragoman.document import KeyPath, Table, key_lines, kind, nearest, show
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.policy.globs import command_pattern
 
@@ -180,7 +180,7 @@ def _not_one_of(field: str, found: object, choices: Sequence[str]) -> str:
     return f"{field} is {show(found)}; expected one of: {', '.join(choices)}{hint}"
 
 
-def read_rules(place: Place, tables: object) -> tuple[Rule, ...]:
+def read_rules(place: KeyPath, tables: object) -> tuple[Rule, ...]:
     """Rules from a list of TOML tables; `ConfigError` with file and line where one cannot be used."""
     if not isinstance(tables, list):
         raise place.wrong(str(place.keys[-1]), kind(tables), "tables, each written as [[…]]")
@@ -193,7 +193,7 @@ def read_rules(place: Place, tables: object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _read_rule(place: Place, table: object, source: str) -> Rule:
+def _read_rule(place: KeyPath, table: object, source: str) -> Rule:
     if not isinstance(table, dict):
         raise place.wrong("a rule", kind(table), 'a table: answer = "deny", path = "**/.env"')
     for key in table:
@@ -213,7 +213,7 @@ def _read_rule(place: Place, table: object, source: str) -> Rule:
         raise ConfigError(str(error), where=(place / error.field).where) from None
 
 
-def read_table(place: Place, table: Table) -> tuple[Rule, ...]:
+def read_table(place: KeyPath, table: Table) -> tuple[Rule, ...]:
     """A whole policy file, or the `policy` table of `config.toml`: `[[rules]]`, and nothing else."""
     for key in table:
         if key != "rules":
@@ -223,7 +223,7 @@ def read_table(place: Place, table: Table) -> tuple[Rule, ...]:
 
 def user_rules(config: Config) -> tuple[Rule, ...]:
     """The user's own: `[[policy]]` or `[[policy.rules]]` in `config.toml`."""
-    place = config.place("policy")
+    place = config.key_path("policy")
     match config.policy:
         case dict(table):
             return read_table(place, table)

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.document import Place, parse_document
+from dragoman.document import KeyPath, parse_document
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile, folder_key
 from dragoman.host.policy.rules import Rule, read_table
@@ -102,7 +102,7 @@ def _real(folder: Path) -> Path:
 
 def _rules(path: Path, data: bytes) -> tuple[Rule, ...]:
     document = parse_document(str(path), data)
-    return read_table(Place(document), document.table)
+    return read_table(KeyPath(document), document.table)
 
 
 def _read(path: Path) -> bytes | None:

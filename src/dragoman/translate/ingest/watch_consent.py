@@ -46,7 +46,7 @@ class WatchConsent:
         get_provider(provider)
         if self._settings.get(provider) == "off":
             raise InputError(
-                f"watching {provider} is off ({self._config.place('watch', provider).where})",
+                f"watching {provider} is off ({self._config.key_path('watch', provider).where})",
                 guidance=f'Set it to "ask" or "on" there: [watch] {provider} = "on"',
             )
         self._file.change(
@@ -57,7 +57,7 @@ class WatchConsent:
 def _read_settings(config: Config) -> dict[str, Mode]:
     modes: dict[str, Mode] = {}
     for provider, value in config.watch.items():
-        location = config.place("watch", provider)
+        location = config.key_path("watch", provider)
         if provider not in PROVIDERS:
             raise location.unknown(provider, PROVIDERS)
         mode = next((mode for mode in _MODES if value == mode), None)
