@@ -37,6 +37,9 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
+    def __repr__(self) -> str:
+        return "SYSTEM_CLOCK"  # as a default in the reference
+
     def time(self) -> float:
         return time.time()
 
