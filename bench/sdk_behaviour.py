@@ -327,7 +327,7 @@ QUESTIONS = {
     "null line": "a line `null` on stdout",
     "array line": "a line `[1]` on stdout",
     "stderr": f"{STDERR_BYTES // 2**20} MiB on stderr before the answer",
-    "flood": f"a reader that stands still while {FLOOD:,} chunks come",
+    "flood": f"a reader that does not read while {FLOOD:,} chunks come",
     "accumulate": "state kept from chunk to chunk (SessionAccumulator; SessionFold)",
 }
 

@@ -169,7 +169,7 @@ class Peer:
             return Noise("an answer without an id", line)
         method = self._sent.pop(envelope.id, None)
         if method is None:
-            return Noise(f"an answer to no question of ours (id {envelope.id!r})", line)
+            return Noise(f"an answer to an unknown request (id {envelope.id!r})", line)
         error = _read_error(envelope.error) if isinstance(envelope.error, msgspec.Raw) else None
         result = _NULL if envelope.result is msgspec.UNSET else envelope.result
         return Reply(envelope.id, method, result, error, line)

@@ -1,4 +1,4 @@
-"""Notices and compactions: what an agent tells of itself."""
+"""Notices and compactions of the agent, in the record."""
 
 from __future__ import annotations
 
