@@ -261,12 +261,12 @@ def test_a_value_becomes_the_sdk_s_own_type_and_comes_back_the_same(value: WireS
     assert acp.losses(value) == ()
 
 
-def test_lists_that_the_sdk_asks_for_are_said_though_they_are_empty() -> None:
+def test_empty_lists_that_the_sdk_requires_are_written() -> None:
     server = acp.to_sdk(vocabulary.McpServer(name="s", command="run"))
     assert server == schema.McpServerStdio(name="s", command="run", args=[], env=[])
 
 
-def test_null_that_clears_is_told_from_silence() -> None:
+def test_null_that_clears_differs_from_absence() -> None:
     clears = vocabulary.SessionInfoUpdate(title=None)
     silent = vocabulary.SessionInfoUpdate()
     assert acp.from_sdk(acp.to_sdk(clears)) == clears

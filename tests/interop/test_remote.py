@@ -104,7 +104,7 @@ async def test_a_session_of_an_earlier_connection_is_loaded_and_continued_over_h
         assert (await session.run("hello")).text == "echo: hello"
 
 
-async def test_the_python_server_continues_such_a_session_only_where_the_agent_tells_its_id_again(
+async def test_the_python_server_continues_such_a_session_only_where_the_agent_repeats_its_id(
     python_agent: list[str], serve: Serve, tmp_path: Path
 ) -> None:
     """Python SDK 0.12.1: its HTTP server learns of a session by the `sessionId` of an answer alone, and the answer to

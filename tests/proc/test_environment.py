@@ -48,7 +48,7 @@ def test_the_users_environment_is_handed_on() -> None:
 
 
 @pytest.mark.parametrize("name", [*WITHHELD_VARIABLES, "DRAGOMAN_TOKEN", "DRAGOMAN_REAP", "DRAGOMAN_HOME"])
-def test_what_misleads_an_agent_is_withheld_unless_given_by_name(name: str) -> None:
+def test_misleading_variables_are_withheld_unless_given_by_name(name: str) -> None:
     assert agent_environment({name: "x", "A": "1"}, {}) == {"A": "1"}
     assert agent_environment({name: "x"}, {name: "y"}) == {name: "y"}
 
@@ -217,5 +217,5 @@ def test_a_shell_that_is_none_gives_no_path(tmp_path: Path, env: dict[str, str],
         ("", None),
     ],
 )
-def test_the_path_is_what_stands_between_the_marks(output: str, path: str | None) -> None:
+def test_the_path_is_the_text_between_the_marks(output: str, path: str | None) -> None:
     assert parse_path(output) == path

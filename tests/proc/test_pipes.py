@@ -63,7 +63,7 @@ async def test_finishing_keeps_what_was_there_and_wakes_the_reader() -> None:
     os.close(writing)
 
 
-async def test_what_nobody_asks_for_stays_in_the_pipe() -> None:
+async def test_unread_bytes_stay_in_the_pipe() -> None:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     end = PipeReader(asyncio.get_running_loop(), reading)

@@ -88,7 +88,7 @@ async def test_what_the_agent_wrote_before_its_death_is_read_after_it(agents: Ag
         assert await link.read() == b""
 
 
-async def test_waiting_ends_for_all_who_wait_and_a_cancelled_one_disturbs_nobody(agents: Agents) -> None:
+async def test_all_waiters_return_and_a_cancelled_one_disturbs_no_other(agents: Agents) -> None:
     link = await agents.start("until_stdin_ends(); sys.exit(5)")
     waiting = [asyncio.ensure_future(link.wait()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -172,7 +172,7 @@ print(digest.hexdigest())
         assert (await link.read()).decode().strip() == hashlib.sha256(data).hexdigest()
 
 
-async def test_ten_megabytes_of_stderr_never_block_the_agent_and_are_not_kept(agents: Agents) -> None:
+async def test_ten_megabytes_of_stderr_never_block_the_agent_and_are_not_stored(agents: Agents) -> None:
     link = await agents.start("""
 for number in range(100):
     os.write(2, (b"%d " % number) * 10 + b"y" * 100_000 + b"\\n")
@@ -187,7 +187,7 @@ print("through")
     assert link.stderr.text(lines=2) == "short\nshort"
 
 
-async def test_stderr_is_heard_live(agents: Agents) -> None:
+async def test_stderr_lines_are_reported_live(agents: Agents) -> None:
     heard = Lines()
     link = await agents.start(
         """

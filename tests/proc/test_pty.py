@@ -86,7 +86,7 @@ async def test_a_typed_interrupt_reaches_a_command_that_does_not_read() -> None:
         assert await link.wait() == 7
 
 
-async def test_a_new_size_is_told_to_the_command() -> None:
+async def test_a_command_is_notified_of_a_new_size() -> None:
     program = (
         "import os, signal\n"
         "tell = lambda *_: os.write(1, b'%d %d\\n' % os.get_terminal_size(1))\n"
@@ -177,13 +177,13 @@ async def test_nothing_is_left_of_it() -> None:
 
 
 @needs_proc
-async def test_one_that_nobody_closed_gives_its_descriptors_back() -> None:
+async def test_an_unclosed_pty_releases_its_descriptors() -> None:
     async with nothing_left():
         pty = Pty()
         del pty
 
 
-async def test_what_the_launcher_could_not_do_is_told() -> None:
+async def test_an_error_of_the_launcher_is_reported() -> None:
     async with asyncio.timeout(LIMIT):
         pty = Pty()
         pty.path = "/no/such/terminal"

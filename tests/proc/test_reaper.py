@@ -200,7 +200,7 @@ def test_a_reaper_survives_the_sweep_of_a_dragoman_around_it(monkeypatch: pytest
     os.waitpid(pid, 0)
 
 
-async def test_the_reaper_holds_no_descriptor_of_ours(agents: Agents) -> None:
+async def test_the_reaper_inherits_no_descriptor(agents: Agents) -> None:
     await agents.start("until_stdin_ends()")
     pid = reaper().pid
     assert pid is not None
@@ -301,7 +301,7 @@ def test_a_group_is_swept_when_only_its_leader_is_gone(tmp_path: Path, lifeline:
     lifeline.silence()
 
 
-def test_ended_processes_that_nobody_reaps_are_not_alive() -> None:
+def test_zombies_are_not_alive() -> None:
     process = subprocess.Popen(["/bin/true"], start_new_session=True)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert not group_alive(process.pid)
@@ -310,7 +310,7 @@ def test_ended_processes_that_nobody_reaps_are_not_alive() -> None:
     assert start_time(process.pid) == 0
 
 
-def test_markers_are_told_apart(tmp_path: Path, lifeline: Lifeline) -> None:
+def test_markers_are_distinguished(tmp_path: Path, lifeline: Lifeline) -> None:
     agents = Agents(tmp_path, lifeline)
     processes = {
         number: subprocess.Popen(agents.command("live('x'); rest()"), env={MARKER: f"test{os.getpid()}.{number}"})
@@ -342,7 +342,7 @@ def test_groups_end_even_when_our_interpreter_is_not_there_any_more(tmp_path: Pa
     assert victim.wait(LIMIT) == -signal.SIGKILL
 
 
-def test_the_reapers_program_imports_nothing_of_ours() -> None:
+def test_the_reapers_program_imports_only_the_standard_library() -> None:
     code = textwrap.dedent(f"""
         import runpy, sys
         runpy.run_path({str(PROGRAM)!r}, run_name="not main")

@@ -119,7 +119,7 @@ async def test_a_file_of_an_unknown_format_cannot_be_run(tmp_path: Path) -> None
         await start(str(script(tmp_path / "agent", "no interpreter named\n")))
 
 
-async def test_too_long_an_argument_is_said_to_be_so() -> None:
+async def test_too_long_an_argument_is_explained() -> None:
     with pytest.raises(StartError, match="more arguments or environment"):
         await start(sys.executable, "x" * 10_000_000)
 

@@ -21,7 +21,7 @@ def test_lines_are_joined_across_pieces_and_an_unfinished_one_is_shown() -> None
     assert fed(b"one\ntw", b"o\nthr", b"ee").text() == "one\ntwo\nthree"
 
 
-def test_only_the_last_lines_are_kept() -> None:
+def test_only_the_last_lines_are_stored() -> None:
     tail = fed(b"".join(b"%d\n" % number for number in range(1000)), max_lines=3)
     assert tail.text() == "997\n998\n999"
     assert tail.text(lines=1) == "999"

@@ -20,7 +20,7 @@ def test_nothing_changed_says_nothing() -> None:
     assert describe_changes([diff("a\n", "a\n")]) == ""
 
 
-def test_all_removed_is_said_with_a_minus() -> None:
+def test_all_removed_lines_have_a_minus() -> None:
     assert describe_changes([diff("a\nb\n", "")]) == "+0 \N{MINUS SIGN}2"
 
 

@@ -99,7 +99,7 @@ async def test_reasoning_message_has_the_whole_thought() -> None:
     ]
 
 
-async def test_tool_call_has_all_that_was_said_of_it() -> None:
+async def test_tool_call_has_all_its_fields() -> None:
     async def script(turn: Turn) -> None:
         await turn.tool(
             "t1",
@@ -119,7 +119,7 @@ async def test_tool_call_has_all_that_was_said_of_it() -> None:
     assert [getattr(item, "new_text", None) for item in call.content] == ["b"]
 
 
-async def test_tool_result_comes_once_and_tells_failure() -> None:
+async def test_tool_result_comes_once_and_reports_failure() -> None:
     async def script(turn: Turn) -> None:
         await turn.tool("t1")
         await turn.tool_update("t1", status="in_progress")
@@ -190,7 +190,7 @@ async def test_permission_requested_has_the_question_and_its_options() -> None:
     assert request.raw["toolCall"]["title"] == "Delete all"
 
 
-async def test_permission_resolved_tells_who_decided_and_why() -> None:
+async def test_permission_resolved_names_who_decided_and_why() -> None:
     async def script(turn: Turn) -> None:
         assert await turn.ask_permission() == "allow"
 
@@ -241,7 +241,7 @@ async def test_an_extension_notification_is_a_provider_event() -> None:
     assert (event.kind, event.raw["x"]) == ("_vendor/thing", 1)
 
 
-async def test_error_tells_what_went_wrong_and_what_to_do() -> None:
+async def test_error_says_what_failed_and_what_to_do() -> None:
     async def script(turn: Turn) -> str:
         await turn.say("half a")
         return "max_tokens"
@@ -297,7 +297,7 @@ async def test_an_early_stop_is_an_error_that_keeps_the_text(stop_reason: str) -
     assert (completed.status, completed.stop_reason, completed.text) == ("error", stop_reason, "half a")
 
 
-async def test_a_tool_first_seen_in_an_update_is_told_as_a_call() -> None:
+async def test_a_tool_first_seen_in_an_update_is_a_tool_call_event() -> None:
     async def script(turn: Turn) -> None:
         await turn.say("before")
         await turn.tool_update("t1", status="completed", title="late to the party")
@@ -315,7 +315,7 @@ async def test_a_tool_first_seen_in_an_update_is_told_as_a_call() -> None:
     assert only(emitted, events.ToolCall).title == "late to the party"
 
 
-async def test_a_tool_first_seen_in_a_permission_request_is_told_as_a_call() -> None:
+async def test_a_tool_first_seen_in_a_permission_request_is_a_tool_call_event() -> None:
     async def script(turn: Turn) -> None:
         await turn.ask_permission("Write", toolCallId="t1")
         await turn.tool_update("t1", status="completed")
@@ -324,7 +324,7 @@ async def test_a_tool_first_seen_in_a_permission_request_is_told_as_a_call() -> 
     assert types(emitted)[1:5] == ["tool.call", "permission.requested", "permission.resolved", "tool.result"]
 
 
-async def test_a_permission_request_for_a_known_tool_is_told_once() -> None:
+async def test_a_permission_request_for_a_known_tool_causes_one_event() -> None:
     async def script(turn: Turn) -> None:
         await turn.tool("t1", title="Write")
         await turn.ask_permission("Write x", toolCallId="t1")
@@ -374,7 +374,7 @@ async def test_a_mode_update_never_confirms_a_model() -> None:
 # -- raw
 
 
-async def test_raw_is_what_the_agent_said_to_the_last_field() -> None:
+async def test_raw_has_every_field_of_the_agents_frame() -> None:
     strange = {"_meta": {"vendor": {"a": [1, {"b": None}]}}, "unknownField": "kept", "x": 1.5}
 
     async def script(turn: Turn) -> None:
@@ -390,7 +390,7 @@ async def test_raw_is_what_the_agent_said_to_the_last_field() -> None:
     assert only(emitted, events.ToolCall).raw["unknownField"] == "kept"
 
 
-async def test_a_repaired_update_is_still_raw_as_it_was_said() -> None:
+async def test_raw_of_a_repaired_update_is_the_original() -> None:
     async def script(turn: Turn) -> None:
         await turn.say("hi")
         await turn.tool("t1", kind="no such kind", locations="not a list", status="completed")

@@ -18,7 +18,7 @@ def only_file(tape: Tape) -> rows.FileCall:
     return row
 
 
-def test_a_read_is_kept_with_what_was_asked_for_and_how_much_came() -> None:
+def test_a_read_is_recorded_with_its_range_and_size() -> None:
     tape = Tape()
     tape.prompt()
     tape.request("r", "fs/read_text_file", path="/ws/a.txt", line=3, limit=2)
@@ -38,7 +38,7 @@ def test_a_read_is_kept_with_what_was_asked_for_and_how_much_came() -> None:
     assert row.run_id == next(iter(tape.fold.runs))
 
 
-def test_a_write_is_kept_with_its_decision_and_diff_at_the_place_it_leads_to() -> None:
+def test_a_write_is_recorded_with_its_decision_and_diff_at_its_resolved_path() -> None:
     tape = Tape()
     write(tape, "new\n")
     tape.note(notes.file_note("w", "/ws/real.txt", "old\n"))
@@ -72,7 +72,7 @@ def test_where_the_old_text_is_not_known_no_diff_is_made_up() -> None:
     assert (only_file(unnoted).diff, only_file(no_text).diff, only_file(no_text).old_size) == (None, None, 9)
 
 
-def test_of_texts_that_are_too_large_size_and_digest_are_kept() -> None:
+def test_texts_that_are_too_large_are_recorded_by_size_and_digest() -> None:
     large = "é" * notes.MAX_DIFF_TEXT_BYTES
     note = notes.file_note("w", "/ws/a.txt", large)
     assert (note.old_text, note.old_size) == (None, 2 * notes.MAX_DIFF_TEXT_BYTES)
@@ -118,7 +118,7 @@ def test_a_file_whose_name_is_no_utf8_is_noted_all_the_same() -> None:
     assert only_file(tape).path == "/ws/caf\ufffd"
 
 
-def test_a_request_that_cannot_be_read_is_told_and_makes_no_row() -> None:
+def test_an_unreadable_request_is_reported_and_makes_no_row() -> None:
     tape = Tape()
     changes = tape.request("w", "fs/write_text_file", path=7)
     assert list(changes) == [facts.OtherUpdate("fs/write_text_file")]
@@ -155,7 +155,7 @@ def test_what_a_lost_connection_left_open_is_not_the_next_ones() -> None:
     assert [row.outcome for row in tape.fold.permissions.values()] == ["selected", "pending"]
 
 
-def test_what_is_under_way_is_all_that_is_held() -> None:
+def test_only_pending_requests_are_in_memory() -> None:
     tape = Tape()
     for turn in range(50):
         write(tape, "text", request_id=f"w{turn}")

@@ -74,7 +74,7 @@ def test_an_agent_that_gives_ids_says_itself_where_a_message_ends() -> None:
     assert texts(tape) == [("assistant", "ab")]
 
 
-def test_the_users_own_words_are_kept_and_not_what_was_put_around_them() -> None:
+def test_the_users_own_prompt_is_recorded_without_the_assembled_text() -> None:
     tape = Tape()
     tape.note(notes.Prompt("run-x", (TextContent(text="mine"),)))
     tape.prompt("system words, then mine")
@@ -120,7 +120,7 @@ def test_an_update_of_an_earlier_runs_tool_is_late_and_not_new() -> None:
     assert tools(tape) == [("t", next(iter(tape.fold.runs)), "completed")]
 
 
-def test_an_update_that_begins_a_finished_id_anew_is_a_new_tool_call() -> None:
+def test_an_update_that_reuses_a_finished_id_is_a_new_tool_call() -> None:
     tape = Tape()
     run = tape.prompt()
     tape.tool("t", status="completed")
@@ -189,7 +189,7 @@ def test_what_a_command_of_the_agents_own_wrote_is_gathered_with_how_it_ended() 
     assert (call.output, call.truncated, call.exit_code, call.signal) == ("one\ntwo\n", False, 2, None)
 
 
-def test_of_a_command_that_writes_without_end_the_end_is_kept() -> None:
+def test_the_end_of_endless_output_is_recorded() -> None:
     tape = Tape()
     tape.tool("t")
     for number in range(MAX_OUTPUT_CHARACTERS // 4):
@@ -211,7 +211,7 @@ def test_of_a_command_that_writes_without_end_the_end_is_kept() -> None:
         {"terminal_exit": []},
     ],
 )
-def test_what_an_agent_tells_of_a_command_in_other_shapes_is_no_output(meta: dict[str, Any]) -> None:
+def test_output_of_a_command_in_other_shapes_is_ignored(meta: dict[str, Any]) -> None:
     tape = Tape()
     tape.tool("t", _meta=meta)
     [call] = tape.fold.tool_calls
@@ -275,7 +275,7 @@ def test_an_end_turn_without_word_thought_tool_or_plan_is_silent(act: Act, silen
     assert (row.status, row.reason) == (("error", "silent") if silent else ("success", None))
 
 
-def test_what_an_earlier_run_said_does_not_count_for_the_next() -> None:
+def test_output_of_an_earlier_run_does_not_count_for_the_next() -> None:
     tape = Tape()
     run = tape.prompt()
     tape.say("hi")
@@ -352,7 +352,7 @@ def test_a_runs_usage_is_its_own_and_never_an_earlier_runs() -> None:
     assert second.cost.amount == 0.5
 
 
-def test_a_cost_that_is_told_after_the_end_of_a_run_is_that_runs() -> None:
+def test_a_cost_reported_after_the_end_of_a_run_belongs_to_that_run() -> None:
     def report_cost(amount: float, currency: str = "USD") -> list[str]:
         cost = {"amount": amount, "currency": currency}
         return [type(fact).__name__ for fact in tape.update("usage_update", used=7, size=100, cost=cost)]
@@ -438,7 +438,7 @@ def test_users_words_before_any_prompt_are_history() -> None:
 # -- permissions
 
 
-def test_a_permission_is_kept_with_who_decided_and_why() -> None:
+def test_a_permission_is_recorded_with_who_decided_and_why() -> None:
     tape = Tape()
     tape.prompt()
     tape.permission("p", "t", title="Write x")
@@ -511,7 +511,7 @@ def test_of_two_options_for_the_model_the_one_named_so_is_the_model() -> None:
     assert current(tape, "model") == "m"
 
 
-def test_a_switch_counts_when_the_agent_said_yes() -> None:
+def test_a_switch_counts_when_the_agent_confirms_it() -> None:
     tape = Tape()
     tape.answer(tape.ask("session/new", cwd="/"), {"modes": MODES, "models": MODELS})
     request_id = tape.ask("session/set_mode", modeId="do")
@@ -539,7 +539,7 @@ def test_new_options_replace_the_old_ones_and_leave_modes_that_they_do_not_cover
     assert sources(tape) == {"mode": "option"}
 
 
-def test_a_title_may_be_taken_away_and_is_kept_when_not_named() -> None:
+def test_a_title_can_be_cleared_and_stays_when_not_named() -> None:
     tape = Tape()
     tape.update("session_info_update", title="T")
     tape.update("session_info_update")

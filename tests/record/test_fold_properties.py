@@ -229,7 +229,7 @@ def test_the_facts_tell_the_rows(steps: list[Step]) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_steps(), max_size=30))
-def test_whoever_keeps_the_row_of_each_fact_has_all_of_the_hosts_rows(steps: list[Step]) -> None:
+def test_the_rows_of_all_facts_are_all_rows_of_the_host(steps: list[Step]) -> None:
     tape = Tape()
     for step in steps:
         step(tape)

@@ -76,7 +76,7 @@ def test_a_question_about_a_write_is_a_permission_request_with_its_origin() -> N
     assert only(tape, events.FileWritten).decided_by == "person"
 
 
-def test_a_terminal_is_told_when_it_starts_and_when_it_ends() -> None:
+def test_a_terminal_has_an_event_for_its_start_and_its_end() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="make", args=["all"], env=[{"name": "TOKEN", "value": "secret"}])
     tape.note(notes.Decision("c", "rule", "full", "allow"))
@@ -91,7 +91,7 @@ def test_a_terminal_is_told_when_it_starts_and_when_it_ends() -> None:
     assert all(b"secret" not in to_json(event) for event in events_of(tape))
 
 
-def test_a_command_that_was_not_run_is_told_with_the_reason() -> None:
+def test_a_refused_command_has_an_event_with_the_reason() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="rm -rf x")
     tape.note(notes.Decision("c", "rule", "never", "deny", rule="deny rm *"))
@@ -102,7 +102,7 @@ def test_a_command_that_was_not_run_is_told_with_the_reason() -> None:
     assert event.terminal_id == next(iter(tape.fold.terminals))
 
 
-def test_a_question_is_told_when_it_is_asked_answered_and_completed() -> None:
+def test_a_question_has_events_when_it_is_asked_answered_and_completed() -> None:
     tape = Tape()
     url = "https://example.org"
     tape.request("q", "elicitation/create", mode="url", message="Log in", url=url, elicitationId="e")

@@ -66,7 +66,7 @@ def test_a_question_that_was_withdrawn_is_cancelled() -> None:
     assert [row.status for row in tape.fold.files.values()] == ["cancelled"]
 
 
-def test_a_question_that_nobody_decided_ends_with_its_request() -> None:
+def test_a_question_without_a_decision_ends_with_its_request() -> None:
     tape = asked_about_a_write()
     resolved, ended = tape.deny("w", -32603)
     assert isinstance(resolved, facts.PermissionResolved)

@@ -20,7 +20,7 @@ def only_question(tape: Tape) -> rows.Question:
     return row
 
 
-def test_a_form_is_kept_with_its_answer_and_who_gave_it() -> None:
+def test_a_form_is_recorded_with_its_answer_and_who_gave_it() -> None:
     tape = Tape()
     tape.prompt()
     [fact] = tape.request("q", "elicitation/create", toolCallId="t", **FORM)
@@ -37,7 +37,7 @@ def test_a_form_is_kept_with_its_answer_and_who_gave_it() -> None:
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel", "something new"])
-def test_the_ways_not_to_answer_are_told_apart(action: str) -> None:
+def test_decline_cancel_and_failure_are_distinguished(action: str) -> None:
     tape = Tape()
     tape.request("q", "elicitation/create", **FORM)
     tape.reply("q", {"action": action})
@@ -63,7 +63,7 @@ def test_an_address_is_complete_when_the_agent_says_so() -> None:
     assert list(tape.notify("elicitation/complete", elicitationId="e-1")) == [facts.OtherUpdate("elicitation/complete")]
 
 
-def test_a_kind_of_question_that_is_new_is_kept_by_its_name() -> None:
+def test_an_unknown_kind_of_question_is_recorded_by_its_name() -> None:
     tape = Tape()
     tape.request("q", "elicitation/create", mode="hologram", message="?")
     assert only_question(tape).mode == "hologram"

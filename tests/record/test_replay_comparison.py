@@ -99,7 +99,7 @@ TALK = (("hello", ["Good ", "day."]), ("write it", ["Doing.", "=write a.txt", "I
         ),
     ],
 )
-def test_a_history_that_an_agent_tells_in_its_own_way_is_the_same(outputs: list[str]) -> None:
+def test_a_history_replayed_in_an_agents_own_way_is_the_same(outputs: list[str]) -> None:
     assert differences(recorded_session(*TALK).fold, replay(*outputs)) == []
 
 
@@ -122,14 +122,14 @@ def test_words_that_are_joined_without_what_stood_between_are_known() -> None:
     assert differences(tape.fold, replay(">write it", "Doing.It is done.", "=x a", "=y b")) == []
 
 
-def test_tool_calls_may_be_told_as_calls_in_one_turn_and_as_text_in_another() -> None:
+def test_tool_calls_may_be_replayed_as_calls_in_one_run_and_as_text_in_another() -> None:
     """As gemini 0.61 does."""
     tape = recorded_session(("one", ["=read a", "Read."]), ("two", ["=run b", "Ran."]), ("three", ["Yes."]))
     outputs = [">one", "=x read", "Read.", ">two", "[Function Call: run]", ">[Function Response: run]", "Ran."]
     assert differences(tape.fold, replay(*outputs, ">three", "Yes.")) == []
 
 
-def test_an_agent_that_tells_nothing_has_forgotten_all_of_it() -> None:
+def test_an_agent_that_replays_nothing_has_forgotten_everything() -> None:
     assert [difference.recorded for difference in differences(recorded_session(*TALK).fold, replay())] == [
         "hello",
         "write it",
@@ -138,7 +138,7 @@ def test_an_agent_that_tells_nothing_has_forgotten_all_of_it() -> None:
 
 
 @pytest.mark.parametrize("last", ["bye", "write it"], ids=["after words", "after a tool call"])
-def test_what_was_said_elsewhere_is_a_difference(last: str) -> None:
+def test_a_message_from_elsewhere_is_a_difference(last: str) -> None:
     runs = [run for run in TALK if last == "bye" or run[0] != "bye"]
     tape = recorded_session(*runs)
     outputs = [">hello", "Good day.", ">write it", "Doing.", "=call-1-1 w", "It is done.", ">bye", "Bye."]
@@ -188,14 +188,14 @@ def test_what_an_agent_makes_of_a_run_that_did_not_end_well_is_its_own_matter(
     assert differences(tape.fold, replay(">hello", "Good day.", *outputs, ">try", "Tried.")) != []
 
 
-def test_prompts_that_were_told_as_one_are_found_each() -> None:
+def test_prompts_that_are_replayed_as_one_are_each_found() -> None:
     """Copilot 1.0, kimi 2.1 and others do so where a run brought nothing."""
     tape = recorded_session(("one", ["Error: 400"]), ("two", ["Two."]))
     assert differences(tape.fold, replay(">one", ">two", "Two.")) == []
 
 
 @pytest.mark.parametrize("prompt", ["/init", "  /compact now", "", "use [secret:KEY]"])
-def test_a_command_of_the_agents_own_and_a_prompt_that_is_not_kept_in_words_may_be_told_otherwise(prompt: str) -> None:
+def test_commands_of_the_agent_and_prompts_with_secrets_may_be_replayed_differently(prompt: str) -> None:
     tape = recorded_session(("hello", ["Hi."]), (prompt, ["Done."]), ("bye", ["Bye."]))
     outputs = [">hello", "Hi.", "><command-name>x</command-name>", "Did it.", ">bye", "Bye."]
     assert differences(tape.fold, replay(*outputs)) == []
@@ -239,7 +239,7 @@ def as_user(request: Request) -> list[acp.SessionUpdate]:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_what_a_real_agent_said_is_the_same_when_it_is_told_as_it_was(path: Path) -> None:
+def test_a_recording_replayed_unchanged_has_no_difference(path: Path) -> None:
     folds: dict[str, SessionFold] = {}
     again: dict[str, ReplayComparison] = {}
     for position, (direction, routed) in enumerate(messages_in(path)):
@@ -260,7 +260,7 @@ def test_what_a_real_agent_said_is_the_same_when_it_is_told_as_it_was(path: Path
     ("case", "expected"),
     [("replay-after-load", []), ("load-within-minute", [("prompt", "[[say:The word is azure.]]")])],
 )
-def test_what_gemini_told_again_after_a_load(case: str, expected: list[tuple[str, str]]) -> None:
+def test_the_history_that_gemini_replays_after_a_load(case: str, expected: list[tuple[str, str]]) -> None:
     fold, comparison = SessionFold(), ReplayComparison()
     loading = False
     for position, (direction, routed) in enumerate(messages_in(OWN / "gemini" / f"{case}.jsonl")):

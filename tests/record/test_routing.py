@@ -7,7 +7,7 @@ from dragoman.wire.framing import DEFAULT_LINE_LIMIT_BYTES
 from dragoman.wire.messages import Request
 
 
-def test_what_we_said_is_never_too_long_to_be_recorded() -> None:
+def test_an_outgoing_line_is_never_too_long_to_be_recorded() -> None:
     """The limit is on what an agent says. A prompt over it that nobody recorded would be a run without an end."""
     text = b"x" * DEFAULT_LINE_LIMIT_BYTES
     line = (
@@ -38,7 +38,7 @@ def test_the_end_of_a_visit_belongs_to_the_session_that_asked_for_it() -> None:
     assert (completed(reader, "x"), completed(reader, "z")) == (None, None)
 
 
-def test_a_question_about_a_request_of_ours_belongs_to_its_session() -> None:
+def test_a_question_about_a_request_to_the_agent_belongs_to_its_session() -> None:
     reader = ConnectionReader()
     reader.read("out", b'{"id":7,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}')
     reader.read("out", b'{"id":8,"method":"authenticate","params":{"methodId":"m"}}')

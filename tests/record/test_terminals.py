@@ -25,7 +25,7 @@ def exits(tape: Tape) -> int:
     return sum(isinstance(fact, facts.TerminalExited) for fact in tape.facts)
 
 
-def test_a_terminal_is_kept_from_its_start_to_the_end_of_its_output() -> None:
+def test_a_terminal_is_recorded_from_its_start_to_the_end_of_its_output() -> None:
     tape = Tape()
     tape.prompt()
     create(tape)
@@ -48,14 +48,14 @@ def test_a_terminal_is_kept_from_its_start_to_the_end_of_its_output() -> None:
     assert row.ended_time == 5.0
 
 
-def test_the_values_of_the_environment_are_not_kept() -> None:
+def test_the_values_of_the_environment_are_not_recorded() -> None:
     tape = Tape()
     create(tape)
     assert only_terminal(tape).env == ("TOKEN",)
     assert "secret-value" not in repr(tape.fold.terminals)
 
 
-def test_a_command_that_was_not_allowed_is_kept_as_denied() -> None:
+def test_a_refused_command_is_recorded_as_denied() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="rm -rf /")
     tape.note(notes.Decision("c", "rule", "never", "deny", rule="deny rm *"))
@@ -65,7 +65,7 @@ def test_a_command_that_was_not_allowed_is_kept_as_denied() -> None:
     assert (row.status, row.decided_by, row.rule, row.terminal_id) == ("denied", "rule", "deny rm *", None)
 
 
-def test_a_command_that_did_not_start_is_kept_as_failed() -> None:
+def test_a_command_that_did_not_start_is_recorded_as_failed() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="nonesuch")
     tape.note(notes.Decision("c", "rule", "full", "allow"))
@@ -76,7 +76,7 @@ def test_a_command_that_did_not_start_is_kept_as_failed() -> None:
     assert [row.status for row in tape.fold.terminals.values()] == ["failed", "failed"]
 
 
-def test_kill_and_release_are_told_apart_from_an_exit() -> None:
+def test_kill_and_release_are_distinguished_from_an_exit() -> None:
     tape = Tape()
     for terminal_id, method in (("k", "kill"), ("r", "release"), ("e", "wait_for_exit")):
         create(tape, terminal_id, request_id=f"create {terminal_id}")
@@ -97,7 +97,7 @@ def test_a_kill_that_failed_leaves_it_running() -> None:
     assert only_terminal(tape).status == "exited"
 
 
-def test_without_notes_the_end_is_taken_from_what_the_agent_was_told() -> None:
+def test_without_notes_the_end_comes_from_the_answer_to_the_agent() -> None:
     waited, polled, killed = Tape(), Tape(), Tape()
     create(waited)
     about(waited, "wait_for_exit")
@@ -117,7 +117,7 @@ def test_without_notes_the_end_is_taken_from_what_the_agent_was_told() -> None:
     assert [exits(tape) for tape in (waited, polled, killed)] == [1, 1, 1]
 
 
-def test_outputs_that_the_agent_polls_are_not_kept() -> None:
+def test_outputs_that_the_agent_polls_are_not_recorded() -> None:
     tape = Tape()
     create(tape)
     about(tape, "output")
@@ -125,7 +125,7 @@ def test_outputs_that_the_agent_polls_are_not_kept() -> None:
     assert "polled words" not in repr(tape.fold.terminals)
 
 
-def test_output_that_is_noted_after_the_end_is_still_kept() -> None:
+def test_output_noted_after_the_end_is_still_recorded() -> None:
     tape = Tape()
     create(tape)
     about(tape, "wait_for_exit")
@@ -137,7 +137,7 @@ def test_output_that_is_noted_after_the_end_is_still_kept() -> None:
     assert exits(tape) == 1
 
 
-def test_an_exit_status_that_is_noted_after_the_kill_is_still_kept() -> None:
+def test_an_exit_status_noted_after_the_kill_is_still_recorded() -> None:
     tape = Tape()
     create(tape)
     about(tape, "kill")
@@ -146,7 +146,7 @@ def test_an_exit_status_that_is_noted_after_the_kill_is_still_kept() -> None:
     assert (only_terminal(tape).status, only_terminal(tape).signal) == ("killed", "SIGKILL")
 
 
-def test_a_command_that_ends_before_the_agent_is_told_of_it_has_both_ends() -> None:
+def test_a_command_that_ends_before_its_creation_is_answered_has_start_and_end() -> None:
     tape = Tape()
     tape.request("c", "terminal/create", command="true")
     assert list(tape.note(notes.TerminalExited("term_1", 0, None, "done", 4))) == []
@@ -156,7 +156,7 @@ def test_a_command_that_ends_before_the_agent_is_told_of_it_has_both_ends() -> N
     assert (only_terminal(tape).exit_code, only_terminal(tape).output) == (0, "done")
 
 
-def test_ends_of_terminals_that_nobody_was_told_of_are_not_held() -> None:
+def test_ends_of_unanswered_terminals_are_not_kept_in_memory() -> None:
     tape = Tape()
     tape.note(notes.TerminalExited("none", 0))
     tape.request("c", "terminal/create", command="true")

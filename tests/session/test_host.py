@@ -181,7 +181,7 @@ async def test_cancelling_the_run_cancels_what_is_asked() -> None:
     assert answers == [{"action": "cancel"}]
 
 
-async def test_a_question_about_a_request_of_ours_belongs_to_its_session() -> None:
+async def test_a_question_about_a_request_to_the_agent_belongs_to_its_session() -> None:
     async def set_mode(asked: object) -> object:
         params = {"requestId": asked.id, "mode": "form", "message": "Really?", "requestedSchema": FORM}  # type: ignore[attr-defined]
         agent.answer = await agent.request("elicitation/create", params)  # type: ignore[attr-defined]

@@ -90,7 +90,7 @@ async def ends(handler: RecordingHandler) -> AsyncIterator[tuple[Connection, Oth
     await connection.close()
 
 
-async def test_an_answer_comes_after_everything_said_before_it(
+async def test_an_answer_comes_after_all_messages_before_it(
     ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends
@@ -268,7 +268,7 @@ async def test_more_requests_than_are_served_at_once_wait_their_turn(
     assert answered == set(range(MAX_CONCURRENT_REQUESTS + 10))
 
 
-async def test_who_waits_when_the_stream_ends_is_told_why(
+async def test_pending_calls_fail_with_the_reason_when_the_stream_ends(
     ends: tuple[Connection, OtherSide], handler: RecordingHandler
 ) -> None:
     connection, other = ends

@@ -15,7 +15,7 @@ def ended(data: object) -> Reply:
     return Reply(1, "session/prompt", NOTHING, RpcError(-32603, "it broke", data), b"")
 
 
-def test_a_failed_run_has_used_what_its_error_tells() -> None:
+def test_the_usage_of_a_failed_run_comes_from_its_error() -> None:
     data = {"usage": {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}}
     end = dialect_for(LATEST_VERSION).run_end(ended(data))
     assert end is not None
@@ -24,7 +24,7 @@ def test_a_failed_run_has_used_what_its_error_tells() -> None:
 
 
 @pytest.mark.parametrize("data", [None, "text", [], {}, {"usage": 3}, {"usage": {"inputTokens": "many"}}])
-def test_an_error_that_tells_no_usage_ends_the_run_all_the_same(data: object) -> None:
+def test_an_error_without_usage_ends_the_run_too(data: object) -> None:
     end = dialect_for(LATEST_VERSION).run_end(ended(data))
     assert end is not None
     assert end.usage is None

@@ -25,7 +25,7 @@ def test_a_message_shows_what_it_takes_to_send_it(line: bytes, expected: Envelop
     assert peek(line) == expected
 
 
-def test_requests_answers_and_notifications_are_told_apart() -> None:
+def test_requests_answers_and_notifications_are_distinguished() -> None:
     assert peek(b'{"id":0,"method":"x"}').is_request
     assert not peek(b'{"method":"x"}').is_request
     assert not peek(b'{"method":"x"}').is_answer

@@ -34,7 +34,7 @@ def test_the_lines_are_the_bytes_between_newlines(data: bytes, cuts: list[int]) 
 
 
 @given(length=st.integers(11, 300), cuts=st.lists(st.integers(0, 1000), max_size=5))
-def test_a_line_over_the_limit_is_told_by_length_digest_and_beginning(length: int, cuts: list[int]) -> None:
+def test_a_line_over_the_limit_is_described_by_length_digest_and_beginning(length: int, cuts: list[int]) -> None:
     line = bytes(i % 9 + 48 for i in range(length))
     first, second = feed_in_pieces(line + b"\nafter\n", cuts, limit=10)
     assert first == Oversized(
@@ -43,7 +43,7 @@ def test_a_line_over_the_limit_is_told_by_length_digest_and_beginning(length: in
     assert second == b"after"
 
 
-def test_only_the_beginning_of_a_long_line_is_kept() -> None:
+def test_only_the_beginning_of_a_long_line_is_stored() -> None:
     framer = LineFramer(limit_bytes=1_000_000)
     piece = b"x" * 100_000
     for _ in range(20):

@@ -120,7 +120,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_who_does_not_read_the_answers_is_not_read() -> None:
+async def test_a_peer_that_does_not_read_answers_is_not_read() -> None:
     ours, theirs = memory_pair()
     handler = Silent()
     handler.go.set()
@@ -161,7 +161,7 @@ async def _read_all(transport: MemoryTransport) -> None:
         pass
 
 
-async def test_the_end_of_the_other_side_is_heard_of_with_no_room_left() -> None:
+async def test_the_end_of_the_other_side_is_noticed_with_no_room_left() -> None:
     ours, theirs = memory_pair()
     gone = asyncio.Event()
     handler = Silent()
@@ -193,7 +193,7 @@ async def test_a_request_too_long_to_read_is_refused() -> None:
         await connection.close()
 
 
-async def test_an_answer_that_cannot_be_written_as_json_is_an_error_for_who_asked() -> None:
+async def test_an_answer_that_cannot_be_written_as_json_becomes_an_error_answer() -> None:
     ours, theirs = memory_pair()
 
     class Wrong(Silent):

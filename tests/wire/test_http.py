@@ -78,7 +78,7 @@ async def test_a_server_is_not_read_ahead_of_its_reader() -> None:
         assert read == 1000
 
 
-async def test_what_a_session_still_says_is_heard_when_the_connection_s_stream_ends_first() -> None:
+async def test_updates_of_a_session_are_read_when_the_stream_of_the_connection_ends_first() -> None:
     async with client_of(ScriptedAgent()) as client:
         streams = client.connection.streams
         streams[None].queue.put_nowait(None)

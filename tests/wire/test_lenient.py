@@ -114,7 +114,7 @@ def test_a_bad_field_never_costs_the_frame(variant: type[msgspec.Struct], data: 
 @pytest.mark.parametrize("variant", UPDATES, ids=lambda variant: str(variant.__name__))
 @few
 @given(data=st.data())
-def test_a_good_update_is_read_as_it_was_said(variant: type[msgspec.Struct], data: st.DataObject) -> None:
+def test_a_good_update_is_read_unchanged(variant: type[msgspec.Struct], data: st.DataObject) -> None:
     update = data.draw(values(variant))
     assert lenient.decode_update(lenient.encode(update)) == update
 
@@ -159,7 +159,7 @@ def test_an_unknown_kind_survives_as_its_own_bytes(value: Any, kind: str) -> Non
 @pytest.mark.parametrize(
     "raw", [b"[]", b"null", b"7", b'"x"', b"", b"{", b'{"sessionUpdate":3}', b'{"a":' + b"[" * 99999]
 )
-def test_what_is_no_update_at_all_is_kept_too(raw: bytes) -> None:
+def test_a_value_that_is_no_update_is_preserved(raw: bytes) -> None:
     read = lenient.decode_update(raw)
     assert isinstance(read, Unknown)
     assert (read.kind, bytes(read.raw)) == ("", raw)
@@ -196,7 +196,7 @@ def test_bad_fields_are_mended_where_they_are_however_deep() -> None:
     )
 
 
-def test_a_chunk_of_an_unknown_kind_of_content_is_kept_whole() -> None:
+def test_a_chunk_of_an_unknown_kind_of_content_is_preserved_completely() -> None:
     raw = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"hologram","data":"x"}}'
     read = lenient.decode_update(raw)
     assert isinstance(read, Unknown)
@@ -258,7 +258,7 @@ def test_null_is_an_empty_answer_where_all_of_it_is_optional() -> None:
         lenient.decode(b"null", acp.NewSessionResponse)
 
 
-def test_null_stands_for_an_empty_list_where_the_schema_says_so() -> None:
+def test_null_counts_as_an_empty_list_where_the_schema_says_so() -> None:
     terminal = lenient.decode(b'{"sessionId":"s","command":"ls","args":null,"env":null}', acp.CreateTerminalRequest)
     assert (terminal.args, terminal.env) == ((), ())
     session = lenient.decode(b'{"cwd":"/","mcpServers":null}', acp.NewSessionRequest)
@@ -339,7 +339,7 @@ def recordings() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("path", list(recordings()))
-def test_everything_a_real_agent_said_is_read(path: Path) -> None:
+def test_every_recorded_frame_of_a_real_agent_is_read(path: Path) -> None:
     entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     frames = [(entry["dir"], entry["frame"]) for entry in entries if entry["dir"] in ("in", "out")]
     replies = {("out" if side == "in" else "in", frame["id"]): frame for side, frame in frames if "method" not in frame}

@@ -35,7 +35,7 @@ async def test_a_writer_waits_while_too_much_is_unsent() -> None:
         await waiting
 
 
-async def test_nobody_waits_for_a_side_that_is_gone() -> None:
+async def test_drain_returns_when_the_other_side_has_ended() -> None:
     outgoing = OutgoingLines()
     outgoing.put(b"x" * (HIGH_WATER_BYTES + 1) + b"\n")
     outgoing.abandon()
@@ -45,7 +45,7 @@ async def test_nobody_waits_for_a_side_that_is_gone() -> None:
     assert await drain_lines(outgoing) == []
 
 
-async def test_who_fills_the_inbox_waits_for_its_reader_and_loses_nothing() -> None:
+async def test_a_full_incoming_queue_holds_its_writer_up_and_loses_nothing() -> None:
     inbox = IncomingLines()
     line = b"x" * (HIGH_WATER_BYTES // 2)
     filling = asyncio.ensure_future(_fill(inbox, [line] * 10))

@@ -121,7 +121,7 @@ def test_a_second_answer_is_noise() -> None:
     assert isinstance(second, Noise)
 
 
-def test_an_answer_that_nobody_waits_for_any_more_is_noise() -> None:
+def test_an_answer_to_a_forgotten_request_is_noise() -> None:
     peer = Peer()
     request_id = peer.request("a", {}).id
     peer.forget(request_id)
@@ -198,7 +198,7 @@ def test_a_request_id_in_use_is_not_taken_twice() -> None:
     assert isinstance(second, Noise)
 
 
-def test_a_line_over_the_limit_is_told_and_the_next_is_read() -> None:
+def test_a_line_over_the_limit_is_reported_and_the_next_is_read() -> None:
     peer = Peer(line_limit=1000)
     first, second = peer.feed(chunk("x" * 2000) + chunk("ok"))
     assert isinstance(first, Oversized)

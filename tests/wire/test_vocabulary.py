@@ -77,7 +77,7 @@ def test_every_mark_belongs_to_a_field_that_has_a_default() -> None:
             assert not field.required or str(field.type).startswith("tuple["), f"{name}.{wire} has no default"
 
 
-def test_methods_say_who_handles_them_and_what_they_carry() -> None:
+def test_methods_name_their_handler_and_their_types() -> None:
     prompt = acp.METHODS["session/prompt"]
     assert (prompt.side, prompt.kind, prompt.stable) == ("agent", "request", True)
     assert (prompt.params, prompt.result) == (acp.PromptRequest, acp.PromptResponse)
@@ -110,7 +110,7 @@ def test_what_was_removed_but_is_still_spoken_is_there() -> None:
         )
 
 
-def test_updates_that_share_a_shape_are_told_apart_and_have_a_base_in_common() -> None:
+def test_updates_of_the_same_shape_are_distinguished_and_share_a_base() -> None:
     text = acp.TextContent(text="hi")
     chunks = [kind(content=text) for kind in (acp.UserMessageChunk, acp.AgentMessageChunk, acp.AgentThoughtChunk)]
     assert len({msgspec.json.encode(chunk) for chunk in chunks}) == 3
@@ -161,7 +161,7 @@ def test_config_options_are_read_flat_or_in_groups() -> None:
         assert (first.options[0].value if first.group is not None else first.value) == "v"
 
 
-def test_null_is_told_from_absence_where_it_means_to_clear() -> None:
+def test_null_differs_from_absence_where_it_clears() -> None:
     clear = msgspec.json.decode(b'{"sessionUpdate":"session_info_update","title":null}', type=acp.SessionUpdate)
     assert isinstance(clear, acp.SessionInfoUpdate)
     assert (clear.title, clear.updated_at) == (None, msgspec.UNSET)

@@ -107,7 +107,7 @@ async def test_the_end_does_not_wait_for_a_peer_that_never_takes_leave() -> None
         assert await transport.read() == b""
 
 
-async def test_why_the_server_closed_is_told() -> None:
+async def test_the_reason_of_a_server_that_closes_is_reported() -> None:
     async def peer(socket: ServerConnection) -> None:
         await socket.close(1011, "out of luck")
 

@@ -143,7 +143,7 @@ def test_a_name_that_is_not_utf8_is_inside(inside: Path) -> None:
     assert Workspace(inside).contains(inside / name)
 
 
-def test_a_place_is_told_from_the_outermost_folder(inside: Path) -> None:
+def test_a_path_is_relative_to_the_outermost_folder(inside: Path) -> None:
     (inside / ".git").mkdir()
     workspace = Workspace(inside, [inside / ".git"])
     assert str(workspace.relative_path(inside / ".git" / "config")) == ".git/config"

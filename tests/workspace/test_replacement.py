@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o755, 0o600, 0o4755, 0o6711, 0o200, 0o1644])
-def test_the_mode_is_kept_but_for_the_right_to_act_as_another(folder: int, file: Path, mode: int) -> None:
+def test_the_mode_is_preserved_without_setuid_and_setgid(folder: int, file: Path, mode: int) -> None:
     file.chmod(mode)
     replace_file(folder, "file", b"new")
     assert stat.S_IMODE(file.stat().st_mode) == mode & 0o1777
@@ -62,7 +62,7 @@ def test_what_only_the_owner_may_read_is_never_readable_by_others(
 
 
 @as_root
-def test_owner_and_group_are_kept_where_we_may(folder: int, file: Path) -> None:
+def test_owner_and_group_are_preserved_where_possible(folder: int, file: Path) -> None:
     os.chown(file, 12345, 23456)
     file.chmod(0o640)
     replace_file(folder, "file", b"new")
@@ -93,7 +93,7 @@ def test_another_group_does_not_get_the_old_ones_rights(
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="this system has no such attributes")
-def test_the_users_own_attributes_are_kept(folder: int, file: Path) -> None:
+def test_the_users_own_attributes_are_preserved(folder: int, file: Path) -> None:
     try:
         os.setxattr(file, "user.dragoman", b"kept")
     except OSError as problem:
