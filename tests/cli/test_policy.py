@@ -187,7 +187,7 @@ def test_a_workspaces_rules_count_once_they_are_trusted(cli: Cli) -> None:
     file.write_text('[[rules]]\nanswer = "allow"\ncommand = "make *"\n')
     done = cli("policy", "test", "make all")
     assert done.out.startswith("ask ")
-    assert f"{file} does not count: it was never trusted" in done.err
+    assert f"{file} is ignored: you have not trusted it" in done.err
     done = cli("policy", "trust")
     assert (done.code, done.err) == (0, "")
     assert done.out == (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.host.files.files import WorkspaceFiles
-from dragoman.host.files.text_files import SIZE_LIMIT, FileText, WriteTarget
+from dragoman.host.files.text_files import MAX_FILE_BYTES, FileText, WriteTarget
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
@@ -53,20 +53,20 @@ async def test_what_is_not_saved_is_read_in_place_of_the_file(
 ) -> None:
     path = workspace.cwd / "file.txt"
     path.write_text("on disk")
-    assert await files.find(reading(path)) == FileText(path, "on disk")
+    assert await files.read(reading(path)) == FileText(path, "on disk")
     editor.unsaved[path] = "one\ntwo\x0bstill two\r\nthree"
-    assert await files.find(reading(path)) == FileText(path, "one\ntwo\x0bstill two\r\nthree", unsaved=True)
-    assert (await files.find(reading(path, line=2, limit=1))).text == "two\x0bstill two\r\n"
-    assert (await files.find(reading(path, line=0, limit=1))).text == "one\n"
-    assert (await files.find(reading(path, line=9))).text == ""
+    assert await files.read(reading(path)) == FileText(path, "one\ntwo\x0bstill two\r\nthree", unsaved=True)
+    assert (await files.read(reading(path, line=2, limit=1))).text == "two\x0bstill two\r\n"
+    assert (await files.read(reading(path, line=0, limit=1))).text == "one\n"
+    assert (await files.read(reading(path, line=9))).text == ""
     editor.unsaved[path] = ""
-    assert (await files.find(reading(path))).text == ""
+    assert (await files.read(reading(path))).text == ""
 
 
 async def test_a_buffer_may_have_no_file_yet(files: WorkspaceFiles, editor: Editor, workspace: Workspace) -> None:
     path = workspace.cwd / "new" / "file.txt"
     editor.unsaved[path] = "draft"
-    assert (await files.find(reading(path))).text == "draft"
+    assert (await files.read(reading(path))).text == "draft"
 
 
 async def test_an_editor_is_asked_for_the_place_and_for_nothing_outside(
@@ -76,12 +76,12 @@ async def test_an_editor_is_asked_for_the_place_and_for_nothing_outside(
     (workspace.cwd / "link").symlink_to("file.txt")
     (workspace.cwd / "out").symlink_to(tmp_path / "secret.txt")
     editor.unsaved[tmp_path / "secret.txt"] = "secret"
-    await files.find(reading(workspace.cwd / "link"))
+    await files.read(reading(workspace.cwd / "link"))
     for path in (workspace.cwd / "out", tmp_path / "secret.txt"):
         with pytest.raises(RpcRefusal):
-            await files.find(reading(path))
+            await files.read(reading(path))
         with pytest.raises(RpcRefusal):
-            await files.target(writing(path, "x"))
+            await files.prepare_write(writing(path, "x"))
     assert editor.asked == [workspace.cwd / "file.txt"]
 
 
@@ -89,10 +89,10 @@ async def test_a_buffer_over_the_limit_is_read_in_parts(
     files: WorkspaceFiles, editor: Editor, workspace: Workspace
 ) -> None:
     path = workspace.cwd / "big"
-    editor.unsaved[path] = "first\n" + "x" * SIZE_LIMIT
+    editor.unsaved[path] = "first\n" + "x" * MAX_FILE_BYTES
     with pytest.raises(RpcRefusal, match="`line` and `limit`"):
-        await files.find(reading(path))
-    assert (await files.find(reading(path, limit=1))).text == "first\n"
+        await files.read(reading(path))
+    assert (await files.read(reading(path, limit=1))).text == "first\n"
 
 
 async def test_a_write_replaces_what_is_not_saved(files: WorkspaceFiles, editor: Editor, workspace: Workspace) -> None:
@@ -100,7 +100,7 @@ async def test_a_write_replaces_what_is_not_saved(files: WorkspaceFiles, editor:
     path.write_bytes(b"on disk\r\n")
     editor.unsaved[path] = "typed\n"
     request = writing(path, "new\n")
-    target = await files.target(request)
+    target = await files.prepare_write(request)
     assert target == WriteTarget(path, "typed\n", 6)
     await files.write(target.path, request)
     assert path.read_bytes() == b"new\r\n"
@@ -114,7 +114,7 @@ async def test_an_editor_that_cannot_be_told_does_not_undo_the_write(
     editor.problem = RuntimeError("the editor is gone")
     await files.write(path, writing(path, "new"))
     assert path.read_text() == "new"
-    assert "the editor could not be told" in caplog.text
+    assert "the editor could not be notified" in caplog.text
 
 
 async def test_an_editor_is_not_told_of_what_failed(
@@ -130,9 +130,9 @@ async def test_an_editor_is_not_told_of_what_failed(
 async def test_a_target_tells_what_is_there(workspace: Workspace) -> None:
     files = WorkspaceFiles(workspace)
     path = workspace.cwd / "file.txt"
-    assert await files.target(writing(path, "x")) == WriteTarget(path)
+    assert await files.prepare_write(writing(path, "x")) == WriteTarget(path)
     path.write_bytes(b"\xff\xfe\x00")
-    assert await files.target(writing(path, "x")) == WriteTarget(path, None, 3)
+    assert await files.prepare_write(writing(path, "x")) == WriteTarget(path, None, 3)
     path.write_text("ü\n")
     (workspace.cwd / "link").symlink_to("file.txt")
-    assert await files.target(writing(workspace.cwd / "link", "x")) == WriteTarget(path, "ü\n", 3)
+    assert await files.prepare_write(writing(workspace.cwd / "link", "x")) == WriteTarget(path, "ü\n", 3)

@@ -112,7 +112,7 @@ async def test_a_byte_order_mark_is_read_as_it_is(agent: Agent, file: Path) -> N
 
 
 async def test_a_line_is_not_looked_for_without_end(agent: Agent, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_files, "SEARCH_LIMIT", 1024 * 1024)
+    monkeypatch.setattr(text_files, "MAX_SEARCH_BYTES", 1024 * 1024)
     os.truncate(file, 1 << 40)  # a terabyte of nothing, which takes no space
     async with asyncio.timeout(LIMIT):
         error = await agent.refused("fs/read_text_file", path=str(file), line=9)
@@ -137,7 +137,7 @@ async def test_dots_and_double_slashes_are_nothing(agent: Agent, file: Path) -> 
 async def test_a_file_over_the_limit_is_read_in_parts(agent: Agent, workspace: Workspace) -> None:
     path = workspace.cwd / "big"
     with path.open("wb") as file:
-        file.write(b"first\n" + b"x" * text_files.SIZE_LIMIT + b"\nlast\n")
+        file.write(b"first\n" + b"x" * text_files.MAX_FILE_BYTES + b"\nlast\n")
     error = await agent.refused("fs/read_text_file", path=str(path))
     assert error.code == -32602
     assert "`line` and `limit`" in error.message
@@ -229,7 +229,7 @@ async def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     path = file.parent / name
     error = await agent.refused("fs/write_text_file", path=str(path), content="new")
     assert error.code == -32603
-    assert error.message == f"{path}: No space left on device; what was there is unchanged"
+    assert error.message == f"{path}: No space left on device; the old file is unchanged"
     assert file.read_bytes() == LINES.encode()
     assert os.listdir(file.parent) == ["file.txt"]
 
@@ -255,7 +255,7 @@ except RpcRefusal as refusal:
         timeout=LIMIT,
         check=True,
     )
-    assert done.stdout == f"{file}: File too large; what was there is unchanged\n"
+    assert done.stdout == f"{file}: File too large; the old file is unchanged\n"
     assert file.read_bytes() == LINES.encode()
     assert os.listdir(file.parent) == ["file.txt"]
 
@@ -329,7 +329,7 @@ async def test_a_file_in_the_place_of_a_folder_is_refused(agent: Agent, file: Pa
 
 
 async def test_content_over_the_limit_is_refused(agent: Agent, file: Path) -> None:
-    error = await agent.refused("fs/write_text_file", path=str(file), content="x" * (text_files.SIZE_LIMIT + 1))
+    error = await agent.refused("fs/write_text_file", path=str(file), content="x" * (text_files.MAX_FILE_BYTES + 1))
     assert error.code == -32602
     assert error.message.startswith("content: has 10485761 bytes")
     assert file.read_bytes() == LINES.encode()
@@ -463,7 +463,7 @@ async def test_a_link_that_is_swapped_in_to_another_place_inside_gains_nothing(
         return True
 
     error = await agent_with(on_permission=swap).refused("fs/write_text_file", path=str(file), content="x")
-    assert "leads elsewhere now" in error.message
+    assert "leads to another file" in error.message
     assert hook.read_text() == "safe"
 
 

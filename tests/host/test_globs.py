@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,11 @@ def test_an_escaped_text_matches_itself_alone(text: str) -> None:
 def test_any_text_is_a_pattern(pattern: str, text: str) -> None:
     name_matches(pattern, text)
     name_matches(pattern, text, wide=True)
+
+
+@given(st.text("ab*?", max_size=10), st.text("ab", max_size=12))
+def test_stars_and_question_marks_mean_what_fnmatch_takes_them_for(pattern: str, text: str) -> None:
+    assert name_matches(pattern, text) == fnmatchcase(text, pattern)
 
 
 def part(line: str) -> ShellCommand:

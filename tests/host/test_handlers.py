@@ -145,7 +145,7 @@ async def test_a_path_that_leads_elsewhere_once_it_is_allowed_is_not_written(
     buffers = Buffers()
     agent = agent_with(access="ask", on_permission=turn_the_link, file_handler=buffers)
     error = await agent.refused("fs/write_text_file", path=str(link), content="new")
-    assert "leads elsewhere" in error.message
+    assert "leads to another file" in error.message
     assert buffers.written == []
 
 

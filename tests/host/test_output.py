@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dragoman.host.terminal.output import CHUNK, LIVE_TAIL, SLICE, Chunk, Output
+from dragoman.host.terminal.output import LIVE_TAIL_BYTES, MAX_CHUNK_BYTES, RENDER_SLICE_BYTES, Chunk, Output
 
 LIMIT = 20.0
 
@@ -32,13 +32,13 @@ async def test_a_follower_gets_every_byte_from_its_offset_and_then_the_end() -> 
 
 async def test_what_is_gone_is_told_by_the_offset() -> None:
     output = Output(10)
-    output.feed(b"x" * LIVE_TAIL)
+    output.feed(b"x" * LIVE_TAIL_BYTES)
     output.feed(b"end")
     output.end()
     first, *rest = await followed(output, after=1)
     assert first.offset == 3
-    assert first.data == b"x" * CHUNK
-    assert rest[-1].end == output.total == LIVE_TAIL + 3
+    assert first.data == b"x" * MAX_CHUNK_BYTES
+    assert rest[-1].end == output.total == LIVE_TAIL_BYTES + 3
 
 
 async def test_a_slow_follower_jumps_and_misses_nothing_that_is_kept() -> None:
@@ -47,11 +47,11 @@ async def test_a_slow_follower_jumps_and_misses_nothing_that_is_kept() -> None:
     following = output.follow()
     assert await anext(following) == Chunk(0, b"first")
     for _ in range(3):
-        output.feed(b"y" * LIVE_TAIL)
+        output.feed(b"y" * LIVE_TAIL_BYTES)
     output.end()
     chunks = [chunk async for chunk in following]
-    assert chunks[0].offset == output.total - LIVE_TAIL
-    assert sum(len(chunk.data) for chunk in chunks) == LIVE_TAIL
+    assert chunks[0].offset == output.total - LIVE_TAIL_BYTES
+    assert sum(len(chunk.data) for chunk in chunks) == LIVE_TAIL_BYTES
 
 
 @pytest.mark.parametrize(("after", "offset"), [(-5, 0), (99, 3)])
@@ -96,39 +96,39 @@ async def test_text_goes_on_where_it_was_asked_for_before() -> None:
 
 
 async def test_text_asked_for_by_several_at_once_is_whole_for_each() -> None:
-    output = Output(10 * SLICE, rows=24)
-    output.feed(b"line\n" * SLICE)
+    output = Output(10 * RENDER_SLICE_BYTES, rows=24)
+    output.feed(b"line\n" * RENDER_SLICE_BYTES)
     both = await asyncio.gather(output.text(), output.text())
-    assert list(both) == [("line\n" * SLICE, False)] * 2
+    assert list(both) == [("line\n" * RENDER_SLICE_BYTES, False)] * 2
 
 
 async def test_a_request_for_text_that_was_given_up_spoils_no_later_one() -> None:
-    output = Output(10 * SLICE, rows=24)
-    output.feed(b"line\n" * SLICE)
+    output = Output(10 * RENDER_SLICE_BYTES, rows=24)
+    output.feed(b"line\n" * RENDER_SLICE_BYTES)
     asking = asyncio.create_task(output.text())
     await asyncio.sleep(0)
     asking.cancel()
     await asyncio.wait({asking})
-    assert await output.text() == ("line\n" * SLICE, False)
+    assert await output.text() == ("line\n" * RENDER_SLICE_BYTES, False)
 
 
 async def test_rendering_lets_others_run() -> None:
-    output = Output(LIVE_TAIL, rows=24)
-    output.feed(b"line\n" * (LIVE_TAIL // 5))
+    output = Output(LIVE_TAIL_BYTES, rows=24)
+    output.feed(b"line\n" * (LIVE_TAIL_BYTES // 5))
     asking = asyncio.create_task(output.text())
     turns = 0
     while not asking.done():
         await asyncio.sleep(0)
         turns += 1
-    assert turns >= output.total // SLICE
+    assert turns >= output.total // RENDER_SLICE_BYTES
 
 
 async def test_text_is_there_though_more_comes_than_is_kept_while_it_is_rendered() -> None:
     output = Output(1000, rows=24)
-    output.feed(b"old\n" * (LIVE_TAIL // 4))
+    output.feed(b"old\n" * (LIVE_TAIL_BYTES // 4))
     asking = asyncio.create_task(output.text())
     await asyncio.sleep(0)
-    output.feed(b"new\n" * (LIVE_TAIL // 2))
+    output.feed(b"new\n" * (LIVE_TAIL_BYTES // 2))
     assert await asking == ("old\n" * 250, True)
     assert (await output.text())[0] == "new\n" * 250
 

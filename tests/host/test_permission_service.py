@@ -257,7 +257,7 @@ async def test_a_workspaces_rules_count_from_the_moment_they_are_trusted(
     file.parent.mkdir()
     file.write_text('[[rules]]\nanswer = "deny"\npath = "*.lock"\n')
     agent = agent_with(access="edit-inside", sources=RuleSources(home))
-    assert "was never trusted" in (agent.rules.notice or "")
+    assert "not trusted it" in (agent.rules.notice or "")
     async with asyncio.timeout(LIMIT):
         await write(agent, "a.lock")
         trust(home, workspace.cwd)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.host.terminal.text import LONGEST_LINE, LONGEST_SEQUENCE, TerminalText, TextTail
+from dragoman.host.terminal.text import MAX_LINE_CHARS, MAX_SEQUENCE_CHARS, TerminalText, TextTail
 
 
 def read(*pieces: bytes, limit: int = 1_000_000, rows: int = 24, ended: bool = True) -> tuple[str, bool]:
@@ -73,17 +73,17 @@ def test_half_a_character_waits_for_its_rest() -> None:
 
 
 def test_a_sequence_without_end_hides_no_more_than_its_limit() -> None:
-    text, _ = read(b"\x1b]" + b"x" * (LONGEST_SEQUENCE + 1))
+    text, _ = read(b"\x1b]" + b"x" * (MAX_SEQUENCE_CHARS + 1))
     assert text.endswith("xxx")
 
 
 def test_a_line_without_end_is_kept_whole() -> None:
-    words = [b"\x1b[1mword " for _ in range(LONGEST_LINE)]
-    assert read(*words) == ("word " * LONGEST_LINE, False)
+    words = [b"\x1b[1mword " for _ in range(MAX_LINE_CHARS)]
+    assert read(*words) == ("word " * MAX_LINE_CHARS, False)
 
 
 def test_output_that_was_cut_begins_at_a_line() -> None:
-    plain = TerminalText(100, 24, cut=True)
+    plain = TerminalText(100, 24, truncated=True)
     plain.feed(b"1mrest of a line\nwhole line\n")
     assert plain.text(ended=True) == ("whole line\n", True)
 

@@ -16,7 +16,7 @@ from dragoman.proc.reaper import reaper
 from dragoman.workspace import Workspace
 
 from .conftest import LIMIT, Agent, Build
-from .running import Lifeline, create, output, ran, wait
+from .running import Lifeline, create, output, ran, until, wait
 
 
 @pytest.fixture
@@ -142,7 +142,9 @@ async def test_output_is_seen_while_the_command_runs(agent: Agent, lifeline: Lif
     async with asyncio.timeout(LIMIT):
         terminal = await create(agent, f'echo before; exec 9>"{lifeline.path}"; echo ready >&9; exec sleep 1000')
         reader = await lifeline.listen(1)
-        await ran(agent, "true")  # what had been said when this began has been heard when it ends
+        followed = agent.host.terminal(terminal)
+        assert followed is not None
+        await until(followed, b"before\r\n")
         assert await output(agent, terminal) == {"output": "before\n", "truncated": False}
         await agent.ask("terminal/kill", terminalId=terminal)
         await reader.read()

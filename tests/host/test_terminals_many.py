@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.host.terminal.output import LIVE_TAIL, Chunk
+from dragoman.host.terminal.output import LIVE_TAIL_BYTES, Chunk
 from dragoman.host.terminal.terminals import MAX_RELEASED_TERMINALS, MAX_TERMINALS, RELEASED_OUTPUT_BYTES
 from dragoman.host.terminal.throttle import BUDGET, ReadThrottle
 from dragoman.testing.leaks import nothing_left
@@ -67,10 +67,10 @@ async def test_a_released_terminal_keeps_less(commands: Commands) -> None:
 
 
 async def test_of_released_terminals_the_last_are_kept(commands: Commands) -> None:
-    commands.terminals._shown = {str(n): _Gone() for n in range(MAX_RELEASED_TERMINALS)}  # type: ignore[misc]  # stand-ins, cheap
+    commands.terminals._released = {str(n): _Gone() for n in range(MAX_RELEASED_TERMINALS)}  # type: ignore[misc]  # stand-ins, cheap
     terminal = await commands.start("true")
     await commands.release(terminal)
-    assert len(commands.terminals._shown) == MAX_RELEASED_TERMINALS
+    assert len(commands.terminals._released) == MAX_RELEASED_TERMINALS
     assert commands.terminals.find("0") is None
     assert commands.terminals.find(terminal.id) is terminal
     assert MAX_RELEASED_TERMINALS >= MAX_TERMINALS
@@ -96,10 +96,10 @@ async def test_much_output_costs_little_memory(commands: Commands, meta: dict[st
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 6 * LIVE_TAIL
+    assert peak < 6 * LIVE_TAIL_BYTES
     assert terminal.total_bytes == size
     assert first.offset == 0
-    assert (await anext(slow)).offset == size - LIVE_TAIL
+    assert (await anext(slow)).offset == size - LIVE_TAIL_BYTES
 
 
 @pytest.mark.parametrize("meta", [None, PIPES])
@@ -107,13 +107,13 @@ async def test_whatever_is_read_waits_for_its_turn(
     commands: Commands, meta: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paid: list[int] = []
-    pay = ReadThrottle.pay
+    pay = ReadThrottle.after_read
 
     async def counted(turns: ReadThrottle, size: int) -> None:
         paid.append(size)
         await pay(turns, size)
 
-    monkeypatch.setattr(ReadThrottle, "pay", counted)
+    monkeypatch.setattr(ReadThrottle, "after_read", counted)
     terminal = await commands.start("head -c 1000000 /dev/zero", meta=meta)
     async with asyncio.timeout(LIMIT):
         await terminal.wait()

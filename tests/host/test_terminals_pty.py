@@ -213,7 +213,9 @@ async def test_what_stays_in_the_background_holds_nobody_up_and_is_still_heard(
         assert (await output(agent, terminal))["output"] == ""
         go()
         reader = await listening
-        await ran(agent, "true")
+        followed = agent.host.terminal(terminal)
+        assert followed is not None
+        await until(followed, b"late\r\n")
         assert await output(agent, terminal) == {"output": "late\n", "truncated": False, "exitStatus": {"exitCode": 4}}
         await agent.ask("terminal/release", terminalId=terminal)
         await reader.read()
@@ -228,7 +230,7 @@ async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slo
     async def held_up(turns: ReadThrottle, size: int) -> None:
         await may_read.wait()
 
-    monkeypatch.setattr(ReadThrottle, "pay", held_up)
+    monkeypatch.setattr(ReadThrottle, "after_read", held_up)
     monkeypatch.setattr("dragoman.host.terminal.terminal.LATE_OUTPUT_GRACE", 0.0)
     terminal = await commands.start("head -c 6000 /dev/zero; sleep 1000 & exit 0")
     waiting = asyncio.create_task(terminal.wait())
@@ -320,7 +322,7 @@ async def test_a_withdrawn_wait_is_not_the_commands_end(commands: Commands) -> N
 async def test_more_arguments_than_the_system_passes_on_are_refused(agent: Agent) -> None:
     error = await agent.refused("terminal/create", command="echo", args=["x" * 3_000_000])
     assert error.code == -32602
-    assert error.message.startswith("command: 'echo' has more arguments, or a longer one")
+    assert error.message.startswith("command: 'echo' has more or longer arguments")
 
 
 async def test_a_folder_that_has_gone_meanwhile_is_named(agent_with: Build, workspace: Workspace) -> None:

@@ -14,7 +14,7 @@ async def test_between_two_turns_of_the_loop_no_more_is_read_than_the_budget() -
         nonlocal read
         while True:
             read += size
-            await ours.pay(size)
+            await ours.after_read(size)
 
     sizes = [BUDGET // 16] * 50 + [BUDGET] * 3
     floods = [asyncio.create_task(flood(size)) for size in sizes]
@@ -35,7 +35,7 @@ async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
 
     async def read(name: str) -> None:
         for _ in range(3):
-            await ours.pay(BUDGET)
+            await ours.after_read(BUDGET)
             order.append(name)
 
     await asyncio.gather(read("a"), read("b"), read("c"))
@@ -44,12 +44,12 @@ async def test_all_have_their_turn_in_the_order_in_which_they_came() -> None:
 
 async def test_a_flood_pauses_and_what_has_breaks_does_not() -> None:
     hour = 3600.0
-    flooded, broken = ReadThrottle(pause=hour), ReadThrottle(pause=hour, calm=-1.0)
+    flooded, broken = ReadThrottle(pause_s=hour, quiet_s=hour), ReadThrottle(pause_s=hour, quiet_s=-1.0)
     for _ in range(BURST // BUDGET):
-        await flooded.pay(BUDGET)
+        await flooded.after_read(BUDGET)
     for _ in range(4 * BURST // BUDGET):
-        await broken.pay(BUDGET)
-    waiting = asyncio.create_task(flooded.pay(BUDGET))
+        await broken.after_read(BUDGET)
+    waiting = asyncio.create_task(flooded.after_read(BUDGET))
     for _ in range(100):
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -58,15 +58,15 @@ async def test_a_flood_pauses_and_what_has_breaks_does_not() -> None:
 
 
 async def test_after_its_pause_a_flood_goes_on() -> None:
-    ours = ReadThrottle(pause=0.0)
+    ours = ReadThrottle(pause_s=0.0)
     async with asyncio.timeout(20):
         for _ in range(3 * BURST // BUDGET):
-            await ours.pay(BUDGET)
+            await ours.after_read(BUDGET)
 
 
 async def test_one_that_gave_up_waiting_takes_nobodys_turn() -> None:
     ours = ReadThrottle()
-    first, second, third = (asyncio.create_task(ours.pay(BUDGET)) for _ in range(3))
+    first, second, third = (asyncio.create_task(ours.after_read(BUDGET)) for _ in range(3))
     await asyncio.sleep(0)
     second.cancel()
     async with asyncio.timeout(20):

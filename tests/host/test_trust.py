@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.errors import ConfigError, InputError
 from dragoman.host.policy.rules import Rule
-from dragoman.host.policy.trust import SIZE_LIMIT, trust, untrust, workspace_policy
+from dragoman.host.policy.trust import MAX_POLICY_BYTES, trust, untrust, workspace_policy
 
 RULES = '[[rules]]\nanswer = "allow"\ncommand = "make *"\n'
 
@@ -44,14 +44,16 @@ def test_a_file_counts_once_it_is_trusted_and_until_it_is_changed(home: Path, fi
     folder = folder_of(file)
     found = workspace_policy(home, folder)
     assert (found.state, found.rules) == ("untrusted", ())
-    assert found.notice == f"{file} does not count: it was never trusted. Read it, then: dragoman policy trust {folder}"
+    assert (
+        found.notice == f"{file} is ignored: you have not trusted it. Read it, then run: dragoman policy trust {folder}"
+    )
     assert trust(home, folder).rules == (Rule("allow", command="make *", source=f"{file}:1"),)
     found = workspace_policy(home, folder)
     assert (found.state, found.notice, len(found.rules)) == ("trusted", None, 1)
     file.write_text(RULES + "\n")
     found = workspace_policy(home, folder)
     assert (found.state, found.rules) == ("changed", ())
-    assert "it was changed since it was trusted" in (found.notice or "")
+    assert "it has changed since you trusted it" in (found.notice or "")
     file.write_text(RULES)
     assert workspace_policy(home, folder).state == "trusted"
     assert untrust(home, folder)
@@ -89,10 +91,10 @@ def test_what_is_no_file_of_rules_is_refused_at_once(home: Path, file: Path, tmp
     with pytest.raises(InputError, match=r"there is no .* to trust"):
         trust(home, folder_of(file))
     os.mkfifo(file)
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         workspace_policy(home, folder_of(file))
     file.unlink()
-    file.write_bytes(b"#" * (SIZE_LIMIT + 1))
+    file.write_bytes(b"#" * (MAX_POLICY_BYTES + 1))
     with pytest.raises(ConfigError, match="larger than"):
         workspace_policy(home, folder_of(file))
 

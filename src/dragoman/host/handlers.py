@@ -58,13 +58,13 @@ class HandledFiles:
         self._handler = handler
         self._workspace = workspace
 
-    async def find(self, request: acp.ReadTextFileRequest) -> FileText:
+    async def read(self, request: acp.ReadTextFileRequest) -> FileText:
         path = await asyncio.to_thread(locate, self._workspace, request.path)
         with _in_our_words(request.path):
             answer = await self._handler.read_text_file(request)
         return FileText(path, answer.content, meta=answer.meta)
 
-    async def target(self, request: acp.WriteTextFileRequest) -> WriteTarget:
+    async def prepare_write(self, request: acp.WriteTextFileRequest) -> WriteTarget:
         path = await asyncio.to_thread(locate, self._workspace, request.path)
         reading = acp.ReadTextFileRequest(session_id=request.session_id, path=request.path)
         try:

@@ -220,21 +220,21 @@ class Host:
         path = await asyncio.to_thread(locate, self._workspace, params.path)
         self._note(notes.file_note(request.id, str(path)))
         await self._permissions.permit(request, self._requests.of_read(path))
-        found = await self._files.find(params)
+        found = await self._files.read(params)
         if found.path != path:
             raise invalid("path", f"{params.path} leads elsewhere now than when it was looked up")
         return acp.ReadTextFileResponse(content=found.text, meta=found.meta)
 
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
-        target = await self._files.target(params)
+        target = await self._files.prepare_write(params)
         asked = self._requests.of_write(target.path, target.old_text, params.content)
         # What may not be touched need not be copied into the record either.
         old_text = None if self._permissions.denies(asked) else target.old_text
         self._note(notes.file_note(request.id, str(target.path), old_text, old_size=target.old_size))
         decision = await self._permissions.permit(request, asked)
         if decision.by != "rule":
-            now = await self._files.target(params)
+            now = await self._files.prepare_write(params)
             if now.path == target.path and now != target:
                 # What was allowed is the difference that was shown.
                 raise invalid("path", f"{params.path} was changed while it was being asked about: read it again")

@@ -1,6 +1,5 @@
-"""Text files inside the workspace, as `fs/*` asks for them.
+"""Text files inside the workspace, for `fs/*`.
 
-files       a session's files, and the hook for what an editor has not saved
-text_files  files on disk: found, read and written
-shape       line ends and byte order mark, which a write keeps
+files       the files of a session, and the interface for an editor's unsaved text
+text_files  files on disk: resolved, read and written
 """

@@ -1,10 +1,19 @@
-"""Text files on disk, inside the workspace: found, read and written. Blocking; `files` calls it in threads.
+"""Reads and writes text files inside the workspace. Blocking; `files` calls it in threads.
 
-Promised: only regular files inside the workspace are read or written (`workspace.paths` says how that is held). A read
-gives the text as it is in the file, with its line ends and its byte order mark. A write is whole or not at all: other
-readers see the old file or the new one. It replaces the file's name, so that a hard link elsewhere keeps its content;
-the mode stays, and so does the file's form (`shape`). What was judged and what is written are one place: where the path
-leads elsewhere by then, it is refused. Everything that goes wrong is an `RpcRefusal`.
+Promised: only regular files inside the workspace are read or written (`workspace.paths` says how). A read returns the
+text as it is in the file, with its line ends and byte order mark. A write happens completely or not at all: other
+readers see the old file or the new one. It replaces the name of the file, so a hard link elsewhere keeps its content;
+the mode stays the same. The file that was approved is the file that is written: if the path has come to lead elsewhere
+meanwhile, the write is refused. Every failure is an `RpcRefusal`.
+
+Models write lines that end with LF and no byte order mark, whatever the file had. A file whose lines all end with CR LF
+would come back changed in every line, and some programs read a script without its mark in another encoding. So:
+
+- a file that begins with a byte order mark keeps it, even if the new text has none;
+- a file whose lines all end with CR LF keeps them, if the new text has no CR at all. A text with a CR is written as it
+  is: its author knows about them.
+
+Everything else is written as it was sent, the end of the last line too.
 """
 
 from __future__ import annotations
@@ -17,50 +26,51 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from dragoman.host.files import shape
 from dragoman.host.refusals import failed, invalid
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import OutsideWorkspace, PinnedPath, Workspace
 
-# So that an answer fits into one line of the wire (64 MiB) even when every byte is written as \u00XX.
-SIZE_LIMIT: Final = 10 * 1024 * 1024
+# An answer must fit into one line of the wire (64 MiB) even when every byte is written as \u00XX.
+MAX_FILE_BYTES: Final = 10 * 1024 * 1024
 
-# Bytes that are read to find a line. A file can be of any length and have nothing in it: looking for its second line
-# would hold a thread for hours.
-SEARCH_LIMIT: Final = 1024 * 1024 * 1024
+# Bytes that are read to find a line. A sparse file can be of any length: looking for its second line would occupy a
+# thread for hours.
+MAX_SEARCH_BYTES: Final = 1024 * 1024 * 1024
 
-_STEP: Final = 64 * 1024
+_READ_STEP_BYTES: Final = 64 * 1024
+
+_BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 class FileText(msgspec.Struct, frozen=True):
-    """What a read found."""
+    """The text of a file, or of some of its lines."""
 
-    path: Path  # where it is, with no link in it
+    path: Path  # with links resolved
     text: str
-    unsaved: bool = False  # it is an editor's, and not on disk
-    meta: dict[str, Any] | None = None  # a handler's own word on it
+    unsaved: bool = False  # the text comes from an editor and is not on disk
+    meta: dict[str, Any] | None = None  # `_meta` of a handler's answer
 
 
 class WriteTarget(msgspec.Struct, frozen=True):
-    """Where a write would go, and what it would replace."""
+    """The file that a write would replace."""
 
-    path: Path  # with no link in it; what is judged, and what is written
-    old_text: str | None = None  # to be shown beside the new one (`shape.show`); None where there is no text
-    old_size: int | None = None  # bytes of what is there; None for a new file
+    path: Path  # with links resolved; the path that is approved and written
+    old_text: str | None = None  # to show beside the new text (`comparable_text`); None where there is no text
+    old_size: int | None = None  # bytes of the old file; None for a new file
 
 
 def locate(workspace: Workspace, path: str) -> Path:
-    """Where the path leads, inside the workspace. To judge by: what is opened later may be elsewhere."""
+    """Resolve the path inside the workspace, for a decision. The file that is opened later may be another one."""
     try:
-        return _checked(path, workspace.resolve(path))
-    except OutsideWorkspace as problem:
-        raise invalid("path", str(problem)) from None
+        return _check_path(path, workspace.resolve(path))
+    except OutsideWorkspace as error:
+        raise invalid("path", str(error)) from None
 
 
 def check_same(workspace: Workspace, path: str, real: Path) -> None:
-    """Looks it up anew: a person may have thought for minutes, and what was allowed is this place."""
+    """Resolve the path again: minutes may have passed, and only this file was approved."""
     if locate(workspace, path) != real:
-        raise _elsewhere(path)
+        raise _leads_elsewhere(path)
 
 
 def check_lines(line: int | None, limit: int | None) -> None:
@@ -70,110 +80,110 @@ def check_lines(line: int | None, limit: int | None) -> None:
 
 
 def read_text(workspace: Workspace, path: str, line: int | None = None, limit: int | None = None) -> FileText:
-    """The file's text, or `limit` lines of it from `line` on (the first is 1)."""
-    with _hold(workspace, path) as place:
+    """Read the text of a file, or `limit` lines from `line` on (the first is 1)."""
+    with _pin(workspace, path) as pinned:
         try:
-            with _opened(path, place) as file:
+            with _open_regular(path, pinned) as file:
                 _skip_lines(path, file, (line or 1) - 1)
                 start = file.tell()
-                data = file.read(SIZE_LIMIT + 1) if limit is None else _lines(file, limit)
-        except OSError as problem:
-            raise _failed(path, problem) from None
-    if len(data) > SIZE_LIMIT:
+                data = file.read(MAX_FILE_BYTES + 1) if limit is None else _lines(file, limit)
+        except OSError as error:
+            raise _failed(path, error) from None
+    if len(data) > MAX_FILE_BYTES:
         raise too_large(path)
     try:
-        return FileText(place.path, data.decode())
-    except UnicodeDecodeError as problem:
-        where = start + problem.start
+        return FileText(pinned.path, data.decode())
+    except UnicodeDecodeError as error:
+        where = start + error.start
         raise invalid(
             "path",
-            f"{path} is not UTF-8 text: byte {where + 1} of it is 0x{data[problem.start]:02x} ({problem.reason})",
+            f"{path} is not UTF-8 text: byte {where + 1} of it is 0x{data[error.start]:02x} ({error.reason})",
         ) from None
 
 
 def prepare_write(workspace: Workspace, path: str, content: str) -> WriteTarget:
-    """Where a write of this content would go. Changes nothing."""
-    _encoded(content)
-    with _hold(workspace, path) as place:
+    """Find the file that this content would replace, and refuse a write that cannot succeed. Changes nothing."""
+    _encode(content)
+    with _pin(workspace, path) as pinned:
         try:
-            status = _check_target(path, place)
+            status = _check_target(path, pinned)
             if status is None:
-                return WriteTarget(place.path)
-            old = _old_text(place)
-        except OSError as problem:
-            raise _failed(path, problem) from None
-    return WriteTarget(place.path, None if old is None else shape.show(old, content), status.st_size)
+                return WriteTarget(pinned.path)
+            old = _old_text(pinned)
+        except OSError as error:
+            raise _failed(path, error) from None
+    return WriteTarget(pinned.path, None if old is None else comparable_text(old, content), status.st_size)
 
 
 def write_text(workspace: Workspace, real: Path, content: str) -> str:
-    """Replace or create the file at a target's path, and the folders above it. Returns its text, as it now is."""
+    """Replace or create the file at a target's path, and the folders above it. Returns the text written."""
     path = str(real)
-    _encoded(content)
-    with _hold(workspace, path) as place:
-        if place.path != real:
-            raise _elsewhere(path)
+    _encode(content)
+    with _pin(workspace, path) as pinned:
+        if pinned.path != real:
+            raise _leads_elsewhere(path)
         try:
-            _check_target(path, place)
-            text = shape.keep(_old_text(place) or "", content)
-            place.replace(text.encode())
-        except OSError as problem:
-            raise _not_written(path, problem) from None
+            _check_target(path, pinned)
+            text = preserve_form(_old_text(pinned) or "", content)
+            pinned.replace(text.encode())
+        except OSError as error:
+            raise _not_written(path, error) from None
     return text
 
 
-def _hold(workspace: Workspace, path: str) -> PinnedPath:
+def _pin(workspace: Workspace, path: str) -> PinnedPath:
     try:
-        place = workspace.pin(path)
-    except OutsideWorkspace as problem:
-        raise invalid("path", str(problem)) from None
-    except OSError as problem:
-        raise _failed(path, problem) from None
+        pinned = workspace.pin(path)
+    except OutsideWorkspace as error:
+        raise invalid("path", str(error)) from None
+    except OSError as error:
+        raise _failed(path, error) from None
     try:
-        _checked(path, place.path)
+        _check_path(path, pinned.path)
     except BaseException:
-        place.close()
+        pinned.close()
         raise
-    return place
+    return pinned
 
 
-def _checked(path: str, real: Path) -> Path:
+def _check_path(path: str, real: Path) -> Path:
     if path.endswith(("/", "/.")):
         raise invalid("path", f"{path} names a folder, not a file")
     try:
         str(real).encode()
     except UnicodeEncodeError:
-        # Whoever is asked could not be told which file it is, nor could the record.
+        # Neither the person who approves nor the journal could show such a name.
         raise invalid("path", f"{path} leads to a name that is not UTF-8: {str(real)!r}") from None
     return real
 
 
-def _check_target(path: str, place: PinnedPath) -> os.stat_result | None:
-    """The file that would be replaced, None for a new one."""
-    status = place.status()
+def _check_target(path: str, pinned: PinnedPath) -> os.stat_result | None:
+    """Return the status of the file that would be replaced; None for a new one."""
+    status = pinned.status()
     if status is not None:
         _check_regular(path, status)
-        # To replace it asks only for the folder's permission; a file that was made read-only stays so.
-        if not place.is_writable():
+        # Replacing needs only the folder's permission; a file that was made read-only must stay unchanged.
+        if not pinned.is_writable():
             raise invalid("path", f"{path} is read-only")
     return status
 
 
-def _old_text(place: PinnedPath) -> str | None:
-    """None where there is nothing that could be shown: no file, no text, too much of it, or not to be read by us."""
+def _old_text(pinned: PinnedPath) -> str | None:
+    """Return the old text; None where there is none to show: no file, no text, too long, or not readable."""
     try:
-        with _opened("", place) as file:
-            data = file.read(SIZE_LIMIT + 1)
-            return data.decode() if len(data) <= SIZE_LIMIT else None
+        with _open_regular("", pinned) as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+            return data.decode() if len(data) <= MAX_FILE_BYTES else None
     except (OSError, UnicodeDecodeError, RpcRefusal):
         return None
 
 
-def _opened(path: str, place: PinnedPath) -> BinaryIO:
-    # Looked at before it is opened, since opening a device can itself do something; and after, since it can change.
-    status = place.status()
+def _open_regular(path: str, pinned: PinnedPath) -> BinaryIO:
+    # Checked before it is opened, since opening a device can have effects; and after, since it can change meanwhile.
+    status = pinned.status()
     if status is not None:
         _check_regular(path, status)
-    file = place.open()
+    file = pinned.open()
     try:
         _check_regular(path, os.fstat(file.fileno()))
     except BaseException:
@@ -186,35 +196,35 @@ def _check_regular(path: str, status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise invalid("path", f"{path} is a folder")
     if stat.S_ISLNK(status.st_mode):
-        raise _exchanged(path)
+        raise _replaced_by_link(path)
     if not stat.S_ISREG(status.st_mode):
-        raise invalid("path", f"{path} is no regular file")
+        raise invalid("path", f"{path} is not a regular file")
 
 
-def _encoded(content: str) -> bytes:
+def _encode(content: str) -> bytes:
     try:
         data = content.encode()
-    except UnicodeEncodeError as problem:
-        raise invalid("content", f"is not text: {problem.reason}") from None
-    if len(data) > SIZE_LIMIT:
-        raise invalid("content", f"has {len(data)} bytes; the limit is {SIZE_LIMIT}")
+    except UnicodeEncodeError as error:
+        raise invalid("content", f"is not text: {error.reason}") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise invalid("content", f"has {len(data)} bytes; the limit is {MAX_FILE_BYTES}")
     return data
 
 
 def _skip_lines(path: str, file: BinaryIO, count: int) -> None:
-    room = SEARCH_LIMIT
-    while count > 0 and (piece := file.readline(_STEP)):
+    room = MAX_SEARCH_BYTES
+    while count > 0 and (piece := file.readline(_READ_STEP_BYTES)):
         count -= piece.endswith(b"\n")
         room -= len(piece)
         if room < 0:
-            raise invalid("line", f"is not within the first {SEARCH_LIMIT} bytes of {path}, where it was looked for")
+            raise invalid("line", f"is not within the first {MAX_SEARCH_BYTES} bytes of {path}")
 
 
 def _lines(file: BinaryIO, count: int) -> bytes:
-    """At most `count` lines, and one byte more than the limit at most."""
+    """Read at most `count` lines, and at most one byte more than the limit."""
     pieces: list[bytes] = []
-    room = SIZE_LIMIT + 1
-    while count > 0 and room > 0 and (piece := file.readline(min(_STEP, room))):
+    room = MAX_FILE_BYTES + 1
+    while count > 0 and room > 0 and (piece := file.readline(min(_READ_STEP_BYTES, room))):
         pieces.append(piece)
         room -= len(piece)
         count -= piece.endswith(b"\n")
@@ -222,28 +232,53 @@ def _lines(file: BinaryIO, count: int) -> bytes:
 
 
 def too_large(path: str) -> RpcRefusal:
-    return invalid("path", f"{path}: more than {SIZE_LIMIT} bytes; ask for fewer lines with `line` and `limit`")
+    return invalid("path", f"{path}: more than {MAX_FILE_BYTES} bytes; ask for fewer lines with `line` and `limit`")
 
 
-def _elsewhere(path: str) -> RpcRefusal:
-    return invalid("path", f"{path} leads elsewhere now than when it was allowed")
+def _leads_elsewhere(path: str) -> RpcRefusal:
+    return invalid("path", f"{path} now leads to another file than the one that was approved")
 
 
-def _exchanged(path: str) -> RpcRefusal:
-    return invalid("path", f"{path} was exchanged for a link while it was being opened")
+def _replaced_by_link(path: str) -> RpcRefusal:
+    return invalid("path", f"{path} was replaced by a link while it was being opened")
 
 
-def _failed(path: str, problem: OSError) -> RpcRefusal:
-    return _exchanged(path) if problem.errno == errno.ELOOP else failed(path, problem)
+def _failed(path: str, error: OSError) -> RpcRefusal:
+    return _replaced_by_link(path) if error.errno == errno.ELOOP else failed(path, error)
 
 
-def _not_written(path: str, problem: OSError) -> RpcRefusal:
-    match problem:
+def _not_written(path: str, error: OSError) -> RpcRefusal:
+    match error:
         case PermissionError():
-            return invalid("path", f"{path}: {problem.strerror}; a file is replaced whole: its folder must be writable")
+            return invalid("path", f"{path}: {error.strerror}; a write replaces the file: its folder must be writable")
         case OSError(errno=errno.ENAMETOOLONG):
-            return invalid("path", f"{path}: {problem.strerror}")
-        case _ if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
-            return failed(path, OSError(problem.errno, f"{problem.strerror}; what was there is unchanged"))
+            return invalid("path", f"{path}: {error.strerror}")
+        case _ if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            return failed(path, OSError(error.errno, f"{error.strerror}; the old file is unchanged"))
         case _:
-            return _failed(path, problem)
+            return _failed(path, error)
+
+
+# The form of a file, which a write keeps
+
+
+def preserve_form(old: str, new: str) -> str:
+    """Return the new text with the line ends and byte order mark of the old one, where they are to be kept."""
+    if _keeps_line_ends(old, new):
+        new = new.replace("\n", "\r\n")
+    return _BYTE_ORDER_MARK + new if _keeps_mark(old, new) else new
+
+
+def comparable_text(old: str, new: str) -> str:
+    """Return the old text to show beside the new one: without the parts that a write keeps."""
+    if _keeps_line_ends(old, new):
+        old = old.replace("\r\n", "\n")
+    return old.removeprefix(_BYTE_ORDER_MARK) if _keeps_mark(old, new) else old
+
+
+def _keeps_line_ends(old: str, new: str) -> bool:
+    return "\r" not in new and 0 < old.count("\n") == old.count("\r\n")
+
+
+def _keeps_mark(old: str, new: str) -> bool:
+    return old.startswith(_BYTE_ORDER_MARK) and new != "" and not new.startswith(_BYTE_ORDER_MARK)

@@ -1,13 +1,12 @@
-"""What an agent may do, as data.
+"""The policy: rules that allow or deny what an agent asks for, or ask a person.
 
-rules       one rule, and how it is read; the verdict that a policy gives
-effects       all that a request does
-matching    which rule is about which effect; globs has the patterns
+rules       one rule, how it is read from TOML, and the verdict of a policy
+effects     everything that a request would do
+globs       patterns of paths, commands, MCP tools, hosts and names
+matching    does a rule apply to an effect?
 access      the four presets, as rules
-policy      the rules of all layers, and what they answer (pure)
-remembered  what a person answered for good
+policy      the rules of all layers, and their verdict (pure)
+remembered  a person's "always" and "never" answers
 trust       a workspace's own rules, which count only while the user trusts them
-sources     the rules that stand before a session begins, and where they come from
-rulebook    the rules of one session, as they stand at this moment
-kept        a small file of ours in the home folder
+rulebook    the current rules of a session, and the files that they come from
 """

@@ -1,7 +1,7 @@
-"""The accesses, as rules: what each of them allows, refuses and asks. Data.
+"""The four presets of access, as rules. Data.
 
-A request is judged by what it does, and by all that it does: its kind is the agent's word, so that a `read` with a
-command in it is a command, and one with a diff a write. The strictest verdict on any of its effects is the verdict.
+A request is judged by all of its effects: its kind is only a claim of the agent, so a `read` with a command in it is a
+command, and one with a diff is a write. The strictest verdict on any effect is the verdict on the request.
 
                           read-only   ask     edit-inside   full
     think                 allow       ask     allow         allow
@@ -15,8 +15,7 @@ command in it is a command, and one with a diff a write. The strictest verdict o
     search, no path       ask         ask     ask           allow     the same with web_search
     anything else         deny        ask     ask           allow
 
-What no rule is about is asked. `network` does not look into commands: what a command does can be held only by a
-sandbox.
+What no rule matches is asked. `network` does not look into commands: only a sandbox limits what a command does.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from dragoman.config import ACCESS, ACCESS_ALIASES, Access, read_access
 from dragoman.errors import InputError
 from dragoman.host.policy.rules import Rule
 
-# The source of rules that nobody wrote down: they follow from what was chosen, which is their reason.
+# The source of rules that follow from a setting, which is their reason.
 BUILT_IN: Final = "built in"
 
 _READ_ONLY, _ASK, _EDIT_INSIDE, _FULL = (f"access is {access}" for access in ACCESS)
@@ -49,7 +48,7 @@ PRESETS: Final[dict[Access, tuple[Rule, ...]]] = {
 
 
 def parse_access(text: str) -> Access:
-    """An access by its name or alias."""
+    """Return the access with this name or alias."""
     try:
         return read_access(text.strip().lower() if isinstance(text, str) else text)
     except ValueError:

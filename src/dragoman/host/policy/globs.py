@@ -1,8 +1,14 @@
-"""What rules match with: patterns of paths, commands, MCP tools, hosts and names. Pure but for links above a path.
+"""Patterns of rules: paths, commands, MCP tools, hosts and names. Pure, except that links above a path are resolved.
 
-A pattern is looked at in two ways. Narrowly, for rules that allow: what it says, and nothing that only looks like it.
-Widely, for rules that deny or ask: also other spellings of the same thing (capital letters, `/usr/bin/git` for `git`, a
-link's own name, an MCP tool that is known by its title only). Who spells a thing in a new way must gain nothing by it.
+A pattern matches in two ways. Narrowly, for rules that allow: exactly what it says. Widely, for rules that deny or ask:
+also other spellings of the same thing (capital letters, `/usr/bin/git` for `git`, the name of a link, an MCP tool that
+is known only by its title). A new spelling must never help an agent.
+
+Globs are translated here, not by a library, because the agent chooses the texts and the semantics are ours. pathspec
+translates `*` to a backtracking `[^/]*`: `*a*a*a*a*a*b` took it 6.7 s on a name of 100 characters, 8 minutes on 200.
+wcmatch does not backtrack, but takes a backslash for an escape and `[z-a]` for nothing, where both are ordinary
+characters of names and commands here, and has no pattern for "the folder and everything in it", which the wide match of
+paths needs. For plain stars and question marks the result is that of Python's `fnmatch` (a property test).
 """
 
 from __future__ import annotations
@@ -20,28 +26,28 @@ import msgspec
 if TYPE_CHECKING:
     from dragoman.host.shell.reader import ShellCommand
 
-# `maybe`: it cannot be known, and so not be excluded.
+# `maybe`: nobody can know, so it cannot be excluded.
 Match: TypeAlias = Literal["yes", "maybe", "no"]
 
 _GLOB: Final = re.compile(r"[*?\[]")
 _CLASS: Final = re.compile(r"\[([!^]?)(\]?[^\]/]+|\])\]")
 _ESCAPED: Final = re.compile(r"\[([*?\[])\]")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-# What a shell may put something else in the place of.
+# Characters that a shell may expand.
 _EXPANSION: Final = re.compile(r"[$`*?\[{~<>]")
-# With two underscores in either name nobody could tell where the first ends.
+# Without two underscores in a row in either name: nobody could tell where the first name ends.
 _MCP_NAME: Final = re.compile(r"mcp__([A-Za-z0-9.-]+(?:_[A-Za-z0-9.-]+)*)__([A-Za-z0-9.-]+(?:_[A-Za-z0-9.-]+)*)")
 _MCP_TITLE: Final = re.compile(r"(.+) \((.+) MCP Server\)", re.DOTALL)
 _URL: Final = re.compile(r"(?:https?|wss?)://([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.?)(?::[0-9]{1,5})?(?:[/?#][^\s\\@]*)?")
 
 
 def escaped(text: str) -> str:
-    """The pattern that matches this text alone."""
-    return _GLOB.sub(lambda found: f"[{found[0]}]", text)
+    """Return the pattern that matches only this text."""
+    return _GLOB.sub(lambda wildcard: f"[{wildcard[0]}]", text)
 
 
 def fold(text: str) -> str:
-    """Without what some file systems do not tell apart: capital letters, and ways to write the same character."""
+    """Remove differences that some file systems ignore: case, and different encodings of the same character."""
     return unicodedata.normalize("NFC", text).casefold() if not text.isascii() else text.lower()
 
 
@@ -57,12 +63,12 @@ def _name(pattern: str) -> Callable[[str], object]:
 
 
 def _translated(pattern: str, any_: str) -> str:
-    """A glob as a regular expression; `any_` is what its wildcards may stand for.
+    """Translate a glob to a regular expression; `any_` is the expression for one character of a wildcard.
 
-    What stands between two `*` is looked for once, from the left, and stays where it was found: the agent chooses the
-    texts, and to try every way to share a long one would take for ever.
+    Each piece between two `*` is searched once, from the left, and not moved later: the agent chooses the texts, and
+    trying every way to divide a long one would take forever.
     """
-    pieces: list[list[str]] = [[]]  # what stands before, between and after the `*`
+    pieces: list[list[str]] = [[]]  # the pieces before, between and after the `*`
     at = 0
     while at < len(pattern):
         step = 1
@@ -70,9 +76,9 @@ def _translated(pattern: str, any_: str) -> str:
             pieces.append([])
         elif pattern[at] == "?":
             pieces[-1].append(any_)
-        elif (found := _CLASS.match(pattern, at)) and (members := _members(found)):
+        elif (class_ := _CLASS.match(pattern, at)) and (members := _members(class_)):
             pieces[-1].append(members)
-            step = len(found[0])
+            step = len(class_[0])
         else:
             pieces[-1].append(re.escape(pattern[at]))
         at += step
@@ -82,9 +88,9 @@ def _translated(pattern: str, any_: str) -> str:
     return f"{first}{''.join(f'(?>{any_}*?{piece})' for piece in others[:-1] if piece)}{any_}*{others[-1]}"
 
 
-def _members(found: re.Match[str]) -> str | None:
-    """`[abc]` or `[!a-z]` as a regular expression; None where it is no such thing, and stands for itself."""
-    parts, members = [], found[2]
+def _members(class_: re.Match[str]) -> str | None:
+    """Translate `[abc]` or `[!a-z]`; None where it is not a class of characters and stands for itself."""
+    parts, members = [], class_[2]
     at = 0
     while at < len(members):
         first, last = members[at], members[at + 2 : at + 3] if members[at + 1 : at + 2] == "-" else ""
@@ -92,17 +98,17 @@ def _members(found: re.Match[str]) -> str | None:
             return None
         parts.append(f"{re.escape(first)}-{re.escape(last)}" if last else re.escape(first))
         at += 3 if last else 1
-    return f"[{'^/' if found[1] else ''}{''.join(parts)}]"
+    return f"[{'^/' if class_[1] else ''}{''.join(parts)}]"
 
 
 # Paths
 
 
 class ResolvedPath(msgspec.Struct, frozen=True):
-    """Where a path leads. `inside` is as seen from the workspace's folder, `real` absolute; both with links followed.
+    """A path with its links resolved: `inside` relative to the workspace's folder, `real` absolute.
 
-    None where it does not lead there, or nobody can know. `spellings` are all ways to write it, folded; `error` says
-    why it is not inside.
+    Each is None where the path does not lead there, or nobody can know. `given` is the path as written, `spellings` are
+    all ways to write it, folded; `error` says why it is not inside.
     """
 
     given: str
@@ -113,24 +119,24 @@ class ResolvedPath(msgspec.Struct, frozen=True):
 
 
 def path_matches(pattern: str, path: ResolvedPath, *, wide: bool = False) -> bool:
-    """Like a line of .gitignore: without a slash at any depth, with one from the folder on; a folder is all in it.
+    """Match like a line of .gitignore: without a slash at any depth, with one from the folder on; folders with content.
 
-    Narrowly a relative pattern is about files inside the workspace. Widely one that stands for any depth (`.env`,
-    `**/.env`) is about those outside too.
+    Narrowly, a relative pattern matches files inside the workspace. Widely, one for any depth (`.env`, `**/.env`) also
+    matches files outside.
     """
     absolute = pattern.startswith(("/", "~/"))
     if not wide:
         text = path.real if absolute else path.inside
-        return text is not None and any(found.fullmatch(text) for found in _path(pattern, wide=False))
-    found = _path(pattern, wide=True)
+        return text is not None and any(regex.fullmatch(text) for regex in _path(pattern, wide=False))
+    regexes = _path(pattern, wide=True)
     if absolute:
-        return any(each.fullmatch(text) for text in path.spellings for each in found)
+        return any(each.fullmatch(text) for text in path.spellings for each in regexes)
     floats = "/" not in pattern.rstrip("/") or pattern.startswith("**")
     return any(
         each.fullmatch(text.lstrip("/"))
         for text in path.spellings
         if floats or not text.startswith("/")
-        for each in found
+        for each in regexes
     )
 
 
@@ -147,7 +153,7 @@ def _path(pattern: str, *, wide: bool) -> tuple[re.Pattern[str], ...]:
 
 
 def _with_links_followed(pattern: str) -> str:
-    """The pattern as it reads for real paths: folders above its first wildcard may be links (/tmp on macOS)."""
+    """Resolve the folders above the first wildcard, which may be links (/tmp on macOS)."""
     parts = pattern.split("/")
     literal = next((index for index, part in enumerate(parts) if _GLOB.search(part)), len(parts) - 1)
     try:
@@ -167,7 +173,7 @@ def _components(pattern: str, *, wide: bool) -> str:
     for index, part in enumerate(parts):
         last = index == len(parts) - 1
         if part == "**" and last:
-            # All in the folder; widely the folder itself too, with which all in it would go.
+            # Everything in the folder; widely also the folder itself, since deleting it deletes everything in it.
             text = f"{text.removesuffix('/')}(?:/.*)?" if wide and index else f"{text}.*"
         elif part == "**":
             text += "(?:[^/]+/)*"
@@ -180,9 +186,9 @@ def _components(pattern: str, *, wide: bool) -> str:
 
 
 class CommandPattern(msgspec.Struct, frozen=True):
-    """`git push *`: word by word; `*` as the last word is any rest, also none.
+    """A pattern such as `git push *`, word by word; `*` as the last word is any rest, even none.
 
-    `literal` are its words where none of them has a wildcard.
+    `literal` are its words where none of them has a wildcard, else None.
     """
 
     assignments: tuple[str, ...]
@@ -193,49 +199,49 @@ class CommandPattern(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def command_pattern(text: str) -> CommandPattern:
-    """Raises ValueError where it cannot be read as words."""
+    """Split the pattern into words; raises ValueError where that is impossible."""
     words = shlex.split(text)
     if not words:
         raise ValueError("no word")
     count = next((index for index, word in enumerate(words) if not _ASSIGNMENT.match(word)), len(words))
     rest = words[-1] == "*" and len(words) > count
-    kept = tuple(words[count:-1] if rest else words[count:])
-    plain = not rest and not any(_GLOB.search(_ESCAPED.sub("", word)) for word in kept)
-    literal = tuple(_ESCAPED.sub(r"\1", word) for word in kept) if plain else None
+    fixed = tuple(words[count:-1] if rest else words[count:])
+    is_literal = not rest and not any(_GLOB.search(_ESCAPED.sub("", word)) for word in fixed)
+    literal = tuple(_ESCAPED.sub(r"\1", word) for word in fixed) if is_literal else None
     assignments = tuple(_ESCAPED.sub(r"\1", word) for word in words[:count])
-    return CommandPattern(assignments, kept, rest, literal)
+    return CommandPattern(assignments, fixed, rest, literal)
 
 
-def command_allowed(text: str, part: ShellCommand) -> bool:
-    """Narrowly. What is not clear from the words, or not fixed before it runs, is allowed only word for word."""
+def command_allowed(text: str, command: ShellCommand) -> bool:
+    """Match narrowly. An unclear or dynamic command matches only word for word."""
     pattern = command_pattern(text)
-    if pattern.assignments != part.assignments:
+    if pattern.assignments != command.assignments:
         return False
-    if part.dynamic and not any(map(_EXPANSION.search, part.words)):
-        return False  # it gets words that nobody sees (`xargs rm`)
-    if part.unclear is not None or part.dynamic:
-        return pattern.literal is not None and pattern.literal == part.words
-    return _fits(pattern, part.words) and all(map(name_matches, pattern.words, part.words))
+    if command.dynamic and not any(map(_EXPANSION.search, command.words)):
+        return False  # it gets arguments that nobody sees (`xargs rm`)
+    if command.unclear is not None or command.dynamic:
+        return pattern.literal is not None and pattern.literal == command.words
+    return _fits(pattern, command.words) and all(map(name_matches, pattern.words, command.words))
 
 
-def command_found(text: str, part: ShellCommand) -> Match:
-    """Widely: the program by its last name, whatever is set for it; what may turn out to be it is a `maybe`."""
+def command_found(text: str, command: ShellCommand) -> Match:
+    """Match widely: the program by its name without folder, whatever variables are set; in doubt, `maybe`."""
     pattern = command_pattern(text)
-    if not set(pattern.assignments) <= set(part.assignments):
+    if not set(pattern.assignments) <= set(command.assignments):
         return "no"
-    doubt: Match = "no" if part.unclear is None else "maybe"
-    for index, wanted in enumerate(pattern.words):
-        if index >= len(part.words):
+    doubt: Match = "no" if command.unclear is None else "maybe"
+    for index, expected in enumerate(pattern.words):
+        if index >= len(command.words):
             return doubt
-        word = part.words[index]
-        if part.dynamic and _EXPANSION.search(word):
-            return "maybe"  # it may become any word, or several
-        if not (name_matches(wanted, word) or (index == 0 and name_matches(_base(wanted), _base(word), wide=True))):
+        word = command.words[index]
+        if command.dynamic and _EXPANSION.search(word):
+            return "maybe"  # it may expand to any word, or to several
+        if not (name_matches(expected, word) or (index == 0 and name_matches(_base(expected), _base(word), wide=True))):
             return doubt
-    if _fits(pattern, part.words):
+    if _fits(pattern, command.words):
         return "yes"
-    # Words that may turn out to be none at all.
-    return "maybe" if part.dynamic and all(map(_EXPANSION.search, part.words[len(pattern.words) :])) else doubt
+    # The other words may expand to nothing.
+    return "maybe" if command.dynamic and all(map(_EXPANSION.search, command.words[len(pattern.words) :])) else doubt
 
 
 def _fits(pattern: CommandPattern, words: Sequence[str]) -> bool:
@@ -250,9 +256,9 @@ def _base(program: str) -> str:
 
 
 def mcp_of(name: str | None) -> tuple[str, str] | None:
-    """Server and tool, from a tool's name where it is certain: `mcp__server__tool`."""
-    found = _MCP_NAME.fullmatch(name or "")
-    return (found[1], found[2]) if found else None
+    """Return the server and tool of a name in the form `mcp__server__tool`; None for other names."""
+    match = _MCP_NAME.fullmatch(name or "")
+    return (match[1], match[2]) if match else None
 
 
 def mcp_allowed(pattern: str, server: str, tool: str) -> bool:
@@ -261,11 +267,11 @@ def mcp_allowed(pattern: str, server: str, tool: str) -> bool:
 
 
 def mcp_found(pattern: str, *texts: str) -> bool:
-    """Widely, in a tool's name or title, in the ways that agents were seen to write them.
+    """Match widely a tool's name or title, in the forms that agents were seen to use.
 
     `mcp__note__echo` (claude; kimi, as a title), `note__echo` and `note: echo` (goose), `note_echo` (opencode),
-    `echo (note MCP Server)` (gemini), `note.echo`, `note/echo`. Where the pattern does not name the server, only the
-    ways that nothing but an MCP tool is written in count.
+    `echo (note MCP Server)` (gemini), `note.echo`, `note/echo`. If the pattern does not name the server, only forms
+    count that are used for nothing but MCP tools.
     """
     wanted, named = _mcp_pattern(pattern)
     for text in texts:
@@ -281,9 +287,9 @@ def _mcp_pattern(pattern: str) -> tuple[str, bool]:
     return f"{_joined(server)}_{_joined(tool) or '*'}", not server.startswith(("*", "?", "["))
 
 
-@lru_cache(maxsize=64)  # of the request at hand, for many rules
+@lru_cache(maxsize=64)  # the same texts are matched with many rules
 def _mcp_candidates(text: str) -> tuple[bool, tuple[str, ...]]:
-    """Server and tool as the text may name them, and whether nothing but an MCP tool is written so."""
+    """Return the server and tool that the text may name, and whether only an MCP tool is written like this."""
     if found := _MCP_TITLE.fullmatch(text):
         return True, (_joined(f"{found[2]} {found[1]}"),)
     if found := _MCP_NAME.fullmatch(text):
@@ -299,9 +305,9 @@ def _joined(text: str) -> str:
 
 
 def host_of(url: str) -> str | None:
-    """The host of an address; None where two readers might disagree about it."""
-    found = _URL.fullmatch(url)
-    return found[1].lower().rstrip(".") if found else None
+    """Return the host of a URL; None where two parsers might disagree about it."""
+    match = _URL.fullmatch(url)
+    return match[1].lower().rstrip(".") if match else None
 
 
 def host_matches(pattern: str, host: str) -> bool:

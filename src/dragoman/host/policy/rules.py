@@ -1,18 +1,18 @@
-"""`Rule`: one line of a policy, and how it is read from TOML; `Verdict`: what a policy answers.
+"""`Rule`: one rule of a policy, and how it is read from TOML; `Verdict`: the answer of a policy.
 
 A rule answers allow, deny or ask to the effects that it matches. All its matchers must match; of a list, any.
 
     agent    the agent's id, as a glob
     kind     read, write, run, fetch, search, think, mcp, other; or what the agent calls it: edit, delete, move
     tool     the tool's name, as a glob
-    path     of what is read or written: `**/.env`, `src/**`, `~/.ssh/**`; relative ones from the workspace's folder
+    path     the file that is read or written: `**/.env`, `src/**`, `~/.ssh/**`; relative to the workspace's folder
     where    inside or outside the workspace
-    command  of what is run, word by word: `git push *`, `npm run *`
+    command  the command that is run, word by word: `git push *`, `npm run *`
     line     a whole command line, exactly
     mcp      `server/tool`, as globs
-    host     of what is fetched, as a glob
+    host     the host that is fetched from, as a glob
 
-A rule without matchers matches everything. One that could match nothing (a command's path) is refused when it is made.
+A rule without matchers matches everything. A rule that could never match (both a command and a path) is an error.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from dragoman.host.policy.globs import command_pattern
 Decision: TypeAlias = Literal["allow", "deny", "ask"]
 Where: TypeAlias = Literal["inside", "outside"]
 
-# What a request does, as policy sees it.
+# The kinds of effects of a request.
 EffectKind: TypeAlias = Literal["think", "read", "write", "run", "fetch", "search", "mcp", "other"]
 
-# Where a rule stands, from the weakest to the strongest (`policy` says what that means); or what spoke in its place.
+# The layers of rules, from the weakest to the strongest (see `policy`); "guard" for a verdict without a rule.
 Layer: TypeAlias = Literal["built in", "user", "workspace", "remembered", "access", "session", "run", "guard"]
 
 DECISIONS: Final[tuple[str, ...]] = get_args(Decision)
-# The agent's own words, each with what it does in ours.
+# The agents' own kinds, each with its effect.
 AGENT_KINDS: Final[dict[str, EffectKind]] = {
     "edit": "write",
     "delete": "write",
@@ -46,8 +46,8 @@ AGENT_KINDS: Final[dict[str, EffectKind]] = {
     "switch_mode": "other",
 }
 KINDS: Final[tuple[str, ...]] = (*get_args(EffectKind), *AGENT_KINDS)
-# The effects that a matcher is about: a rule may have only one of these, and only with a kind that it fits.
-_ABOUT: Final[dict[str, tuple[EffectKind, ...]]] = {
+# The effects that a matcher can match: a rule may have matchers for one effect only, with a kind that fits it.
+_MATCHED_EFFECTS: Final[dict[str, tuple[EffectKind, ...]]] = {
     "path": ("read", "write"),
     "where": ("read", "write"),
     "command": ("run",),
@@ -62,7 +62,7 @@ Patterns: TypeAlias = str | Sequence[str]
 
 
 class BadRule(InputError):
-    """A rule that cannot be; `field` is the matcher that makes it so."""
+    """An invalid rule; `field` is the field with the error."""
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class BadRule(InputError):
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`source` is where it stands (`file:line`), for messages; it is no part of what the rule says."""
+    """One rule. `source` is where it comes from (`file:line`), for messages; it does not affect matching."""
 
     answer: Decision
     reason: str = ""
@@ -85,7 +85,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     host: tuple[str, ...] = ()
     source: str = ""
 
-    if TYPE_CHECKING:  # the fields are tuples; what callers give may also be one pattern, or any list
+    if TYPE_CHECKING:  # the fields are tuples; callers may also pass one pattern, or any list
 
         def __init__(
             self,
@@ -106,26 +106,26 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     def __post_init__(self) -> None:
         for field in LISTS:
             msgspec.structs.force_setattr(self, field, _patterns(field, getattr(self, field)))
-        if problem := next(_problems(self), None):
-            raise problem
+        if error := next(_errors(self), None):
+            raise error
 
     @property
     def matchers(self) -> Mapping[str, str | tuple[str, ...]]:
-        """Those that were given."""
-        given = {field: getattr(self, field) for field in (*LISTS, "where")}
-        return {field: value for field, value in given.items() if value}
+        """The matchers that are set."""
+        values = {field: getattr(self, field) for field in (*LISTS, "where")}
+        return {field: value for field, value in values.items() if value}
 
     def __str__(self) -> str:
-        """As one would say it: `deny path **/.env`."""
-        said = [
+        """Write out the rule: `deny path **/.env`."""
+        matchers = [
             f"{field} {value if isinstance(value, str) else ' | '.join(value)}"
             for field, value in self.matchers.items()
         ]
-        return f"{self.answer} {', '.join(said) or 'everything'}"
+        return f"{self.answer} {', '.join(matchers) or 'everything'}"
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """`rule` is the rule that decided and where it stands; None where no rule matched, or a guard spoke."""
+    """The answer of a policy. `rule` is the deciding rule with its source; None for a guard, or without a match."""
 
     decision: Decision
     reason: str
@@ -133,16 +133,16 @@ class Verdict(msgspec.Struct, frozen=True):
     layer: Layer | None = None
 
 
-def _patterns(field: str, given: object) -> tuple[str, ...]:
-    if isinstance(given, str):
-        given = (given,)
-    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
-        raise BadRule(field, f"{field} is {given!r}; expected a text, or a list of texts")
-    return tuple(given)
+def _patterns(field: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = (value,)
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise BadRule(field, f"{field} is {value!r}; expected a text, or a list of texts")
+    return tuple(value)
 
 
-def _problems(rule: Rule) -> Iterator[BadRule]:
-    """What makes a rule useless, or another than was meant."""
+def _errors(rule: Rule) -> Iterator[BadRule]:
+    """Find errors that make a rule useless, or different from what its author meant."""
     if rule.answer not in DECISIONS:
         yield BadRule("answer", _not_one_of("answer", rule.answer, DECISIONS))
     reason: object = rule.reason
@@ -163,69 +163,69 @@ def _problems(rule: Rule) -> Iterator[BadRule]:
     for pattern in rule.command:
         try:
             command_pattern(pattern)
-        except ValueError as problem:
-            yield BadRule("command", f"command is {show(pattern)}, which cannot be read as words: {problem}")
-    about = {field: _ABOUT[field] for field in rule.matchers if field in _ABOUT}
-    if len(set(about.values())) > 1:
-        fields = sorted(about)
+        except ValueError as error:
+            yield BadRule("command", f"command is {show(pattern)}, which cannot be read as words: {error}")
+    effects = {field: _MATCHED_EFFECTS[field] for field in rule.matchers if field in _MATCHED_EFFECTS}
+    if len(set(effects.values())) > 1:
+        fields = sorted(effects)
         yield BadRule(fields[-1], f"{' and '.join(fields)} are never about the same thing: make a rule for each")
-    for field, effects in about.items():
-        if rule.kind and not any(AGENT_KINDS.get(each, each) in effects for each in rule.kind):
-            yield BadRule("kind", f"kind is {show(rule.kind[0])}, but {field} is about {' or '.join(effects)}")
+    for field, kinds in effects.items():
+        if rule.kind and not any(AGENT_KINDS.get(each, each) in kinds for each in rule.kind):
+            yield BadRule("kind", f"kind is {show(rule.kind[0])}, but {field} is about {' or '.join(kinds)}")
 
 
-def _not_one_of(field: str, found: object, choices: Sequence[str]) -> str:
-    near = nearest(found, choices) if isinstance(found, str) else None
+def _not_one_of(field: str, value: object, choices: Sequence[str]) -> str:
+    near = nearest(value, choices) if isinstance(value, str) else None
     hint = f' (did you mean "{near}"?)' if near else ""
-    return f"{field} is {show(found)}; expected one of: {', '.join(choices)}{hint}"
+    return f"{field} is {show(value)}; expected one of: {', '.join(choices)}{hint}"
 
 
-def read_rules(place: KeyPath, tables: object) -> tuple[Rule, ...]:
-    """Rules from a list of TOML tables; `ConfigError` with file and line where one cannot be used."""
+def read_rules(key_path: KeyPath, tables: object) -> tuple[Rule, ...]:
+    """Read a list of TOML tables as rules; `ConfigError` with file and line where one is invalid."""
     if not isinstance(tables, list):
-        raise place.wrong(str(place.keys[-1]), kind(tables), "tables, each written as [[…]]")
-    lines = key_lines(place.document.text)
+        raise key_path.wrong(str(key_path.keys[-1]), kind(tables), "tables, each written as [[…]]")
+    lines = key_lines(key_path.document.text)
     rules = []
     for index, table in enumerate(tables):
-        line = lines.get((*place.keys, index))
-        source = f"{place.document.name}:{line}" if line else place.document.name
-        rules.append(_read_rule(place / index, table, source))
+        line = lines.get((*key_path.keys, index))
+        source = f"{key_path.document.name}:{line}" if line else key_path.document.name
+        rules.append(_read_rule(key_path / index, table, source))
     return tuple(rules)
 
 
-def _read_rule(place: KeyPath, table: object, source: str) -> Rule:
+def _read_rule(key_path: KeyPath, table: object, source: str) -> Rule:
     if not isinstance(table, dict):
-        raise place.wrong("a rule", kind(table), 'a table: answer = "deny", path = "**/.env"')
+        raise key_path.wrong("a rule", kind(table), 'a table: answer = "deny", path = "**/.env"')
     for key in table:
         if key not in FIELDS:
-            raise (place / key).unknown(key, FIELDS)
+            raise (key_path / key).unknown(key, FIELDS)
     if "answer" not in table:
-        raise place.wrong("answer", "missing", f"one of: {', '.join(DECISIONS)}")
+        raise key_path.wrong("answer", "missing", f"one of: {', '.join(DECISIONS)}")
     for field in LISTS:
-        value = table.get(field, "given not")
+        value = table.get(field, "")
         if isinstance(value, list) and not value:
-            raise (place / field).wrong(field, "an empty array", "one pattern or more, or nothing at all")
+            raise (key_path / field).wrong(field, "an empty array", "one pattern or more, or nothing at all")
         if not isinstance(value, str | list) or not all(isinstance(each, str) for each in value):
-            raise (place / field).wrong(field, kind(value), "a text, or an array of texts")
+            raise (key_path / field).wrong(field, kind(value), "a text, or an array of texts")
     try:
-        return Rule(**table, source=source)  # its keys are fields, and what they may hold was or will be checked
+        return Rule(**table, source=source)  # its keys are fields; `Rule` checks the values
     except BadRule as error:
-        raise ConfigError(str(error), where=(place / error.field).where) from None
+        raise ConfigError(str(error), where=(key_path / error.field).where) from None
 
 
-def read_table(place: KeyPath, table: Table) -> tuple[Rule, ...]:
-    """A whole policy file, or the `policy` table of `config.toml`: `[[rules]]`, and nothing else."""
+def read_table(key_path: KeyPath, table: Table) -> tuple[Rule, ...]:
+    """Read a policy file, or the `policy` table of `config.toml`: `[[rules]]`, and nothing else."""
     for key in table:
         if key != "rules":
-            raise (place / key).unknown(key, ("rules",))
-    return read_rules(place / "rules", table.get("rules", []))
+            raise (key_path / key).unknown(key, ("rules",))
+    return read_rules(key_path / "rules", table.get("rules", []))
 
 
 def user_rules(config: Config) -> tuple[Rule, ...]:
-    """The user's own: `[[policy]]` or `[[policy.rules]]` in `config.toml`."""
-    place = config.key_path("policy")
+    """Read the user's rules: `[[policy]]` or `[[policy.rules]]` in `config.toml`."""
+    key_path = config.key_path("policy")
     match config.policy:
         case dict(table):
-            return read_table(place, table)
+            return read_table(key_path, table)
         case tables:
-            return read_rules(place, tables)
+            return read_rules(key_path, tables)

@@ -1,7 +1,8 @@
-"""Commands that run for the agent, as `terminal/*` asks for them.
+"""Commands that run for the agent, for `terminal/*`.
 
-terminal   one command, from its start to the end of all that it started
-terminals  those of a session
-output     what it wrote: for the agent as text, for followers as bytes; tail and plain are its parts
-turns      how terminals take turns in reading, so that a flood leaves time for all else
+terminal   one command, from its start to the end of everything that it started
+terminals  the commands of a session
+output     a command's output: as text for the agent, as bytes for followers
+text       turns a terminal's output into plain text; keeps the last bytes of a stream
+throttle   limits how much all terminals read at once, so that a flood leaves time for other sessions
 """

@@ -1,11 +1,11 @@
-"""What a command has written: `Output`, its last bytes for those who follow, and its text for the agent.
+"""`Output`: the output of a command, as its last bytes for followers and as text for the agent.
 
-Memory is bounded however much comes and however many follow: all read from the same kept bytes, each from its own
-offset. Bytes are counted from the command's first, and are as the command wrote them; who comes too late for some is
-told by the offset of the next chunk.
+Memory is bounded, however much the command writes and however many follow: all followers read from the same buffer,
+each from its own offset. Offsets count from the command's first byte; a follower that comes too late for some bytes
+sees that by the offset of the next chunk.
 
-The text is cut to the limit that the agent gave, from its beginning, at a character. Of a terminal it is what a model
-can read (`plain.py`), of pipes what was written.
+The text is limited to the agent's `outputByteLimit`; its beginning is dropped, at a character boundary. The output of a
+terminal becomes plain text (`text.py`), that of pipes stays as it is.
 """
 
 from __future__ import annotations
@@ -18,92 +18,92 @@ import msgspec
 
 from dragoman.host.terminal.text import TerminalText, TextTail
 
-# Kept for followers, of each terminal: one that was away for a moment, or draws slower than a flood, misses nothing
-# that a person could have read.
-LIVE_TAIL: Final = 1024 * 1024
+# Bytes buffered for the followers of one terminal: one that was away for a moment, or is slower than a flood, misses
+# nothing that a person could have read.
+LIVE_TAIL_BYTES: Final = 1024 * 1024
 
-# Of a chunk for a follower: as much as is read at once.
-CHUNK: Final = 64 * 1024
+# Bytes of a follower's chunk: as many as are read at once.
+MAX_CHUNK_BYTES: Final = 64 * 1024
 
-# Sequences and carriage returns are not in the text, so that more bytes are kept than the text may have.
+# Bytes buffered for each byte of text: escape sequences and carriage returns do not become text.
 BYTES_PER_TEXT: Final = 2
 
-# Rendered without a pause: 0.1 ms of plain text; some 4 ms at worst, where all that it does is move the cursor.
-SLICE: Final = 8 * 1024
+# Bytes rendered without a pause: 0.1 ms for plain text, about 4 ms at worst, where everything moves the cursor.
+RENDER_SLICE_BYTES: Final = 8 * 1024
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Bytes of the output, from `offset` on. Where that is more than was asked for, what lies between is gone."""
+    """Bytes of the output from `offset` on. If that is beyond the requested offset, the bytes between are gone."""
 
     offset: int
     data: bytes
 
     @property
     def end(self) -> int:
-        """From where to follow on."""
+        """The offset of the next chunk."""
         return self.offset + len(self.data)
 
 
 class Output:
-    """`rows` are the terminal's; None for pipes."""
+    """The output of one command. `limit` is in bytes of text; `rows` are those of the terminal, None for pipes."""
 
     def __init__(self, limit: int, *, rows: int | None = None) -> None:
         self._limit = limit
         self._rows = rows
-        self._keep = max(LIVE_TAIL, limit * BYTES_PER_TEXT if rows else limit)
-        self._kept = bytearray()
+        self._buffer_bytes = max(LIVE_TAIL_BYTES, limit * BYTES_PER_TEXT if rows else limit)
+        self._buffer = bytearray()
         self._start = 0
         self._ended = False
-        self._news: asyncio.Future[None] | None = None
-        self._plain: TerminalText | None = None
+        self._changed: asyncio.Future[None] | None = None
+        self._terminal_text: TerminalText | None = None
         self._rendered = 0
         self._rendering = asyncio.Lock()
 
     @property
     def total(self) -> int:
-        """Bytes written so far."""
-        return self._start + len(self._kept)
+        """The number of bytes written so far."""
+        return self._start + len(self._buffer)
 
     @property
     def ended(self) -> bool:
         return self._ended
 
     def feed(self, data: bytes) -> None:
-        self._kept += data
-        self._cut()
-        self._tell()
+        self._buffer += data
+        self._trim()
+        self._notify()
 
     def end(self) -> None:
-        """No more will come."""
+        """Mark the output as complete."""
         self._ended = True
-        self._tell()
+        self._notify()
 
     def shrink(self, keep: int) -> None:
-        """From now on keep no more than this."""
-        self._keep = min(self._keep, keep)
+        """Keep at most this many bytes from now on."""
+        self._buffer_bytes = min(self._buffer_bytes, keep)
         self._limit = min(self._limit, keep)
-        self._plain = None
-        self._cut()
+        self._terminal_text = None
+        self._trim()
 
     async def changed(self) -> None:
-        """Return when more has come, or the end."""
+        """Return when there is more output, or its end."""
         if self._ended:
             return
-        if self._news is None:
-            self._news = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._news)
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._changed)
 
     async def follow(self, after: int = 0) -> AsyncIterator[Chunk]:
-        """What was written from the offset `after` on, as far as it is kept, then what comes, until the end.
+        """Yield the output from the offset `after` on, as far as it is buffered, until its end.
 
-        A follower costs nothing while it does not ask for more; one that is too slow is sent on to what is kept.
+        A follower costs nothing while it does not ask for more; one that is too slow skips to the oldest buffered byte.
         """
         at = max(0, min(after, self.total))
         while True:
             at = max(at, self._start)
             if at < self.total:
                 begin = at - self._start
-                chunk = Chunk(at, bytes(self._kept[begin : begin + CHUNK]))
+                chunk = Chunk(at, bytes(self._buffer[begin : begin + MAX_CHUNK_BYTES]))
                 yield chunk
                 at = chunk.end
             elif self._ended:
@@ -112,47 +112,47 @@ class Output:
                 await self.changed()
 
     async def text(self) -> tuple[str, bool]:
-        """The text so far, and whether its beginning was dropped. Pauses for others while there is much to render."""
+        """Return the text so far, and whether its beginning was dropped. Yields to the loop while rendering."""
         if self._rows is None:
             return self._written(self._limit)
-        async with self._rendering:  # two that ask at once must not both feed what is new
-            if self._plain is None or self._rendered < self._start:
-                self._plain = TerminalText(self._limit, self._rows, cut=self._start > 0)
+        async with self._rendering:  # two callers at once must not both render the new bytes
+            if self._terminal_text is None or self._rendered < self._start:
+                self._terminal_text = TerminalText(self._limit, self._rows, truncated=self._start > 0)
                 self._rendered = self._start
-            plain = self._plain
-            # Taken now: while we pause, more may come than is kept.
-            new, self._rendered = bytes(self._kept[self._rendered - self._start :]), self.total
+            terminal_text = self._terminal_text
+            # Copied now: during the pauses more bytes may come than are buffered.
+            new, self._rendered = bytes(self._buffer[self._rendered - self._start :]), self.total
             try:
-                for begin in range(0, len(new), SLICE):
+                for begin in range(0, len(new), RENDER_SLICE_BYTES):
                     if begin:
                         await asyncio.sleep(0)
-                    plain.feed(new[begin : begin + SLICE])
+                    terminal_text.feed(new[begin : begin + RENDER_SLICE_BYTES])
             except asyncio.CancelledError:
-                self._plain = None  # it lacks the rest
+                self._terminal_text = None  # the rest is missing in it
                 raise
-            return plain.text(ended=self._ended)
+            return terminal_text.text(ended=self._ended)
 
-    def last(self, most: int) -> tuple[str, bool]:
-        """The end of the text, of at most so many bytes, at once; and whether there was more."""
+    def last(self, max_bytes: int) -> tuple[str, bool]:
+        """Return the last `max_bytes` of the text without yielding, and whether there was more."""
         if self._rows is None:
-            return self._written(most)
-        tail = bytes(self._kept[-most * BYTES_PER_TEXT :]) if most else b""
-        plain = TerminalText(most, self._rows, cut=len(tail) < self.total)
-        plain.feed(tail)
-        return plain.text(ended=self._ended)
+            return self._written(max_bytes)
+        tail = bytes(self._buffer[-max_bytes * BYTES_PER_TEXT :]) if max_bytes else b""
+        terminal_text = TerminalText(max_bytes, self._rows, truncated=len(tail) < self.total)
+        terminal_text.feed(tail)
+        return terminal_text.text(ended=self._ended)
 
-    def _written(self, most: int) -> tuple[str, bool]:
-        most = min(most, self._keep)
-        tail = TextTail(most)
-        tail.feed(bytes(self._kept[-most:]) if most else b"", cut=self.total > most)
+    def _written(self, max_bytes: int) -> tuple[str, bool]:
+        max_bytes = min(max_bytes, self._buffer_bytes)
+        tail = TextTail(max_bytes)
+        tail.feed(bytes(self._buffer[-max_bytes:]) if max_bytes else b"", truncated=self.total > max_bytes)
         return tail.text(ended=self._ended)
 
-    def _cut(self) -> None:
-        if (excess := len(self._kept) - self._keep) > 0:
-            del self._kept[:excess]
+    def _trim(self) -> None:
+        if (excess := len(self._buffer) - self._buffer_bytes) > 0:
+            del self._buffer[:excess]
             self._start += excess
 
-    def _tell(self) -> None:
-        news, self._news = self._news, None
-        if news is not None and not news.done():
-            news.set_result(None)
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None and not changed.done():
+            changed.set_result(None)

@@ -1,13 +1,13 @@
-"""`Terminal`: one command that runs for the agent, as `terminal/*` asks for it.
+"""`Terminal`: one command that runs for the agent (`terminal/*`).
 
-Promised: it runs in a process group of its own that the reaper knows, and `end` ends it with all that it started. Its
-output (stdout and stderr in one) is kept from the end in bounded memory (`output.py`), and all that the command itself
-wrote is there when the exit status is told. What it left in the background lives on, and its output too where there is
-a terminal, until `end`; nobody waits for it.
+Promised: it runs in its own process group, which the reaper knows, and `end` ends it with everything that it started.
+The end of its output (stdout and stderr together) is kept in bounded memory (`output.py`), and everything that the
+command itself wrote is there when its exit status is reported. Processes that it left in the background run on until
+`end`, and on a terminal so does their output; nobody waits for them.
 
-A command has a real terminal (`proc/pty.py`) unless pipes are asked for. There is nothing to read for it on stdin: who
-could answer is seldom there, and a program that waits for ever helps no agent. What is written to the terminal is for
-those that open it themselves (`/dev/tty`), and for ^C.
+A command has a real terminal (`proc/pty.py`) unless the agent asks for pipes. Its stdin is empty: usually nobody is
+there to answer, and a program that waits forever helps no agent. Input to the terminal reaches programs that open it
+themselves (`/dev/tty`), and carries ^C.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from dragoman.proc.spawn import spawn
 from dragoman.wire.vocabulary import TerminalExitStatus
 
 # Seconds between SIGTERM and SIGKILL: build tools remove their temporary files within it.
-GRACE: Final = 1.0
+END_GRACE_S: Final = 1.0
 
-# Bytes of text that a summary has: enough to see how it ended, and little enough for a record that keeps every one.
-SUMMARY_TEXT: Final = 16 * 1024
+# Bytes of text in a summary: enough to see how the command ended, and little enough to store for each command.
+MAX_SUMMARY_BYTES: Final = 16 * 1024
 
-# The launcher for pipes: becomes the command itself, with both outputs in one pipe and nothing to read.
+# The launcher for pipes: it becomes the command, with both outputs in one pipe and an empty stdin.
 _LAUNCH: Final = ("/bin/sh", "-c", 'exec "$@" </dev/null 2>&1', "sh")
 
-# On a terminal these would wait for somebody who types.
-_NOBODY_TYPES: Final = {
+# Without these, programs on a terminal would wait for a person to type.
+_NON_INTERACTIVE: Final = {
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
 }
 
-# What every terminal emulator of today draws; the one around us, if any, is another.
+# The type that today's terminal emulators understand; the terminal that we run in, if any, is another one.
 _TERM: Final = "xterm-256color"
 
 
 class TerminalSummary(msgspec.Struct, frozen=True):
-    """How a command ended, for the record: the end of its text stands for all of it."""
+    """The end of a command, for the journal: exit, size of the output, and the last part of its text."""
 
     terminal_id: str
     command: tuple[str, ...]
@@ -64,7 +64,7 @@ class TerminalSummary(msgspec.Struct, frozen=True):
 
 
 class Terminal:
-    """Made by `start`. `pty` is None for pipes; `on_exit` is called once, when the exit status can be told."""
+    """Made by `start`. `pty` is None for pipes; `on_exit` is called once, when the exit status is known."""
 
     def __init__(
         self,
@@ -95,21 +95,21 @@ class Terminal:
 
     @property
     def total_bytes(self) -> int:
-        """Written so far: the offset at which the output ends."""
+        """The number of bytes written so far, which is the offset of the end of the output."""
         return self._output.total
 
     async def output(self) -> tuple[str, bool]:
-        """The text so far, and whether its beginning was dropped."""
+        """Return the text so far, and whether its beginning was dropped."""
         return await self._output.text()
 
     def follow(self, after: int = 0) -> AsyncIterator[Chunk]:
-        """The output as bytes, from the offset `after` on; ends with the output."""
+        """Yield the output as bytes, from the offset `after` to its end."""
         return self._output.follow(after)
 
-    def summary(self, most: int = SUMMARY_TEXT) -> TerminalSummary:
-        """With what is known by now; the exit is None until it can be told."""
+    def summary(self, max_bytes: int = MAX_SUMMARY_BYTES) -> TerminalSummary:
+        """Summarize the command so far; the exit is None until it is known."""
         status = self.exit_status or TerminalExitStatus()
-        text, truncated = self._output.last(most)
+        text, truncated = self._output.last(max_bytes)
         return TerminalSummary(
             terminal_id=self.id,
             command=self.command,
@@ -123,7 +123,7 @@ class Terminal:
 
     @property
     def exit_status(self) -> TerminalExitStatus | None:
-        """None while it runs, or while there may be more to read of what it wrote."""
+        """The exit status; None while the command runs, or while its own output may not be read completely."""
         code = self._process.exit_code
         if code is None or not self._settling.done():
             return None
@@ -136,29 +136,29 @@ class Terminal:
         return status
 
     async def write(self, data: bytes) -> None:
-        """Type on the terminal. With pipes there is nowhere to type: nothing happens."""
+        """Send input to the terminal. Does nothing with pipes."""
         if self._pty is not None:
             self._pty.write(data)
             await self._pty.drain()
 
     def resize(self, columns: int, rows: int) -> None:
-        """Tell the command of a new size. With pipes there is none: nothing happens."""
+        """Change the size of the terminal. Does nothing with pipes."""
         if self._pty is not None:
             self._pty.resize(columns, rows)
 
     @property
     def ended(self) -> bool:
-        """Whether `end` is done: nothing of it is left but its output."""
+        """True when `end` is done: nothing is left but the output."""
         return self._ending is not None and self._ending.done()
 
     async def end(self) -> None:
-        """End the command and all that it started; the output stays. A caller that is cancelled does not stop it."""
+        """End the command and everything that it started; the output stays. Cancelling a caller does not stop it."""
         if self._ending is None:
             self._ending = self._loop.create_task(self._end(), name=f"dragoman ends {self._process.name}")
         await asyncio.shield(self._ending)
 
     def shrink(self, keep: int) -> None:
-        """Keep no more of the output than this."""
+        """Keep at most this many bytes of the output."""
         self._output.shrink(keep)
 
     async def _read(self) -> None:
@@ -168,22 +168,22 @@ class Terminal:
                     pass
                 self._pty.close_slave()
             source = self._pty or self._process
-            ours = read_throttle()
+            throttle = read_throttle()
             while data := await source.read():
                 self._output.feed(data)
-                await ours.pay(len(data))
+                await throttle.after_read(len(data))
         finally:
-            if words := self._process.stderr.text():  # of the launcher, where it could not become the command
-                self._output.feed(words.encode() + b"\n")
+            if message := self._process.stderr.text():  # of the launcher, if it could not become the command
+                self._output.feed(message.encode() + b"\n")
             self._output.end()
 
     async def _settle(self) -> None:
         await self._process.wait()
         await asyncio.wait({self._reading}, timeout=LATE_OUTPUT_GRACE_S if self._pty else None)
-        # Something in the background has the terminal open, and may write on for ever. What the command itself wrote
-        # is among what is there now.
-        most = self._output.total + MAX_FINAL_READ_BYTES
-        while self._pty and not self._reading.done() and not self._pty.is_empty and self._output.total < most:
+        # A process in the background has the terminal open and may write forever. The output of the command itself is
+        # among the bytes that are there now.
+        enough = self._output.total + MAX_FINAL_READ_BYTES
+        while self._pty and not self._reading.done() and not self._pty.is_empty and self._output.total < enough:
             await self._output.changed()
         if self._on_exit is not None:
             self._loop.call_soon(self._on_exit, self)
@@ -192,13 +192,13 @@ class Terminal:
         if self._process.exit_code is None:
             self._process.terminate()
             try:
-                async with asyncio.timeout(GRACE):
+                async with asyncio.timeout(END_GRACE_S):
                     await self._process.wait()
             except TimeoutError:
                 self._process.kill()
-        await self._process.end(GRACE)
+        await self._process.end(END_GRACE_S)
         if self._pty is not None:
-            # Nobody has it now, but what left both its group and its environment.
+            # Only a process that left both its group and its environment can still have the terminal open.
             await asyncio.wait({self._reading}, timeout=LATE_OUTPUT_GRACE_S)
             self._pty.close()
         await asyncio.wait({self._reading, self._settling})
@@ -210,22 +210,22 @@ async def start(
     *,
     cwd: Path,
     env: Mapping[str, str],
-    given: frozenset[str] = frozenset(),
+    explicit: frozenset[str] = frozenset(),
     limit: int,
     pty: Pty | None,
     rows: int,
     command: Sequence[str],
     on_exit: Callable[[Terminal], None] | None = None,
 ) -> Terminal:
-    """Start `argv`; `InputError` or `StartError` where it cannot be, and then `pty` is closed.
+    """Start `argv`. On failure raise `InputError` or `StartError` and close `pty`.
 
-    `given` names the variables of `env` that were meant for this command: these are left as they are. `command` is
-    what was asked for, in its own words.
+    `explicit` names the variables of `env` that the agent set for this command: they are left as they are. `command` is
+    the command as the agent wrote it, `limit` the bytes of text to keep.
     """
     name = os.path.basename(argv[0])
     try:
         if pty is not None:
-            process = await spawn_in(pty, argv, cwd=cwd, env=terminal_environment(env, given), name=name)
+            process = await spawn_in(pty, argv, cwd=cwd, env=terminal_environment(env, explicit), name=name)
         else:
             process = await spawn([*_LAUNCH, *argv], cwd=cwd, env=env, name=name)
     except BaseException:
@@ -237,8 +237,8 @@ async def start(
     return Terminal(terminal_id, process, pty, output, command=command, cwd=cwd, on_exit=on_exit)
 
 
-def terminal_environment(env: Mapping[str, str], given: frozenset[str]) -> dict[str, str]:
-    """What a command on a terminal gets: this terminal's own name, not the outer one's, and nothing that waits."""
-    kept = {name: value for name, value in env.items() if name in given or name not in ("COLUMNS", "LINES")}
-    ours = {"TERM": _TERM, **_NOBODY_TYPES}
-    return kept | {name: value for name, value in ours.items() if name not in given}
+def terminal_environment(env: Mapping[str, str], explicit: frozenset[str]) -> dict[str, str]:
+    """Adapt the environment to the terminal: its own type and size, and no interactive programs."""
+    inherited = {name: value for name, value in env.items() if name in explicit or name not in ("COLUMNS", "LINES")}
+    added = {"TERM": _TERM, **_NON_INTERACTIVE}
+    return inherited | {name: value for name, value in added.items() if name not in explicit}

@@ -1,4 +1,4 @@
-"""What of a file's form outlives the text that is sent for it."""
+"""The form of a file (line ends, byte order mark), which a write keeps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.host.files import shape
+from dragoman.host.files.text_files import comparable_text, preserve_form
 
 texts = st.text(st.sampled_from("ab\n\r\ufeff"), max_size=12)
 
@@ -30,7 +30,7 @@ texts = st.text(st.sampled_from("ab\n\r\ufeff"), max_size=12)
     ],
 )
 def test_line_ends_and_the_mark_are_kept(old: str, new: str, written: str) -> None:
-    assert shape.keep(old, new) == written
+    assert preserve_form(old, new) == written
 
 
 @pytest.mark.parametrize(
@@ -44,20 +44,20 @@ def test_line_ends_and_the_mark_are_kept(old: str, new: str, written: str) -> No
     ],
 )
 def test_what_is_kept_is_not_shown_as_a_difference(old: str, new: str, shown: str) -> None:
-    assert shape.show(old, new) == shown
+    assert comparable_text(old, new) == shown
 
 
 @given(texts, texts)
 def test_writing_what_is_shown_changes_nothing(old: str, new: str) -> None:
-    shown = shape.show(old, new)
+    shown = comparable_text(old, new)
     # What the agent would send to leave the file alone, in the form it writes in.
-    if shown and shape.show(old, shown) == shown:
-        assert shape.keep(old, shown) == old
+    if shown and comparable_text(old, shown) == shown:
+        assert preserve_form(old, shown) == old
 
 
 @given(texts, texts)
 def test_only_line_ends_and_the_mark_differ_from_what_was_sent(old: str, new: str) -> None:
     def bare(text: str) -> str:
-        return text.replace("\r\n", "\n").removeprefix(shape.MARK)
+        return text.replace("\r\n", "\n").removeprefix("\ufeff")
 
-    assert bare(shape.keep(old, new)) == bare(new)
+    assert bare(preserve_form(old, new)) == bare(new)
