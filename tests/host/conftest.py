@@ -58,7 +58,7 @@ class Agent:
 
     @property
     def decisions(self) -> list[tuple[RequestId, str, str]]:
-        """Who decided what, and why."""
+        """The journaled decisions: request id, decider and reason."""
         return [(note.request_id, note.by, note.reason) for note in self.notes if isinstance(note, notes.Decision)]
 
     async def ask(self, method: str, /, **params: Any) -> dict[str, Any]:

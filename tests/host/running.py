@@ -30,7 +30,7 @@ class Lifeline:
         file = await asyncio.to_thread(open, self.path, "rb", 0)  # opens when the first writer does
         transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
         self.transport = transport
-        self.said = [(await reader.readline()).decode().strip() for _ in range(lines)]
+        self.lines_read = [(await reader.readline()).decode().strip() for _ in range(lines)]
         return reader
 
 

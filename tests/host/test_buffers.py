@@ -1,4 +1,4 @@
-"""What an editor has not saved yet is read in place of the file; and the editor is told of what is written."""
+"""Unsaved text of an editor is read in place of the file; the editor is notified of writes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dragoman.workspace import Workspace
 class Editor:
     def __init__(self) -> None:
         self.unsaved: dict[Path, str] = {}
-        self.asked: list[Path] = []
-        self.told: list[tuple[Path, str]] = []
+        self.read_paths: list[Path] = []
+        self.written: list[tuple[Path, str]] = []
         self.problem: Exception | None = None
 
     async def read(self, path: Path) -> str | None:
-        self.asked.append(path)
+        self.read_paths.append(path)
         return self.unsaved.get(path)
 
     async def wrote(self, path: Path, text: str) -> None:
-        self.told.append((path, text))
+        self.written.append((path, text))
         if self.problem is not None:
             raise self.problem
 
@@ -82,7 +82,7 @@ async def test_an_editor_is_asked_for_the_place_and_for_nothing_outside(
             await files.read(reading(path))
         with pytest.raises(RpcRefusal):
             await files.prepare_write(writing(path, "x"))
-    assert editor.asked == [workspace.cwd / "file.txt"]
+    assert editor.read_paths == [workspace.cwd / "file.txt"]
 
 
 async def test_a_buffer_over_the_limit_is_read_in_parts(
@@ -104,7 +104,7 @@ async def test_a_write_replaces_what_is_not_saved(files: WorkspaceFiles, editor:
     assert target == WriteTarget(path, "typed\n", 6)
     await files.write(target.path, request)
     assert path.read_bytes() == b"new\r\n"
-    assert editor.told == [(path, "new\r\n")]
+    assert editor.written == [(path, "new\r\n")]
 
 
 async def test_an_editor_that_cannot_be_told_does_not_undo_the_write(
@@ -124,7 +124,7 @@ async def test_an_editor_is_not_told_of_what_failed(
     path.mkdir()
     with pytest.raises(RpcRefusal):
         await files.write(path, writing(path, "new"))
-    assert editor.told == []
+    assert editor.written == []
 
 
 async def test_a_target_tells_what_is_there(workspace: Workspace) -> None:

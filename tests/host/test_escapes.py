@@ -76,7 +76,7 @@ async def answers(agent: Agent, path: str) -> list[str]:
 
 
 async def refused(agent: Agent, path: str) -> list[str]:
-    """What it is told when it tries to read, and to write; neither may do anything."""
+    """The refusals of a read and of a write; neither may have an effect."""
     return [
         (await agent.refused("fs/read_text_file", path=path)).message,
         (await agent.refused("fs/write_text_file", path=path, content=WRITTEN)).message,
@@ -205,8 +205,8 @@ async def test_no_way_leads_out(agent: Agent, workspace: Workspace, outside: Pat
     arrange(inside, outside)
     before = state_of(tmp_path)
     async with asyncio.timeout(LIMIT):
-        told = await refused(agent, path.format(inside=inside, outside=outside))
-    for message in told:
+        messages = await refused(agent, path.format(inside=inside, outside=outside))
+    for message in messages:
         assert message.startswith("path: ")
         assert SECRET not in message
     assert state_of(tmp_path) == before  # inside, too, a refusal leaves nothing behind
@@ -419,18 +419,18 @@ def swap_file(inside: Path, outside: Path) -> Iterator[None]:
 
 def swap_folder(inside: Path, outside: Path) -> Iterator[None]:
     """`race` is now a folder inside, now a link to the one outside."""
-    folder, kept = inside / "race", inside / "kept"
+    folder, moved = inside / "race", inside / "kept"
     while True:
-        os.rename(folder, kept)
+        os.rename(folder, moved)
         put(folder, lambda: os.symlink(outside, folder))
         yield
         os.unlink(folder)
-        put(folder, lambda: os.rename(kept, folder))
+        put(folder, lambda: os.rename(moved, folder))
         yield
 
 
 def put(folder: Path, act: Callable[[], None]) -> None:
-    """Where the host has just made the folder that was missing, it goes."""
+    """Act when the host has just created the missing folder."""
     while True:
         try:
             return act()

@@ -50,7 +50,7 @@ def test_a_value_that_fits_is_taken(field: Field, value: object, taken: object) 
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "message"),
     [
         (TEXT, 3, "expected text"),
         (TEXT, "a", "at least 2"),
@@ -76,8 +76,8 @@ def test_a_value_that_fits_is_taken(field: Field, value: object, taken: object) 
         (TONES, ["red", ["x"]], "has ['x']"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_reason(field: Field, value: object, told: str) -> None:
-    with pytest.raises(InvalidValue, match=told.replace("[", r"\[")):
+def test_what_does_not_fit_is_refused_with_the_reason(field: Field, value: object, message: str) -> None:
+    with pytest.raises(InvalidValue, match=message.replace("[", r"\[")):
         field.validate(value)
 
 
@@ -199,3 +199,24 @@ def test_nothing_typed_breaks_a_field(typed: str) -> None:
         except InvalidValue:
             continue
         assert field.validate(value) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "requirement"),
+    [
+        (TextField(name="x"), ""),
+        (TextField(name="x", min_length=2, max_length=5, pattern="^a"), "2 to 5 characters, matching ^a"),
+        (TextField(name="x", format="date", max_length=10), "a date, such as 2026-11-15, at most 10 characters"),
+        (NumberField(name="x"), "a number"),
+        (NumberField(name="x", whole=True, minimum=1), "a whole number, at least 1"),
+        (BooleanField(name="x"), "y/n"),
+        (ChoiceField(name="x", choices=(Choice("a", "A"), Choice("b", "B"))), "1-2"),
+        (ChoiceField(name="x", choices=(Choice("a", "A"),)), "1"),
+        (
+            ChoicesField(name="x", choices=(Choice("a", "A"), Choice("b", "B")), min_items=1, max_items=2),
+            "some of 1-2, as 1,2, 1 to 2 of them",
+        ),
+    ],
+)
+def test_a_field_says_what_an_answer_has_to_be(field: Field, requirement: str) -> None:
+    assert field.requirement == requirement

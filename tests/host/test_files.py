@@ -421,17 +421,17 @@ async def test_a_binary_file_can_be_replaced_but_is_not_shown(agent_with: Build,
 
 
 async def test_cancel_pending_refuses_a_write_that_waits(agent_with: Build, file: Path) -> None:
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
 
     async def never(request: PermissionRequest) -> bool:
-        asked.set()
+        was_asked.set()
         await asyncio.Event().wait()
         return True
 
     agent = agent_with(on_permission=never)
     async with asyncio.timeout(LIMIT):
         writing = asyncio.create_task(agent.refused("fs/write_text_file", path=str(file), content="x"))
-        await asked.wait()
+        await was_asked.wait()
         agent.host.cancel_pending()
         assert (await writing).code == -32800
     assert file.read_bytes() == LINES.encode()

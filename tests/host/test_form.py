@@ -180,3 +180,13 @@ ANY_JSON = st.recursive(
 def test_no_property_breaks_a_form(properties: dict[str, Any]) -> None:
     form = read_form(msgspec.json.encode({"properties": properties}))
     assert {field.name for field in form.fields} | set(form.left_out) == set(properties)
+
+
+def test_errors_are_listed_by_field_for_a_page_that_shows_them_beside_it() -> None:
+    form = read_form(msgspec.json.encode(FORM))
+    assert form.errors({"files": -1, "shoe": 43}) == {
+        "shoe": "is not a field of this form",
+        "colour": "is required",
+        "files": "is -1; it must be at least 0",
+    }
+    assert form.errors({"colour": "red"}) == {}

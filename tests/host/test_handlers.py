@@ -95,10 +95,10 @@ async def test_files_are_written_by_the_handler_and_not_by_us(agent_with: Build,
 
 
 async def test_a_write_is_asked_for_with_what_the_handler_has(agent_with: Build, workspace: Workspace) -> None:
-    asked: list[PermissionRequest] = []
+    received: list[PermissionRequest] = []
 
     async def refuse(request: PermissionRequest) -> bool:
-        asked.append(request)
+        received.append(request)
         return False
 
     buffers = Buffers(a="unsaved")
@@ -106,10 +106,10 @@ async def test_a_write_is_asked_for_with_what_the_handler_has(agent_with: Build,
     error = await agent.refused("fs/write_text_file", path=str(workspace.cwd / "a"), content="new")
     assert error.code == DENIED
     assert buffers.texts == {"a": "unsaved"}
-    [diff] = asked[0].diffs
+    [diff] = received[0].diffs
     assert (diff.old_text, diff.new_text) == ("unsaved", "new")
     await agent.refused("fs/write_text_file", path=str(workspace.cwd / "b"), content="new")
-    assert asked[1].diffs[0].old_text is None
+    assert received[1].diffs[0].old_text is None
 
 
 async def test_what_access_denies_never_reaches_the_handler(agent_with: Build, workspace: Workspace) -> None:
@@ -168,11 +168,11 @@ async def test_a_handler_is_not_asked_for_what_is_not_offered(agent_with: Build,
 
 
 async def test_what_the_agent_was_allowed_is_not_asked_again(agent_with: Build, workspace: Workspace) -> None:
-    asked = 0
+    received = 0
 
     async def allow(request: PermissionRequest) -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal received
+        received += 1
         return True
 
     buffers = Buffers()
@@ -180,7 +180,7 @@ async def test_what_the_agent_was_allowed_is_not_asked_again(agent_with: Build, 
     path = str(workspace.cwd / "a")
     await agent.permission(ONCE, NO, kind="edit", content=[{"type": "diff", "path": path, "newText": "new"}])
     await agent.ask("fs/write_text_file", path=path, content="new")
-    assert (asked, buffers.texts) == (1, {"a": "new"})
+    assert (received, buffers.texts) == (1, {"a": "new"})
 
 
 # -- terminals
@@ -266,17 +266,17 @@ async def test_a_terminal_that_is_made_while_the_session_ends_is_released_too() 
 
 
 async def test_a_question_names_the_request_that_it_is_about(agent_with: Build, workspace: Workspace) -> None:
-    asked: list[object] = []
+    received: list[object] = []
 
     async def note(request: PermissionRequest) -> bool:
-        asked.append(request.request_id)
+        received.append(request.request_id)
         return True
 
     agent = agent_with(access="ask", on_permission=note)
     await agent.permission()
     await agent.ask("fs/write_text_file", path=str(workspace.cwd / "a"), content="")
     await agent.ask("terminal/create", command="true")
-    assert asked == [decision[0] for decision in agent.decisions] == [1, 2, 3]
+    assert received == [decision[0] for decision in agent.decisions] == [1, 2, 3]
 
 
 async def test_what_goes_wrong_in_a_terminal_is_told_in_the_protocols_words(agent_with: Build) -> None:
@@ -293,7 +293,7 @@ async def test_what_goes_wrong_in_a_terminal_is_told_in_the_protocols_words(agen
 async def test_nobody_is_asked_once_the_session_is_closed(agent_with: Build, workspace: Workspace) -> None:
     reading = asyncio.Event()
     go_on = asyncio.Event()
-    asked: list[str] = []
+    received: list[str] = []
 
     class Slow(Buffers):
         async def read_text_file(self, request: acp.ReadTextFileRequest) -> acp.ReadTextFileResponse:
@@ -302,7 +302,7 @@ async def test_nobody_is_asked_once_the_session_is_closed(agent_with: Build, wor
             return await super().read_text_file(request)
 
     async def ask(request: PermissionRequest) -> bool:
-        asked.append(request.title)
+        received.append(request.title)
         return True
 
     buffers = Slow(a="old")
@@ -314,5 +314,5 @@ async def test_nobody_is_asked_once_the_session_is_closed(agent_with: Build, wor
         await agent.host.close()
         go_on.set()
         assert (await writing).code == REQUEST_CANCELLED
-    assert asked == []
+    assert received == []
     assert buffers.texts == {"a": "old"}

@@ -32,13 +32,13 @@ class Person:
     """A callback that answers when told to."""
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
+        self.requests: asyncio.Queue[PermissionRequest] = asyncio.Queue()
         self.answers: dict[str, asyncio.Future[Any]] = {}
         self.ended: asyncio.Queue[str] = asyncio.Queue()
 
     async def __call__(self, request: PermissionRequest) -> Any:
         answer = self.answers[request.title] = asyncio.get_running_loop().create_future()
-        self.asked.put_nowait(request)
+        self.requests.put_nowait(request)
         try:
             return await answer
         finally:
@@ -176,7 +176,7 @@ async def test_two_requests_at_once_get_each_its_own_answer(agent_with: Build) -
     first = asyncio.create_task(agent.permission(title="first"))
     second = asyncio.create_task(agent.permission(title="second"))
     async with asyncio.timeout(LIMIT):
-        assert {(await person.asked.get()).title, (await person.asked.get()).title} == {"first", "second"}
+        assert {(await person.requests.get()).title, (await person.requests.get()).title} == {"first", "second"}
         assert agent.host.pending == 2
         person.answers["second"].set_result(False)
         assert await second == NO_ONCE
@@ -192,7 +192,7 @@ async def test_cancel_pending_answers_all_that_wait_at_once(agent_with: Build) -
     tasks = [asyncio.create_task(agent.permission(title=f"request {number}")) for number in range(5)]
     async with asyncio.timeout(LIMIT):
         for _ in tasks:
-            await person.asked.get()
+            await person.requests.get()
         agent.host.cancel_pending()
         assert await asyncio.gather(*tasks) == [CANCELLED] * 5
         for _ in tasks:
@@ -202,10 +202,10 @@ async def test_cancel_pending_answers_all_that_wait_at_once(agent_with: Build) -
 
 
 async def test_a_late_answer_gains_nothing(agent_with: Build) -> None:
-    asked, released, answered = threading.Event(), threading.Event(), threading.Event()
+    was_asked, released, answered = threading.Event(), threading.Event(), threading.Event()
 
     def slow(request: PermissionRequest) -> bool:
-        asked.set()
+        was_asked.set()
         released.wait(LIMIT)
         answered.set()
         return True
@@ -213,7 +213,7 @@ async def test_a_late_answer_gains_nothing(agent_with: Build) -> None:
     agent = agent_with(on_permission=slow)
     async with asyncio.timeout(LIMIT):
         asking = asyncio.create_task(agent.permission())
-        await asyncio.to_thread(asked.wait, LIMIT)
+        await asyncio.to_thread(was_asked.wait, LIMIT)
         agent.host.cancel_pending()
         assert await asking == CANCELLED
         released.set()
@@ -226,20 +226,20 @@ async def test_an_answer_that_comes_with_the_cancel_loses(agent_with: Build) -> 
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission(title="x"))
     async with asyncio.timeout(LIMIT):
-        await person.asked.get()
+        await person.requests.get()
         person.answers["x"].set_result(True)
         agent.host.cancel_pending()
         assert await asking == CANCELLED
 
 
 async def test_a_late_coroutine_is_never_awaited_and_nobody_complains(agent_with: Build) -> None:
-    asked, released, answered = threading.Event(), threading.Event(), threading.Event()
+    was_asked, released, answered = threading.Event(), threading.Event(), threading.Event()
 
     async def late() -> bool:
         return True
 
     def slow(request: PermissionRequest) -> Any:
-        asked.set()
+        was_asked.set()
         released.wait(LIMIT)
         answered.set()
         return late()
@@ -247,7 +247,7 @@ async def test_a_late_coroutine_is_never_awaited_and_nobody_complains(agent_with
     agent = agent_with(on_permission=slow)
     async with asyncio.timeout(LIMIT):
         asking = asyncio.create_task(agent.permission())
-        await asyncio.to_thread(asked.wait, LIMIT)
+        await asyncio.to_thread(was_asked.wait, LIMIT)
         agent.host.cancel_pending()
         await asking
         released.set()
@@ -274,7 +274,7 @@ async def test_a_request_that_the_agent_withdraws_is_no_longer_asked(agent_with:
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission(title="x"))
     async with asyncio.timeout(LIMIT):
-        await person.asked.get()
+        await person.requests.get()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
@@ -288,7 +288,7 @@ async def test_a_closed_host_cancels_what_waits_and_serves_no_more(agent_with: B
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission())
     async with asyncio.timeout(LIMIT):
-        await person.asked.get()
+        await person.requests.get()
         await agent.host.close()
         assert await asking == CANCELLED
     error = await agent.refused("session/request_permission")

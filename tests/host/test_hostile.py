@@ -1,4 +1,4 @@
-"""What a hostile agent or repository tries: to be allowed one thing by an answer, or by a rule, about another."""
+"""Hostile agents and repositories: an answer or rule about one thing must not allow another."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from .conftest import ALWAYS, LIMIT, NO, ONCE, Agent, Build
 from .running import create, ran
 
 
-def asked(workspace: Workspace, known: rows.ToolCall | None = None, **call: Any) -> PermissionRequest:
+def wants(workspace: Workspace, known: rows.ToolCall | None = None, **call: Any) -> PermissionRequest:
     params = msgspec.json.encode({"toolCall": {"toolCallId": "t", **call}, "options": [ONCE, NO]})
     return Requests("s", "claude", workspace).of_tool_call(msgspec.Raw(params), lambda _: known)
 
 
-def known_call(**said: Any) -> rows.ToolCall:
-    return rows.ToolCall(id="t", tool_call_id="t", run_id=None, time=0.0, replayed=False, **said)
+def known_call(**fields: Any) -> rows.ToolCall:
+    return rows.ToolCall(id="t", tool_call_id="t", run_id=None, time=0.0, replayed=False, **fields)
 
 
 def answer(workspace: Workspace, request: PermissionRequest, **rules: Any) -> str:
@@ -96,7 +96,7 @@ async def test_a_folder_that_is_exchanged_while_it_is_asked_about_is_not_run_in(
 
     agent = agent_with(on_permission=allows)
     error = await agent.refused("terminal/create", command="ls", cwd=str(folder))
-    assert error.message == f"cwd: {folder} now leads to another file than the one that was approved"
+    assert error.message == f"cwd: {folder} leads elsewhere now than when it was allowed"
 
 
 async def test_a_command_that_starts_while_the_session_closes_is_ended_with_it(
@@ -141,20 +141,20 @@ async def test_a_terminal_of_any_size_is_one_that_a_terminal_can_have(agent_with
     ],
 )
 def test_a_command_is_all_that_the_input_says_of_it(workspace: Workspace, given: dict[str, Any]) -> None:
-    request = asked(workspace, kind="execute", rawInput=given)
+    request = wants(workspace, kind="execute", rawInput=given)
     assert answer(workspace, request, user=[Rule("allow", command="git status")]) == "ask"
 
 
 def test_a_question_shows_a_command_with_its_arguments(workspace: Workspace) -> None:
-    assert asked(workspace, rawInput={"command": "npm", "args": ["publish", "a b"]}).command == "npm publish 'a b'"
-    assert asked(workspace, rawInput={"command": "a", "cmd": "b"}).command == '{"command":"a","cmd":"b"}'
+    assert wants(workspace, rawInput={"command": "npm", "args": ["publish", "a b"]}).command == "npm publish 'a b'"
+    assert wants(workspace, rawInput={"command": "a", "cmd": "b"}).command == '{"command":"a","cmd":"b"}'
 
 
 def test_what_was_said_of_a_command_before_counts_though_the_question_has_an_input_of_its_own(
     workspace: Workspace,
 ) -> None:
     before = {"command": "make", "env": {"SHELL": "./x"}, "cwd": "/elsewhere"}
-    request = asked(workspace, known_call(raw_input=before), kind="execute", rawInput={"description": "build it"})
+    request = wants(workspace, known_call(raw_input=before), kind="execute", rawInput={"description": "build it"})
     assert request.command == "make"
     assert answer(workspace, request, user=[Rule("allow", command="make")]) == "ask"
 
@@ -179,13 +179,13 @@ def test_a_command_that_goes_elsewhere_first_is_not_the_one_that_was_allowed(
     (workspace.cwd / "sub").mkdir()
     (workspace.cwd / "out").symlink_to("/")
     rules = [Rule("allow", command=["cd *", "cd", "make"])]
-    request = asked(workspace, kind="execute", rawInput={"command": line.format(cwd=workspace.cwd)})
+    request = wants(workspace, kind="execute", rawInput={"command": line.format(cwd=workspace.cwd)})
     assert answer(workspace, request, user=rules) == answer_
 
 
 @pytest.mark.parametrize("line", ["git --git-dir=made status", "git --git-dir made status"])
 def test_a_repository_elsewhere_is_not_the_one_that_git_is_allowed_in(workspace: Workspace, line: str) -> None:
-    request = asked(workspace, kind="execute", rawInput={"command": line})
+    request = wants(workspace, kind="execute", rawInput={"command": line})
     assert answer(workspace, request, user=[Rule("allow", command="git *")]) == "ask"
     assert answer(workspace, request, user=[Rule("deny", command="git status")]) == "deny"
 
@@ -194,7 +194,7 @@ def test_a_repository_elsewhere_is_not_the_one_that_git_is_allowed_in(workspace:
 
 
 def test_a_search_in_files_is_no_search_of_the_web(workspace: Workspace) -> None:
-    request = asked(workspace, kind="search", rawInput={"path": "/etc/shadow", "pattern": "."})
+    request = wants(workspace, kind="search", rawInput={"path": "/etc/shadow", "pattern": "."})
     assert answer(workspace, request, web_search=True) == "ask"
     assert build_policy("read-only", web_search=True).judge(request, workspace).decision == "deny"
 
@@ -205,19 +205,21 @@ def test_a_search_in_files_is_no_search_of_the_web(workspace: Workspace) -> None
 )
 @pytest.mark.parametrize("key", ["url", "URL", "uri"])
 def test_a_file_is_read_also_where_it_is_fetched(workspace: Workspace, url: str, key: str) -> None:
-    request = asked(workspace, kind="fetch", rawInput={key: url})
+    request = wants(workspace, kind="fetch", rawInput={key: url})
     assert answer(workspace, request, network=True) == "ask"
     assert answer(workspace, request, network=True, user=[Rule("allow", kind="read", where="inside")]) == "ask"
 
 
 @pytest.mark.parametrize("kind", ["think", "fetch"])
 def test_what_names_a_file_does_more_than_think_or_fetch(workspace: Workspace, kind: str) -> None:
-    said = {"url": "https://example.org/x", "output_path": "/outside"} if kind == "fetch" else {"file_path": "/outside"}
-    assert answer(workspace, asked(workspace, kind=kind, rawInput=said), network=True) == "ask"
+    raw_input = (
+        {"url": "https://example.org/x", "output_path": "/outside"} if kind == "fetch" else {"file_path": "/outside"}
+    )
+    assert answer(workspace, wants(workspace, kind=kind, rawInput=raw_input), network=True) == "ask"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "raw_input",
     [
         {"edits": [{"file_path": "/outside"}]},
         {"options": {"deep": [[{"target": "/outside"}]]}},
@@ -226,19 +228,19 @@ def test_what_names_a_file_does_more_than_think_or_fetch(workspace: Workspace, k
         {"path": "/outside\n"},
     ],
 )
-def test_a_file_deep_in_the_input_counts_too(workspace: Workspace, said: dict[str, Any]) -> None:
+def test_a_file_deep_in_the_input_counts_too(workspace: Workspace, raw_input: dict[str, Any]) -> None:
     where = [{"path": str(workspace.cwd / "a")}]
-    assert answer(workspace, asked(workspace, kind="edit", locations=where, rawInput=said)) == "ask"
+    assert answer(workspace, wants(workspace, kind="edit", locations=where, rawInput=raw_input)) == "ask"
 
 
 def test_more_files_than_anyone_reads_are_asked_about_and_not_looked_up(workspace: Workspace) -> None:
     many = [{"path": str(workspace.cwd / f"{number}")} for number in range(MAX_PATHS + 1)]
-    assert answer(workspace, asked(workspace, kind="edit", locations=many[:-1])) == "allow"
-    assert answer(workspace, asked(workspace, kind="edit", locations=many)) == "ask"
-    said = {"files": [*[str(workspace.cwd / "a")] * MAX_PATHS, "/outside"]}
-    assert answer(workspace, asked(workspace, kind="edit", locations=many[:1], rawInput=said)) == "ask"
+    assert answer(workspace, wants(workspace, kind="edit", locations=many[:-1])) == "allow"
+    assert answer(workspace, wants(workspace, kind="edit", locations=many)) == "ask"
+    raw_input = {"files": [*[str(workspace.cwd / "a")] * MAX_PATHS, "/outside"]}
+    assert answer(workspace, wants(workspace, kind="edit", locations=many[:1], rawInput=raw_input)) == "ask"
     full = build_policy("full", user=[Rule("deny", path=str(MAX_PATHS))])
-    assert full.judge(asked(workspace, kind="edit", locations=many), workspace).decision == "ask"
+    assert full.judge(wants(workspace, kind="edit", locations=many), workspace).decision == "ask"
 
 
 # -- guards
@@ -251,17 +253,17 @@ def test_more_files_than_anyone_reads_are_asked_about_and_not_looked_up(workspac
 def test_protected_folders_are_so_by_every_name_that_a_file_system_knows_them_by(
     workspace: Workspace, name: str
 ) -> None:
-    request = asked(workspace, kind="edit", locations=[{"path": str(workspace.cwd / "sub" / name / "config")}])
+    request = wants(workspace, kind="edit", locations=[{"path": str(workspace.cwd / "sub" / name / "config")}])
     assert answer(workspace, request) == "ask"
 
 
 @pytest.mark.parametrize("name", [".github", "git~", "x.git", ".gitignore", "digit~1"])
 def test_names_that_are_only_like_those_are_free(workspace: Workspace, name: str) -> None:
-    assert answer(workspace, asked(workspace, kind="edit", locations=[{"path": str(workspace.cwd / name)}])) == "allow"
+    assert answer(workspace, wants(workspace, kind="edit", locations=[{"path": str(workspace.cwd / name)}])) == "allow"
 
 
 def test_the_workspace_itself_is_not_deleted_unasked(workspace: Workspace) -> None:
-    assert answer(workspace, asked(workspace, kind="delete", locations=[{"path": str(workspace.cwd)}])) == "ask"
+    assert answer(workspace, wants(workspace, kind="delete", locations=[{"path": str(workspace.cwd)}])) == "ask"
 
 
 def test_one_folder_in_our_home_does_not_open_the_rest_of_it(tmp_path: Path) -> None:
@@ -269,7 +271,7 @@ def test_one_folder_in_our_home_does_not_open_the_rest_of_it(tmp_path: Path) -> 
     workspace = Workspace(tmp_path, [tmp_path / "home" / "tree"])
     policy = build_policy("edit-inside", home=tmp_path / "home")
     for name, decision in (("tree/a", "allow"), ("remembered.json", "ask")):
-        request = asked(workspace, kind="edit", locations=[{"path": str(tmp_path / "home" / name)}])
+        request = wants(workspace, kind="edit", locations=[{"path": str(tmp_path / "home" / name)}])
         assert policy.judge(request, workspace).decision == decision
 
 
@@ -395,25 +397,25 @@ async def test_an_approval_is_for_the_folder_that_was_shown_by_whatever_key(
 ) -> None:
     (workspace.cwd / "sub").mkdir()
     agent = agent_with(on_permission=lambda request: request.origin == "agent")
-    said = {"command": "rm -rf *", "workdir": str(workspace.cwd / "sub")}
-    await agent.permission(ONCE, NO, kind="execute", rawInput=said)
+    raw_input = {"command": "rm -rf *", "workdir": str(workspace.cwd / "sub")}
+    await agent.permission(ONCE, NO, kind="execute", rawInput=raw_input)
     error = await agent.refused("terminal/create", command="rm -rf *")
     assert "was not allowed" in error.message
 
 
 def test_always_to_one_tools_search_is_no_yes_to_anothers(workspace: Workspace) -> None:
-    made = derive(asked(workspace, kind="search", name="Grep", rawInput={"pattern": "x"}), workspace, "allow").rules
-    assert answer(workspace, asked(workspace, kind="search", name="Grep"), remembered=made) == "allow"
-    assert answer(workspace, asked(workspace, kind="search", name="WebSearch"), remembered=made) == "ask"
+    made = derive(wants(workspace, kind="search", name="Grep", rawInput={"pattern": "x"}), workspace, "allow").rules
+    assert answer(workspace, wants(workspace, kind="search", name="Grep"), remembered=made) == "allow"
+    assert answer(workspace, wants(workspace, kind="search", name="WebSearch"), remembered=made) == "ask"
 
 
 def test_always_to_a_command_in_one_folder_is_no_yes_to_it_in_all(workspace: Workspace) -> None:
     (workspace.cwd / "build").mkdir()
     line = {"command": "rm -rf *"}
-    below = asked(workspace, kind="execute", rawInput={**line, "cwd": "build"})
+    below = wants(workspace, kind="execute", rawInput={**line, "cwd": "build"})
     assert not derive(below, workspace, "allow").rules
-    made = derive(asked(workspace, kind="execute", rawInput={**line, "cwd": f"{workspace.cwd}/"}), workspace, "allow")
-    assert answer(workspace, asked(workspace, kind="execute", rawInput=line), remembered=made.rules) == "allow"
+    made = derive(wants(workspace, kind="execute", rawInput={**line, "cwd": f"{workspace.cwd}/"}), workspace, "allow")
+    assert answer(workspace, wants(workspace, kind="execute", rawInput=line), remembered=made.rules) == "allow"
     assert answer(workspace, below, remembered=made.rules) == "ask"
 
 
@@ -443,7 +445,7 @@ async def test_values_of_the_environment_are_not_noted_with_a_decision(
 )
 def test_no_text_of_the_agents_makes_a_pattern_take_for_ever(workspace: Workspace, rule: Rule) -> None:
     long = "a" * 200_000
-    request = asked(workspace, name=f"mcp__{long}__{long}", title=long, kind="other", rawInput={"path": f"/{long}"})
+    request = wants(workspace, name=f"mcp__{long}__{long}", title=long, kind="other", rawInput={"path": f"/{long}"})
     assert answer(workspace, request, user=[rule]) == "ask"
 
 

@@ -20,7 +20,7 @@ KINDS = {
 }
 
 
-def asked(*ids: str) -> PermissionRequest:
+def request_with(*ids: str) -> PermissionRequest:
     options = tuple(Option(option_id, option_id, KINDS[option_id]) for option_id in ids)
     return PermissionRequest(session_id="s", tool_call_id="t", title="Edit", kind="edit", options=options)
 
@@ -37,16 +37,16 @@ def asked(*ids: str) -> PermissionRequest:
     ],
 )
 def test_allow_takes_an_allowing_option_wherever_it_stands(options: list[str], once: str, always: str) -> None:
-    assert asked(*options).allow() == Answer("selected", once, allowed=True)
-    assert asked(*options).allow(always=True) == Answer("selected", always, allowed=True, always=True)
+    assert request_with(*options).allow() == Answer("selected", once, allowed=True)
+    assert request_with(*options).allow(always=True) == Answer("selected", always, allowed=True, always=True)
 
 
 @pytest.mark.parametrize("options", [[], ["r1"], ["R1", "r1"], ["u1"], ["u2", "u1"]])
 def test_nothing_is_allowed_where_no_option_allows(options: list[str]) -> None:
     with pytest.raises(InputError, match="no option that allows 'Edit': it offers"):
-        asked(*options).allow()
+        request_with(*options).allow()
     with pytest.raises(InputError):
-        asked(*options).allow(always=True)
+        request_with(*options).allow(always=True)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_nothing_is_allowed_where_no_option_allows(options: list[str]) -> None:
     ],
 )
 def test_reject_takes_a_rejecting_option_wherever_it_stands(options: list[str], once: str, always: str) -> None:
-    assert asked(*options).reject() == Answer("selected", once)
-    assert asked(*options).reject(always=True) == Answer("selected", always, always=True)
+    assert request_with(*options).reject() == Answer("selected", once)
+    assert request_with(*options).reject(always=True) == Answer("selected", always, always=True)
 
 
 @pytest.mark.parametrize("options", [[], ["a1"], ["A1", "a1"], ["u1", "u2"]])
 def test_a_refusal_without_an_option_for_it_cancels(options: list[str]) -> None:
-    assert asked(*options).reject() == CANCELLED
-    assert asked(*options).reject(always=True) == Answer("cancelled", always=True)
+    assert request_with(*options).reject() == CANCELLED
+    assert request_with(*options).reject(always=True) == Answer("cancelled", always=True)
 
 
 def test_a_refusal_never_takes_an_id_that_could_be_read_as_allowing() -> None:
@@ -77,7 +77,7 @@ def test_a_refusal_never_takes_an_id_that_could_be_read_as_allowing() -> None:
 
 
 def test_select_takes_any_option_by_its_id_and_knows_whether_it_allows() -> None:
-    request = asked("a1", "A1", "r1", "u1")
+    request = request_with("a1", "A1", "r1", "u1")
     assert [request.select(option).allowed for option in ("a1", "A1", "r1", "u1")] == [True, True, False, False]
 
 
@@ -91,7 +91,7 @@ def test_an_id_that_stands_for_two_things_is_not_remembered() -> None:
 
 def test_an_unknown_option_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match=r"no option 'b': it offers 'a1' \(allow_once\)"):
-        asked("a1").select("b")
+        request_with("a1").select("b")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_unknown_option_is_named_with_those_there_are() -> None:
     ],
 )
 def test_short_replies_mean_answers(reply: object, answer: Answer) -> None:
-    assert answer_of(asked("A1", "a1", "r1"), reply) == answer
+    assert answer_of(request_with("A1", "a1", "r1"), reply) == answer
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_short_replies_mean_answers(reply: object, answer: Answer) -> None:
 )
 def test_nonsense_is_no_answer(reply: object) -> None:
     with pytest.raises(InputError):
-        answer_of(asked("A1", "a1", "r1"), reply)
+        answer_of(request_with("A1", "a1", "r1"), reply)

@@ -1,4 +1,4 @@
-"""What is decided for good, in time, by whoever is first: the host with a home folder, and with people who answer."""
+"""`PermissionService` with a home folder and people who answer: remembered answers, time limits, first answer wins."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Waits:
     answers_as = "person"
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
+        self.requests: asyncio.Queue[PermissionRequest] = asyncio.Queue()
         self.withdrawn: asyncio.Queue[str] = asyncio.Queue()
 
     async def __call__(self, request: PermissionRequest) -> Answer:
-        self.asked.put_nowait(request)
+        self.requests.put_nowait(request)
         try:
             await asyncio.Event().wait()
         finally:
@@ -122,7 +122,7 @@ async def test_an_answer_from_elsewhere_ends_the_callbacks_question(agent_with: 
     agent = agent_with(on_permission=person)
     asking = asyncio.create_task(agent.permission(title="asked twice"))
     async with asyncio.timeout(LIMIT):
-        await person.asked.get()
+        await person.requests.get()
         assert agent.host.answer(1, False)
         assert await asking == REFUSED
         assert await person.withdrawn.get() == "asked twice"
@@ -175,16 +175,16 @@ async def test_never_is_remembered_as_a_refusal(agent_with: Build, home: Path) -
 
 
 async def test_without_a_home_folder_always_holds_once(agent_with: Build) -> None:
-    asked: list[str] = []
+    titles: list[str] = []
 
     def always(request: PermissionRequest) -> Answer:
-        asked.append(request.title)
+        titles.append(request.title)
         return request.allow(always=True)
 
     agent = agent_with(on_permission=always)
     for title in ("first", "second"):
         assert await agent.permission(title=title, kind="edit", locations=[{"path": "a.txt"}]) == YES_ALWAYS
-    assert asked == ["first", "second"]
+    assert titles == ["first", "second"]
     assert "has no home folder" in last(agent).reason
 
 
@@ -343,19 +343,19 @@ async def test_a_rule_holds_for_what_is_read_through_us(agent_with: Build, works
     agent = agent_with(access="full", session=(Rule("deny", path="**/.env"), Rule("ask", path="*.txt")))
     refusal = await agent.refused("fs/read_text_file", path=str(workspace.cwd / ".env"))
     assert refusal.code == -32001
-    asked = await agent.refused("fs/read_text_file", path=str(workspace.cwd / "a.txt"))
-    assert "nobody to ask" in asked.message
+    refusal = await agent.refused("fs/read_text_file", path=str(workspace.cwd / "a.txt"))
+    assert "nobody to ask" in refusal.message
 
 
 async def test_what_is_asked_of_us_is_noted_with_its_options_before_it_is_answered(agent_with: Build) -> None:
     agent = agent_with(on_permission=answer_later)
     writing = write(agent)
     await waiting(agent)
-    located, asked = agent.notes
+    located, refusal = agent.notes
     assert isinstance(located, notes.File)
-    assert isinstance(asked, notes.PermissionRequested)
-    assert (asked.origin, asked.title, asked.kind) == ("files", "Write a.txt", "edit")
-    assert [option.kind for option in asked.options] == ["allow_once", "allow_always", "reject_once", "reject_always"]
+    assert isinstance(refusal, notes.PermissionRequested)
+    assert (refusal.origin, refusal.title, refusal.kind) == ("files", "Write a.txt", "edit")
+    assert [option.kind for option in refusal.options] == ["allow_once", "allow_always", "reject_once", "reject_always"]
     assert agent.host.answer(1, "allow")
     async with asyncio.timeout(LIMIT):
         await writing

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def asked(agent: str, workspace: Workspace) -> Iterator[PermissionRequest]:
+def recorded(agent: str, workspace: Workspace) -> Iterator[PermissionRequest]:
     """Each permission request as the host would see it, its workspace put in the place of the recorded one."""
     for path in sorted((FOLDER / agent).glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -40,7 +40,7 @@ def asked(agent: str, workspace: Workspace) -> Iterator[PermissionRequest]:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_what_real_agents_ask_is_asked_until_a_rule_answers_it(agent: str, workspace: Workspace) -> None:
-    requests = list(asked(agent, workspace))
+    requests = list(recorded(agent, workspace))
     assert requests
     for request in requests:
         assert build_policy("ask").judge(request, workspace).decision == "ask"
@@ -58,7 +58,7 @@ def test_what_real_agents_ask_is_asked_until_a_rule_answers_it(agent: str, works
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_always_to_a_real_request_answers_it_the_next_time(agent: str, workspace: Workspace) -> None:
-    for request in asked(agent, workspace):
+    for request in recorded(agent, workspace):
         derived = derive(request, workspace, "allow")
         if derived.rules:
             assert build_policy("ask", remembered=derived.rules).judge(request, workspace).decision == "allow"
@@ -73,6 +73,6 @@ def test_a_deny_of_an_mcp_server_holds_however_the_agent_names_its_tools(agent: 
     if agent not in AGENTS:
         pytest.skip(f"no recordings of {agent}")
     policy = build_policy("full", user=[Rule("deny", mcp="note/*")])
-    denied = [request for request in asked(agent, workspace) if policy.judge(request, workspace).decision == "deny"]
+    denied = [request for request in recorded(agent, workspace) if policy.judge(request, workspace).decision == "deny"]
     assert denied
     assert all("note" in request.title for request in denied)

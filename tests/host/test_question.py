@@ -37,8 +37,8 @@ def page(**more: Any) -> Question:
 
 
 def test_a_form_is_read_with_what_it_belongs_to() -> None:
-    asked = request(mode="form", sessionId="a1", toolCallId="t1", message="Who?", requestedSchema=NAME, _meta={"x": 1})
-    question = read_question(asked, agent="claude", session_id="s1")
+    frame = request(mode="form", sessionId="a1", toolCallId="t1", message="Who?", requestedSchema=NAME, _meta={"x": 1})
+    question = read_question(frame, agent="claude", session_id="s1")
     assert (question.message, question.agent, question.session_id) == ("Who?", "claude", "s1")
     assert (question.tool_call_id, question.request_id, question.during) == ("t1", 7, None)
     assert [field.name for field in question.fields] == ["name"]
@@ -63,7 +63,7 @@ def test_a_bad_tool_call_id_does_not_cost_the_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "told"),
+    ("params", "message"),
     [
         ({"mode": "url", "message": "x", "elicitationId": "e1"}, "url: is missing"),
         ({"mode": "url", "message": "x", "url": "https://example.org/"}, "elicitationId: is missing"),
@@ -73,11 +73,11 @@ def test_a_bad_tool_call_id_does_not_cost_the_question() -> None:
         ({"mode": "form", "message": 5}, "elicitation/create: "),
     ],
 )
-def test_what_is_no_question_is_refused(params: dict[str, Any], told: str) -> None:
+def test_what_is_no_question_is_refused(params: dict[str, Any], message: str) -> None:
     with pytest.raises(RpcRefusal) as refused:
         read_question(request(**params))
     assert refused.value.error.code == -32602
-    assert told in refused.value.error.message
+    assert message in refused.value.error.message
 
 
 def test_a_mode_that_is_not_offered_is_refused() -> None:

@@ -31,12 +31,12 @@ class Agent:
         self._ids = itertools.count(1)
 
     async def ask(self, **params: Any) -> dict[str, Any]:
-        said = {"mode": "form", "sessionId": "a1", "message": "Who?", "requestedSchema": NAME, **params}
-        raw = msgspec.Raw(msgspec.json.encode(said))
+        fields = {"mode": "form", "sessionId": "a1", "message": "Who?", "requestedSchema": NAME, **params}
+        raw = msgspec.Raw(msgspec.json.encode(fields))
         async with asyncio.timeout(LIMIT):
             answer = await self.questions.create(Request(next(self._ids), "elicitation/create", raw, b""))
-        told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
-        return told
+        decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
+        return decoded
 
     async def ask_page(self, id: str = "e1") -> dict[str, Any]:
         return await self.ask(mode="url", url="https://example.org/", elicitationId=id)
@@ -67,10 +67,10 @@ async def test_a_plain_function_may_wait_for_a_person() -> None:
         return False
 
     agent = Agent(on_question)
-    asked = asyncio.create_task(agent.ask())
+    asking = asyncio.create_task(agent.ask())
     await asyncio.sleep(0)
     loop_went_on.set()
-    assert await asked == {"action": "decline"}
+    assert await asking == {"action": "decline"}
     assert agent.last == ("callback", "on_question declined it")
 
 
@@ -138,16 +138,16 @@ async def test_questions_do_not_wait_for_each_other() -> None:
     assert (first["content"], second["content"]) == ({"name": "a"}, {"name": "b"})
 
 
-class Held:
+class DelayedAnswer:
     """A callback that is asked, and answers when it is let."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
+        self.was_asked = asyncio.Event()
         self.answer = asyncio.Event()
         self.gave_up = asyncio.Event()
 
     async def __call__(self, question: Question) -> bool:
-        self.asked.set()
+        self.was_asked.set()
         try:
             await self.answer.wait()
         except asyncio.CancelledError:
@@ -157,33 +157,33 @@ class Held:
 
 
 async def test_cancelling_answers_at_once_and_the_callback_is_no_longer_heard() -> None:
-    held = Held()
-    agent = Agent(held)
-    asked = asyncio.create_task(agent.ask())
+    delayed = DelayedAnswer()
+    agent = Agent(delayed)
+    asking = asyncio.create_task(agent.ask())
     async with asyncio.timeout(LIMIT):
-        await held.asked.wait()
+        await delayed.was_asked.wait()
         assert agent.questions.pending == 1
         agent.questions.cancel_pending()
-        assert await asked == {"action": "cancel"}
-        await held.gave_up.wait()
+        assert await asking == {"action": "cancel"}
+        await delayed.gave_up.wait()
     assert agent.last[0] == "cancel"
     assert agent.questions.pending == 0
     assert len(agent.answered) == 1
 
 
 async def test_a_thread_that_answers_too_late_gains_nothing() -> None:
-    asked, let = threading.Event(), threading.Event()
+    was_asked, let = threading.Event(), threading.Event()
     answered = threading.Event()
 
     def on_question(question: Question) -> bool:
-        asked.set()
+        was_asked.set()
         assert let.wait(LIMIT)
         answered.set()
         return True
 
     agent = Agent(on_question)
     asking = asyncio.create_task(agent.ask())
-    assert await asyncio.to_thread(asked.wait, LIMIT)
+    assert await asyncio.to_thread(was_asked.wait, LIMIT)
     agent.questions.cancel_pending()
     assert await asking == {"action": "cancel"}
     let.set()
@@ -201,24 +201,24 @@ async def test_what_is_asked_while_a_run_is_being_cancelled_is_cancelled_until_i
 
 
 async def test_a_time_limit_cancels() -> None:
-    held = Held()
-    agent = Agent(held, time_limit_s=0.01)
+    delayed = DelayedAnswer()
+    agent = Agent(delayed, time_limit_s=0.01)
     assert await agent.ask() == {"action": "cancel"}
     assert agent.last == ("timeout", "nobody answered within 10ms")
     async with asyncio.timeout(LIMIT):
-        await held.gave_up.wait()
+        await delayed.gave_up.wait()
 
 
 async def test_an_agent_that_takes_its_question_back_ends_the_asking() -> None:
-    held = Held()
-    agent = Agent(held)
-    asked = asyncio.create_task(agent.ask())
+    delayed = DelayedAnswer()
+    agent = Agent(delayed)
+    asking = asyncio.create_task(agent.ask())
     async with asyncio.timeout(LIMIT):
-        await held.asked.wait()
-        asked.cancel()
+        await delayed.was_asked.wait()
+        asking.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asked
-        await held.gave_up.wait()
+            await asking
+        await delayed.gave_up.wait()
     assert agent.last[0] == "cancel"
     assert agent.questions.pending == 0
 
@@ -241,14 +241,14 @@ async def test_a_page_that_was_declined_is_never_done() -> None:
 
 
 async def test_a_page_that_is_done_before_it_was_answered_is_no_longer_asked_about() -> None:
-    held = Held()
-    agent = Agent(held)
-    asked = asyncio.create_task(agent.ask_page())
+    delayed = DelayedAnswer()
+    agent = Agent(delayed)
+    asking = asyncio.create_task(agent.ask_page())
     async with asyncio.timeout(LIMIT):
-        await held.asked.wait()
+        await delayed.was_asked.wait()
         assert agent.complete("e1") is not None
-        assert await asked == {"action": "cancel"}
-        await held.gave_up.wait()
+        assert await asking == {"action": "cancel"}
+        await delayed.gave_up.wait()
     assert agent.last == ("agent", "the agent said that the page is done")
 
 

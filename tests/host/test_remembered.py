@@ -1,4 +1,4 @@
-"""What a person answered for good: what it becomes, and that it is kept."""
+"""Remembered answers: the rules that they become, and how they are stored."""
 
 from __future__ import annotations
 

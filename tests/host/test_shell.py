@@ -1,4 +1,4 @@
-"""What a command line would run: all of it, or the word that nobody can tell."""
+"""Reading command lines: every command, or the statement that it is unclear."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dragoman.host.shell.words import Unreadable
 
 
 def allowed_by(rule: str, script: Script) -> bool:
-    """Whether a rule that allows `rule` with any arguments would let it through."""
+    """Tell whether a rule that allows `rule` with any arguments would allow the script."""
     return script.unclear is None and all(
         part.words[:1] == (rule,)
         and part.unclear is None
@@ -687,7 +687,7 @@ class Stubs:
                 (self.bin / name).symlink_to(where)
 
     def run(self, shell: str, line: str) -> tuple[list[tuple[str, ...]], set[str]]:
-        """What was executed, and the files that were made."""
+        """Run the line; return the executed commands and the created files."""
         self.runs += 1
         cwd, log = self.folder / f"cwd{self.runs}", self.folder / f"log{self.runs}"
         cwd.mkdir()

@@ -152,16 +152,16 @@ async def test_output_is_seen_while_the_command_runs(agent: Agent, lifeline: Lif
 
 
 async def test_output_is_kept_from_the_end_at_a_character(agent: Agent) -> None:
-    kept = await ran(agent, "printf 'aaaa🦊🦊'", outputByteLimit=7)
-    assert (kept["output"], kept["truncated"]) == ("🦊", True)
+    result = await ran(agent, "printf 'aaaa🦊🦊'", outputByteLimit=7)
+    assert (result["output"], result["truncated"]) == ("🦊", True)
     assert (await ran(agent, "echo x", outputByteLimit=0))["output"] == ""
 
 
 async def test_without_a_limit_of_the_agents_there_is_one_of_ours(agent: Agent) -> None:
-    kept = await ran(agent, "head -c 3000000 /dev/zero | tr '\\0' x; echo end")
-    assert len(kept["output"]) == DEFAULT_OUTPUT_LIMIT
-    assert kept["output"].endswith("xend\n")
-    assert kept["truncated"]
+    result = await ran(agent, "head -c 3000000 /dev/zero | tr '\\0' x; echo end")
+    assert len(result["output"]) == DEFAULT_OUTPUT_LIMIT
+    assert result["output"].endswith("xend\n")
+    assert result["truncated"]
 
 
 async def test_an_absurd_limit_is_taken_as_the_most_there_is_and_a_negative_one_refused(agent: Agent) -> None:
@@ -279,7 +279,7 @@ async def test_a_withdrawn_release_still_ends_the_command_and_close_waits_for_it
         await asyncio.sleep(0)
         releasing.cancel()
         await agent.host.close()
-        assert not group_alive(int(lifeline.said[0]))
+        assert not group_alive(int(lifeline.lines_read[0]))
     lifeline.transport.close()
 
 
@@ -323,9 +323,9 @@ async def test_a_flooding_command_delays_no_other(agent: Agent) -> None:
         assert (await ran(agent, "echo here"))["output"] == "here\n"
     async with asyncio.timeout(LIMIT):
         await agent.ask("terminal/kill", terminalId=flood)
-    kept = await output(agent, flood)
-    assert len(kept["output"]) == 1000
-    assert kept["truncated"]
+    result = await output(agent, flood)
+    assert len(result["output"]) == 1000
+    assert result["truncated"]
 
 
 async def test_the_reaper_knows_every_command_until_it_is_released(
@@ -402,17 +402,17 @@ async def test_an_allowed_command_runs(agent_with: Build) -> None:
 
 
 async def test_a_command_that_waits_for_an_answer_is_refused_when_the_session_closes(agent_with: Build) -> None:
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
 
     async def never(request: PermissionRequest) -> bool:
-        asked.set()
+        was_asked.set()
         await asyncio.Event().wait()
         return True
 
     agent = agent_with(on_permission=never)
     async with asyncio.timeout(LIMIT):
         creating = asyncio.create_task(agent.refused("terminal/create", command="ls"))
-        await asked.wait()
+        await was_asked.wait()
         await agent.host.close()
         assert (await creating).code == -32800
 

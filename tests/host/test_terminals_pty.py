@@ -231,7 +231,7 @@ async def test_what_the_command_wrote_is_there_when_its_exit_is_told_however_slo
         await may_read.wait()
 
     monkeypatch.setattr(ReadThrottle, "after_read", held_up)
-    monkeypatch.setattr("dragoman.host.terminal.terminal.LATE_OUTPUT_GRACE", 0.0)
+    monkeypatch.setattr("dragoman.host.terminal.terminal.LATE_OUTPUT_GRACE_S", 0.0)
     terminal = await commands.start("head -c 6000 /dev/zero; sleep 1000 & exit 0")
     waiting = asyncio.create_task(terminal.wait())
     async with asyncio.timeout(LIMIT):
@@ -284,7 +284,7 @@ time.sleep(1000)
 
 
 async def test_one_that_nobody_can_find_holds_up_no_release(commands: Commands) -> None:
-    """It left its group and its environment, and has the terminal open."""
+    """A process that left its group and its environment, and has the terminal open."""
     hide = """
 import os
 if child := os.fork():
