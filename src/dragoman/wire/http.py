@@ -107,29 +107,29 @@ class HttpTransport:
             while (line := await self._outgoing.next_line()) is not None:
                 await self._post(line)
                 self._outgoing.mark_sent()
-            await self._leave()
+            await self._delete_connection()
         except Exception as error:  # of any kind: pending calls must fail, not wait
-            self._lost(f"a message could not be sent: {_describe(error)}")
+            self._begin_end(f"a message could not be sent: {_describe(error)}")
 
     async def _post(self, line: bytes) -> None:
         envelope = peek(line)
         if envelope.is_request and envelope.method == "initialize" and self._connection_id is None:
             await self._initialize(line, envelope)
             return
-        session = envelope.session
+        session = envelope.session_id
         if session is None and envelope.is_answer and envelope.id is not None:
             session = self._request_sessions.pop(envelope.id, None)
         if session is not None:
             if envelope.method in _OPENING_METHODS:
                 self._closed_sessions.discard(session)
             status = await self._stream(session).wait_opened()
-            # A server that does not know the session yet sends what concerns it over the connection's own stream.
+            # A server that does not know the session yet uses the connection's own stream for it.
             if status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
                 await self._on_refused(envelope, status, "the session's event stream cannot be opened")
                 return
-        response = await self._posted(line, session)
+        response = await self._send_post(line, session)
         if response.status_code == HTTPStatus.NOT_FOUND and session is not None and envelope.method in _OPENING_METHODS:
-            response = await self._posted(line, None)
+            response = await self._send_post(line, None)
         if not response.is_success:
             await self._on_refused(envelope, response.status_code, _reason_in(response))
             return
@@ -137,19 +137,19 @@ class HttpTransport:
             self._closed_sessions.add(session)
         await self._receive_body(response)
 
-    async def _posted(self, line: bytes, session: str | None) -> httpx.Response:
+    async def _send_post(self, line: bytes, session: str | None) -> httpx.Response:
         headers = {"Content-Type": "application/json", **self._ids(session)}
         return await self._client.post(self._address.url, content=line, headers=headers)
 
     async def _initialize(self, line: bytes, envelope: Envelope) -> None:
         """Post `initialize`, the one request whose answer is in the response, together with the connection's id."""
-        response = await self._posted(line, None)
+        response = await self._send_post(line, None)
         if not response.is_success:
             await self._on_refused(envelope, response.status_code, _reason_in(response))
             return
         self._connection_id = response.headers.get(CONNECTION_ID)
         if self._connection_id is None:
-            self._lost(f"the server's answer to initialize has no {CONNECTION_ID} header: it is no ACP endpoint")
+            self._begin_end(f"the server's answer to initialize has no {CONNECTION_ID} header: it is no ACP endpoint")
             return
         status = await self._stream(None).wait_opened()
         if status == HTTPStatus.OK:
@@ -169,11 +169,11 @@ class HttpTransport:
         error = {"code": _code_of(status), "message": reason, "data": {"status": status}}
         await self._incoming.put(msgspec.json.encode({"jsonrpc": "2.0", "id": envelope.id, "error": error}))
 
-    async def _leave(self) -> None:
+    async def _delete_connection(self) -> None:
         if self._connection_id is not None and self._end_reason is None:
             await self._client.delete(self._address.url, headers=self._ids(None))
         else:
-            self._lost("closed")
+            self._begin_end("closed")
 
     def _ids(self, session: str | None) -> dict[str, str]:
         ids = {} if self._connection_id is None else {CONNECTION_ID: self._connection_id}
@@ -198,7 +198,7 @@ class HttpTransport:
                     del self._streams[session]  # the next message for the session opens it again
                     stream.set_status(response.status_code)
                     if session is None:
-                        self._lost(f"the server refused the event stream: HTTP {response.status_code}")
+                        self._begin_end(f"the server refused the event stream: HTTP {response.status_code}")
                     return
                 stream.set_status(HTTPStatus.OK)
                 events = EventReader(self._limit)
@@ -213,20 +213,20 @@ class HttpTransport:
             stream.set_status(HTTPStatus.SERVICE_UNAVAILABLE)  # for a message that still waits for the stream to open
         self._streams.pop(session, None)
         if session is None or session not in self._closed_sessions:
-            self._lost(reason)
+            self._begin_end(reason)
 
     async def _receive(self, line: bytes) -> None:
         envelope = peek(line)
-        if envelope.is_request and envelope.session is not None and envelope.id is not None:
-            self._request_sessions[envelope.id] = envelope.session
-        if envelope.new_session is not None:
+        if envelope.is_request and envelope.session_id is not None and envelope.id is not None:
+            self._request_sessions[envelope.id] = envelope.session_id
+        if envelope.new_session_id is not None:
             # Open before the session is known: its messages come by its own stream from now on.
-            await self._stream(envelope.new_session).wait_opened()
+            await self._stream(envelope.new_session_id).wait_opened()
         await self._incoming.put(line)
 
     # -- the end
 
-    def _lost(self, reason: str) -> None:
+    def _begin_end(self, reason: str) -> None:
         """End the connection: send nothing more, and read what the other streams still have for a moment."""
         if self._end_reason is None:
             self._end_reason = reason
@@ -271,7 +271,7 @@ class HttpTransport:
 
     def abort(self) -> None:
         """Close the connection at once."""
-        self._lost("the connection was aborted")
+        self._begin_end("the connection was aborted")
         for stream in self._streams.values():
             stream.task.cancel()
 

@@ -102,8 +102,8 @@ class Envelope(msgspec.Struct, frozen=True):
 
     id: RequestId | None = None
     method: str | None = None
-    session: str | None = None  # the session id in the params
-    new_session: str | None = None  # the session id in a result
+    session_id: str | None = None  # in the params
+    new_session_id: str | None = None  # in a result
 
     @property
     def is_request(self) -> bool:
@@ -122,7 +122,7 @@ def peek(line: bytes) -> Envelope:
         return Envelope()
     request_id = None if message.id is msgspec.UNSET else message.id
     if message.method is msgspec.UNSET:
-        return Envelope(request_id, new_session=session_id_in(message.result))
+        return Envelope(request_id, new_session_id=session_id_in(message.result))
     return Envelope(request_id, message.method, session_id_in(message.params))
 
 

@@ -78,7 +78,7 @@ class Player:
         elif envelope.id is None:
             self._on_notification(envelope, line)
         else:
-            self._on_request(ClientRequest(envelope.id, envelope.method, line), envelope.session)
+            self._on_request(ClientRequest(envelope.id, envelope.method, line), envelope.session_id)
 
     def _on_answer(self, envelope: Envelope, line: bytes) -> None:
         if envelope.id is None:
@@ -89,8 +89,8 @@ class Player:
 
     def _on_notification(self, envelope: Envelope, line: bytes) -> None:
         match envelope.method:
-            case "session/cancel" if envelope.session in self._sessions:
-                self._sessions[envelope.session].cancel()
+            case "session/cancel" if envelope.session_id in self._sessions:
+                self._sessions[envelope.session_id].cancel()
             case "$/cancel_request":
                 request_id = _read_params(line).requestId
                 if request_id is not None:

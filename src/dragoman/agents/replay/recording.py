@@ -206,11 +206,13 @@ class _Reader:
             )
         elif envelope.id is None:
             step = RecordedFrame(number, by, "notification", envelope.method, None, line.ts, frame)
-            self._append(connection, step, self._session(line, envelope.session), self._last_requests.get(connection))
+            self._append(
+                connection, step, self._session(line, envelope.session_id), self._last_requests.get(connection)
+            )
         else:
             step = RecordedFrame(number, by, "request", envelope.method, envelope.id, line.ts, frame)
             # A fork names one session and opens another, whose id is in its answer.
-            session = None if envelope.method in CREATING_METHODS else self._session(line, envelope.session)
+            session = None if envelope.method in CREATING_METHODS else self._session(line, envelope.session_id)
             same_session_as = self._subject_of(connection, step) if by == "agent" else None
             placed = self._open_requests[connection, by, envelope.id] = self._append(
                 connection, step, session, same_session_as
@@ -227,16 +229,16 @@ class _Reader:
         session = line.session
         if request is not None:
             step = msgspec.structs.replace(step, method=request.step.method)
-        if step.method in CREATING_METHODS and envelope.new_session is not None:
-            session = self._session(line, envelope.new_session)
+        if step.method in CREATING_METHODS and envelope.new_session_id is not None:
+            session = self._session(line, envelope.new_session_id)
             if request is not None:
                 request.session = session
             else:
                 self._insert_request(step, connection, session)
-        elif step.method in OPENING_METHODS and envelope.new_session is not None and request is not None:
+        elif step.method in OPENING_METHODS and envelope.new_session_id is not None and request is not None:
             # Some agents give a session another id when it is resumed.
-            self._renamed.setdefault(envelope.new_session, request.session or envelope.new_session)
-            self._session(line, envelope.new_session)
+            self._renamed.setdefault(envelope.new_session_id, request.session or envelope.new_session_id)
+            self._session(line, envelope.new_session_id)
         self._append(connection, step, session, same_session_as)
 
     def _append(

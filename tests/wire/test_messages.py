@@ -12,7 +12,7 @@ from dragoman.wire.messages import Envelope, peek
     [
         (b'{"id":0,"method":"session/prompt","params":{"sessionId":"s"}}', Envelope(0, "session/prompt", "s")),
         (b'{"method":"session/cancel","params":{"sessionId":"s"}}', Envelope(None, "session/cancel", "s")),
-        (b'{"id":"a","result":{"sessionId":"s"}}', Envelope("a", new_session="s")),
+        (b'{"id":"a","result":{"sessionId":"s"}}', Envelope("a", new_session_id="s")),
         (b'{"id":1,"error":{"code":1}}', Envelope(1)),
         (b'{"id":1,"method":"initialize"}', Envelope(1, "initialize")),
         (b'{"id":1,"method":"x","params":[1]}', Envelope(1, "x")),
