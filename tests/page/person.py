@@ -97,6 +97,14 @@ class Person:
         self.page.get_by_role("button", name=re.compile(f"^{menu}:")).click()
         self.page.get_by_role("menuitemradio", name=re.compile(f"^{item}")).click()
 
+    def field(self, label: str) -> Locator:
+        """The field to select a value, which shows the selected one."""
+        return self.page.get_by_role("combobox", name=label, exact=True)
+
+    def select(self, label: str, option: str) -> None:
+        self.field(label).click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
     def act(self, item: str) -> None:
         """Something of the session's menu."""
         self.page.get_by_role("button", name="Session actions").click()

@@ -50,7 +50,7 @@ def test_on_a_phone_what_is_pressed_is_large_enough_and_nothing_is_wider_than_th
         on_phone.page.wait_for_load_state("networkidle")
         assert on_phone.page.evaluate("document.documentElement.scrollWidth") <= 390, view
         small = on_phone.page.evaluate(
-            """() => [...document.querySelectorAll("button.button, a.button, .phone-tabs a, input.input, select")]
+            """() => [...document.querySelectorAll(".button, .phone-tabs a, input.input, button.select")]
                  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < 43.5)
                  .map((one) => one.outerHTML.slice(0, 120))"""
         )

@@ -1,3 +1,4 @@
+import { CSPProvider } from "@base-ui/react/csp-provider";
 import { useEffect, useRef, useState } from "react";
 import type { ReactNode } from "react";
 
@@ -28,13 +29,16 @@ import "./styles/app.css";
 export function App() {
   const offered = useRef<readonly PaletteItem[]>([]);
   return (
-    <Notices>
-      <ViewCommandsContext value={offered}>
-        <ScopeContext value={useScope()}>
-          <Shell />
-        </ScopeContext>
-      </ViewCommandsContext>
-    </Notices>
+    // The server's policy allows no style elements.
+    <CSPProvider disableStyleElements>
+      <Notices>
+        <ViewCommandsContext value={offered}>
+          <ScopeContext value={useScope()}>
+            <Shell />
+          </ScopeContext>
+        </ViewCommandsContext>
+      </Notices>
+    </CSPProvider>
   );
 }
 

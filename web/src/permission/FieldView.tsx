@@ -1,5 +1,6 @@
 import { useId, type ReactNode } from "react";
 
+import { Select } from "../ui/Select";
 import type { Field, Value } from "./form";
 
 interface Props {
@@ -151,14 +152,13 @@ function input(field: Field, value: Value, inputProps: InputProps, onChange: (va
         ));
       }
       return (
-        <select className="input" {...inputProps} value={text} onChange={(event) => onChange(event.target.value)}>
-          <option value="">Choose…</option>
-          {field.choices.map((choice) => (
-            <option key={choice.value} value={choice.value}>
-              {choice.name}
-            </option>
-          ))}
-        </select>
+        <Select
+          {...inputProps}
+          value={text}
+          placeholder="Choose…"
+          options={field.choices.map((choice) => ({ value: choice.value, label: choice.name }))}
+          onValueChange={onChange}
+        />
       );
     case "choices": {
       const chosen = Array.isArray(value) ? (value as readonly string[]) : [];

@@ -75,13 +75,12 @@ export function DeviceSettings() {
         <h2>New token</h2>
         <div className="settings-pair">
           <Field name="name" label="Name" required placeholder="laptop script" autoComplete="off" />
-          <SelectField name="scope" label="Access" defaultValue="prompt">
-            {SCOPES.map((scope) => (
-              <option key={scope.id} value={scope.id}>
-                {scope.id}: {scope.means}
-              </option>
-            ))}
-          </SelectField>
+          <SelectField
+            name="scope"
+            label="Access"
+            defaultValue="prompt"
+            options={SCOPES.map((scope) => ({ value: scope.id, label: `${scope.id}: ${scope.means}` }))}
+          />
         </div>
         <div className="buttons">
           <Button type="submit">Create token</Button>

@@ -1,9 +1,10 @@
 import { useEffect, useState } from "react";
 
-import type { Frame } from "../protocol";
+import type { Frame, SessionItem } from "../protocol";
 import { navigate } from "../route";
 import { useClient, useStore } from "../store/client";
 import { SelectField } from "../ui/Field";
+import type { SelectOption } from "../ui/Select";
 import { plural, sessionTitle } from "../ui/format";
 import { FrameList } from "./FrameList";
 
@@ -18,19 +19,20 @@ export function Diagnostics({ session }: { session: string | null }) {
         label="Session"
         hint="The frames that Dragoman and the agent exchanged, oldest first. Secrets that Dragoman sends are left out."
         value={session ?? ""}
-        onChange={(event) => navigate({ view: "settings", tab: "diagnostics", session: event.target.value }, "replace")}
-      >
-        <option value="">Select a session</option>
-        {session !== null && !sessions.some(({ id }) => id === session) && <option value={session}>{session}</option>}
-        {sessions.map((item) => (
-          <option key={item.id} value={item.id}>
-            {sessionTitle(item)} ({item.agent})
-          </option>
-        ))}
-      </SelectField>
+        placeholder="Select a session"
+        options={optionsOf(sessions, session)}
+        onValueChange={(id) => navigate({ view: "settings", tab: "diagnostics", session: id }, "replace")}
+      />
       {session !== null && <Frames key={session} session={session} />}
     </section>
   );
+}
+
+/** The sessions of the list, and the selected one even if it is not among them. */
+function optionsOf(sessions: readonly SessionItem[], selected: string | null): SelectOption[] {
+  const options = sessions.map((item) => ({ value: item.id, label: `${sessionTitle(item)} (${item.agent})` }));
+  if (selected === null || options.some(({ value }) => value === selected)) return options;
+  return [{ value: selected, label: selected }, ...options];
 }
 
 function Frames({ session }: { session: string }) {

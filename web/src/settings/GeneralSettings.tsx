@@ -30,14 +30,9 @@ function ThemeField() {
         label="Theme"
         hint="Only on this device."
         value={useTheme()}
-        onChange={(event) => chooseTheme(event.target.value as Theme)}
-      >
-        {THEMES.map((theme) => (
-          <option key={theme} value={theme}>
-            {THEME_NAMES[theme]}
-          </option>
-        ))}
-      </SelectField>
+        options={THEMES.map((theme) => ({ value: theme, label: THEME_NAMES[theme] }))}
+        onValueChange={(theme) => chooseTheme(theme as Theme)}
+      />
     </div>
   );
 }
@@ -113,13 +108,10 @@ function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Valu
         label={nameOf(setting)}
         hint={hint}
         value={String(setting.value ?? "")}
-        onChange={(event) => onSet(event.target.value)}
-      >
-        {setting.value === null && <option value="">not set</option>}
-        {setting.choices.map((choice) => (
-          <option key={choice}>{choice}</option>
-        ))}
-      </SelectField>
+        placeholder="not set"
+        options={setting.choices.map((choice) => ({ value: choice, label: choice }))}
+        onValueChange={onSet}
+      />
     );
   }
   const number = typeof setting.default === "number";

@@ -2,6 +2,7 @@ import type { ComponentProps } from "react";
 
 import { Icon } from "./Icon";
 import type { IconName } from "./Icon";
+import { Tooltip } from "./Tooltip";
 import "./ui.css";
 
 interface Look {
@@ -21,8 +22,10 @@ export function IconButton({
   ...rest
 }: ComponentProps<"button"> & { icon: IconName; label: string }) {
   return (
-    <button type="button" className={`button quiet icon-only ${className}`} aria-label={label} title={label} {...rest}>
-      <Icon name={icon} />
-    </button>
+    <Tooltip text={label}>
+      <button type="button" className={`button quiet icon-only ${className}`} aria-label={label} {...rest}>
+        <Icon name={icon} />
+      </button>
+    </Tooltip>
   );
 }

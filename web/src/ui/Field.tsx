@@ -1,6 +1,9 @@
 import { useId } from "react";
 import type { ComponentProps, ReactNode } from "react";
 
+import { Select } from "./Select";
+import type { SelectOption } from "./Select";
+
 interface Props {
   label: string;
   hint?: ReactNode;
@@ -19,12 +22,23 @@ export function Field({ label, hint, error, ...rest }: ComponentProps<"input"> &
   );
 }
 
-export function SelectField({ label, hint, error, ...rest }: ComponentProps<"select"> & Props) {
+interface SelectProps extends Props {
+  options: readonly SelectOption[];
+  name?: string;
+  value?: string;
+  defaultValue?: string;
+  placeholder?: string;
+  onValueChange?: (value: string) => void;
+}
+
+export function SelectField({ label, hint, error, ...rest }: SelectProps) {
   const id = useId();
   return (
     <div className="field">
-      <label htmlFor={id}>{label}</label>
-      <select id={id} className="input" aria-describedby={`${id}-hint`} {...rest} />
+      <label id={`${id}-label`} htmlFor={id}>
+        {label}
+      </label>
+      <Select id={id} aria-labelledby={`${id}-label`} aria-describedby={`${id}-hint`} {...rest} />
       <Below id={`${id}-hint`} hint={hint} error={error} />
     </div>
   );
