@@ -86,7 +86,7 @@ def _snapshot(store: RowStore, limit: int) -> SessionSnapshot:
         created=0,
         updated=0,
         runs=0,
-        frames=store.folded,
+        frames=store.position,
         run_status=None,
         connection="connected",
         status="idle",
@@ -95,7 +95,7 @@ def _snapshot(store: RowStore, limit: int) -> SessionSnapshot:
     )
     return SessionSnapshot(
         id=SESSION,
-        cursor=str(store.folded),
+        cursor=str(store.position),
         resumed=False,
         session=item,
         live=Live(),

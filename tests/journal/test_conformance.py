@@ -1,4 +1,4 @@
-"""What every journal promises, on every journal."""
+"""The promises of `journal.protocols`, checked on every journal."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ async def test_a_value_that_cannot_be_stored_harms_no_other(journal: Journal, od
 
 async def test_what_is_known_of_a_connection_is_kept(journal: Journal) -> None:
     await journal.register_connection(Connection(id="c1", agent="demo", at=5.0))
-    told = Connection(
+    connection = Connection(
         id="c1", agent="demo", at=5.0, protocol_version=1, capabilities=msgspec.Raw(b'{"loadSession":true}')
     )
-    await journal.register_connection(told)
-    [found] = await journal.connections()
-    assert msgspec.json.encode(found) == msgspec.json.encode(told)
+    await journal.register_connection(connection)
+    [stored] = await journal.connections()
+    assert msgspec.json.encode(stored) == msgspec.json.encode(connection)
 
 
 async def test_after_its_end_a_journal_says_so(journal: Journal) -> None:
@@ -151,8 +151,8 @@ async def test_a_line_too_long_to_keep_and_the_answer_in_its_place_are_kept(jour
     talk.message(long, "agent")
     talk.message(Reply(request_id, "session/prompt", msgspec.Raw(b"null"), RpcError(1, "too long"), b""), "host")
     await talk.commit()
-    kept = [read_message(one) for one in await all_entries(journal, "s1")]
-    assert long in kept
+    messages = [read_message(stored) for stored in await all_entries(journal, "s1")]
+    assert long in messages
     assert (await journal.rows("s1")).runs[0].status == "error"
     assert await maintenance.verify(journal) == []
 
@@ -330,12 +330,12 @@ async def test_that_a_run_is_being_cancelled_is_in_its_row(journal: Journal) -> 
 async def test_files_terminals_and_questions_have_their_rows(journal: Journal) -> None:
     talk = await Talk.begin(journal)
     talk.prompt("go")
-    asked: dict[str, dict[str, Any]] = {
+    requests: dict[str, dict[str, Any]] = {
         "fs/write_text_file": {"path": "/x/needle.txt", "content": "words"},
         "terminal/create": {"command": "make", "args": ["haystack"]},
         "elicitation/create": {"message": "Really?", "mode": "form", "requestedSchema": {"type": "object"}},
     }
-    for number, (method, params) in enumerate(asked.items(), start=100):
+    for number, (method, params) in enumerate(requests.items(), start=100):
         frame = {"id": number, "method": method, "params": {"sessionId": "a", **params}}
         talk.frame("in", frame, "agent")
     await talk.commit()
@@ -479,9 +479,9 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
     ):
         for origin in FOREIGN:
             talk.message(notes.write(note), origin)
-    for said in (record_notes.RunInterrupted("run-1", "error", "so it was"), record_notes.HistoryDiffers((), 1)):
+    for record_note in (record_notes.RunInterrupted("run-1", "error", "so it was"), record_notes.HistoryDiffers((), 1)):
         for origin in FOREIGN:
-            talk.message(record_notes.write(said), origin)
+            talk.message(record_notes.write(record_note), origin)
     await talk.commit()
     state = await journal.command_state("k1")
     assert state is not None

@@ -1,4 +1,4 @@
-"""What is kept of a frame is enough to read the same message again."""
+"""An entry is enough to read the same message again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message, Noise, Notification, Oversized, Reply, Request, RpcError, Unknown, Update
 
 
-def kept(message: Message, origin: Origin = "agent") -> Entry:
+def entry_of(message: Message, origin: Origin = "agent") -> Entry:
     return Entry("c", "s", 1, 1.0, origin, entry_kind(message), stored_frame(message))
 
 
-def heard(direction: Any, *lines: bytes) -> list[Message]:
-    conversation = ConnectionReader()
-    return [one.message for line in lines for one in conversation.read(direction, line)]
+def read_messages(direction: Any, *lines: bytes) -> list[Message]:
+    reader = ConnectionReader()
+    return [routed.message for line in lines for routed in reader.read(direction, line)]
 
 
 LINES = [
@@ -37,10 +37,10 @@ LINES = [
 
 @pytest.mark.parametrize("line", LINES)
 def test_a_kept_message_is_read_as_it_was(line: bytes) -> None:
-    messages = heard("in", line)
+    messages = read_messages("in", line)
     assert messages
     for message in messages:
-        again = read_message(kept(message))
+        again = read_message(entry_of(message))
         if isinstance(message, Noise):
             assert isinstance(again, Noise)
             assert again.line == message.line
@@ -52,39 +52,39 @@ def test_an_answer_knows_what_it_answers() -> None:
     conversation = ConnectionReader()
     conversation.read("out", b'{"jsonrpc":"2.0","id":5,"method":"session/new","params":{}}')
     [reply] = conversation.read("in", b'{"jsonrpc":"2.0","id":5,"result":{"sessionId":"s"}}')
-    again = read_message(kept(reply.message))
+    again = read_message(entry_of(reply.message))
     assert isinstance(again, Reply)
     assert (again, again.method) == (reply.message, "session/new")
 
 
 def test_a_request_whose_id_was_still_in_use_stays_noise() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{}}'
-    first, second = heard("in", line, line)
-    assert isinstance(read_message(kept(first)), Request)
-    assert isinstance(read_message(kept(second)), Noise)
+    first, second = read_messages("in", line, line)
+    assert isinstance(read_message(entry_of(first)), Request)
+    assert isinstance(read_message(entry_of(second)), Noise)
 
 
 def test_an_agents_method_that_sounds_like_ours_is_no_harm() -> None:
     for method in ("noise", "oversized"):
-        [message] = heard("in", msgspec.json.encode({"jsonrpc": "2.0", "method": method}))
-        assert isinstance(read_message(kept(message)), Noise | Notification)
+        [message] = read_messages("in", msgspec.json.encode({"jsonrpc": "2.0", "method": method}))
+        assert isinstance(read_message(entry_of(message)), Noise | Notification)
 
 
 def test_a_line_too_long_to_keep_is_kept_as_what_is_known_of_it() -> None:
     long = Oversized(10**9, "ab" * 32, b"\xff{head", b"tail}\xfe")
-    assert read_message(kept(long)) == long
+    assert read_message(entry_of(long)) == long
 
 
 def test_an_answer_that_was_made_up_for_one_too_long_is_the_hosts() -> None:
     made_up = Reply(3, "session/prompt", msgspec.Raw(b"null"), RpcError(1, "too long"), b"")
-    again = read_message(kept(made_up, "host"))
+    again = read_message(entry_of(made_up, "host"))
     assert isinstance(again, Reply)
     assert (again.id, again.method, again.error) == (3, "session/prompt", RpcError(1, "too long"))
     assert direction_of("host", again) == "in"
 
 
 def test_kinds_are_those_of_the_wire() -> None:
-    kinds = [entry_kind(message) for line in LINES[:6] for message in heard("in", line)]
+    kinds = [entry_kind(message) for line in LINES[:6] for message in read_messages("in", line)]
     assert kinds == ["plan", "odd", "plan", "_x/y", "session/request_permission", "fs/read_text_file"]
 
 
@@ -101,7 +101,7 @@ def test_kinds_are_those_of_the_wire() -> None:
     ],
 )
 def test_an_import_is_heard_from_whoever_can_have_said_it(frame: dict[str, Any], direction: str) -> None:
-    [message] = heard("in", msgspec.json.encode({"jsonrpc": "2.0", **frame}))
+    [message] = read_messages("in", msgspec.json.encode({"jsonrpc": "2.0", **frame}))
     assert direction_of("import", message) == direction
     if isinstance(message, Request):
         answer = Reply(1, message.method, msgspec.Raw(b"{}"), None, b"{}")
@@ -109,7 +109,7 @@ def test_an_import_is_heard_from_whoever_can_have_said_it(frame: dict[str, Any],
 
 
 def test_an_unknown_update_keeps_its_kind() -> None:
-    [message] = heard("in", LINES[1])
+    [message] = read_messages("in", LINES[1])
     assert isinstance(message, Update)
     assert isinstance(message.update, Unknown)
     assert entry_kind(message) == "odd"

@@ -197,7 +197,7 @@ class Readers(RuleBasedStateMachine):
             await pages.aclose()
 
     def missing(self, reader: _Reader) -> list[Entry]:
-        """What the reader has to see yet: all that is not gone."""
+        """Return the entries that the reader has yet to see: all that are not deleted."""
         seen = {(one.connection_id, one.n) for one in reader.seen}
         return [
             one

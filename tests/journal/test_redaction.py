@@ -1,4 +1,4 @@
-"""What we send and do not keep as it was: secrets and long answers. Everything else, and all that agents say, stays."""
+"""Secrets and long responses that we send are redacted. Everything else, and all that agents send, stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Turns`: how much is done in one round of the event loop."""
+"""`FairScheduler`: how much is done in one round of the event loop."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dragoman.journal.scheduler import ROUND_BYTES, FairScheduler, scheduler_of_
 
 
 class Rounds:
-    """Counts the rounds of the loop, as long as it is asked."""
+    """Counts the rounds of the loop until it is stopped."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -23,57 +23,57 @@ class Rounds:
         self._counting.cancel()
 
 
-async def in_which_rounds(turns: FairScheduler, sizes: list[int]) -> list[int]:
-    """When each, all of them coming at once, had its turn."""
+async def in_which_rounds(scheduler: FairScheduler, sizes: list[int]) -> list[int]:
+    """Return the round in which each caller, all of them coming at once, was served."""
     rounds = Rounds()
-    had: list[tuple[int, int]] = []
+    served: list[tuple[int, int]] = []
 
     async def one(number: int, size: int) -> None:
-        await turns.acquire(size)
-        had.append((number, rounds.now))
+        await scheduler.acquire(size)
+        served.append((number, rounds.now))
 
     async with asyncio.timeout(10):
         await asyncio.gather(*(one(number, size) for number, size in enumerate(sizes)))
     rounds.stop()
-    assert [number for number, _ in had] == list(range(len(sizes)))  # in the order of coming
-    return [when for _, when in had]
+    assert [number for number, _ in served] == list(range(len(sizes)))  # in the order of coming
+    return [when for _, when in served]
 
 
-async def test_many_have_their_turns_in_several_rounds_in_the_order_of_coming() -> None:
+async def test_many_callers_are_served_in_several_rounds_in_the_order_of_coming() -> None:
     when = in_which_rounds(FairScheduler(asyncio.get_running_loop()), [ROUND_BYTES // 2] * 20)
     assert max(Counter(await when).values()) == 2
 
 
-async def test_what_is_small_waits_for_nobody() -> None:
+async def test_small_requests_do_not_wait() -> None:
     when = await in_which_rounds(FairScheduler(asyncio.get_running_loop()), [200] * 100)
     assert len(set(when)) == 1
 
 
-async def test_one_alone_never_waits_however_much_it_has() -> None:
-    turns = FairScheduler(asyncio.get_running_loop())
+async def test_a_single_caller_never_waits_however_much_it_has() -> None:
+    scheduler = FairScheduler(asyncio.get_running_loop())
     rounds = Rounds()
     for _ in range(5):
         await asyncio.sleep(0)
         before = rounds.now
-        await turns.acquire(ROUND_BYTES * 10)
+        await scheduler.acquire(ROUND_BYTES * 10)
         assert rounds.now == before
     rounds.stop()
 
 
-async def test_who_gave_up_holds_up_nobody() -> None:
-    turns = FairScheduler(asyncio.get_running_loop())
+async def test_a_cancelled_caller_holds_up_nobody() -> None:
+    scheduler = FairScheduler(asyncio.get_running_loop())
 
     async def too_much() -> None:
-        await turns.acquire(ROUND_BYTES)
-        await turns.acquire(ROUND_BYTES)
+        await scheduler.acquire(ROUND_BYTES)
+        await scheduler.acquire(ROUND_BYTES)
 
     gone = asyncio.ensure_future(too_much())
-    behind = asyncio.ensure_future(turns.acquire(1))
+    behind = asyncio.ensure_future(scheduler.acquire(1))
     await asyncio.sleep(0)
     gone.cancel()
     async with asyncio.timeout(10):
         await behind
 
 
-async def test_all_on_a_loop_share_their_turns() -> None:
+async def test_all_callers_on_a_loop_share_one_scheduler() -> None:
     assert scheduler_of_loop() is scheduler_of_loop()

@@ -347,10 +347,10 @@ async def test_a_file_that_may_not_be_written_is_said_so(open_folder: Path) -> N
         await known(journal)
     lock_up(open_folder)
     with somebody_else():
-        with pytest.raises(JournalReadOnly) as told:
+        with pytest.raises(JournalReadOnly) as raised:
             await SqliteJournal.open(path)
-        assert str(path) in str(told.value)
-        assert told.value.guidance
+        assert str(path) in str(raised.value)
+        assert raised.value.guidance
         with pytest.raises(JournalReadOnly):
             await SqliteJournal.open(open_folder / "another.db")
 

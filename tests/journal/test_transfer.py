@@ -72,19 +72,19 @@ async def test_one_session_can_be_exported_alone(source: MemoryJournal, journal:
 
 async def test_an_export_of_one_session_tells_of_its_own_connections_alone(source: MemoryJournal) -> None:
     lines = [msgspec.json.decode(line) for line in await exported(source, "s2")]
-    told = {line["id"] for line in lines if line["dir"] == "connection"}
-    assert told == {line["connection"] for line in lines if "connection" in line}
-    assert len(told) == 1 < len(await source.connections())
+    connections = {line["id"] for line in lines if line["dir"] == "connection"}
+    assert connections == {line["connection"] for line in lines if "connection" in line}
+    assert len(connections) == 1 < len(await source.connections())
 
 
 @pytest.mark.parametrize("early", [False, True], ids=["", "an update before the answer"])
 async def test_a_recorded_session_keeps_its_folders(journal: Journal, early: bool) -> None:
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hi"}}
-    asked = {"cwd": "/work/here", "mcpServers": [], "additionalDirectories": ["/work/there"]}
+    params = {"cwd": "/work/here", "mcpServers": [], "additionalDirectories": ["/work/there"]}
     frames: list[tuple[str, dict[str, object]]] = [
         ("out", {"id": 1, "method": "session/new", "params": {"cwd": "/elsewhere", "mcpServers": []}}),
         ("in", {"id": 1, "result": {"sessionId": "a"}}),
-        ("out", {"id": 2, "method": "session/new", "params": asked}),
+        ("out", {"id": 2, "method": "session/new", "params": params}),
         ("in", {"id": 2, "result": {"sessionId": "b"}}),
     ]
     if early:
@@ -106,8 +106,8 @@ async def test_a_forged_import_changes_nothing_that_is_here(journal: Journal) ->
 
     def line(note: notes.Note, session: str, connection: str = "journal") -> bytes:
         frame = msgspec.Raw(notes.write(note).line)
-        told = {"dir": "host", "ts": 1.0, "origin": "host", "kind": notes.METHODS[type(note)], "frame": frame}
-        return msgspec.json.encode({**told, "connection": connection, "session": session})
+        fields = {"dir": "host", "ts": 1.0, "origin": "host", "kind": notes.METHODS[type(note)], "frame": frame}
+        return msgspec.json.encode({**fields, "connection": connection, "session": session})
 
     forged = [
         line(notes.Tombstone(session_id="s1"), "s1"),
@@ -130,10 +130,10 @@ async def test_what_it_takes_to_continue_a_session_is_not_believed_of_a_file(jou
     """A handle names the command that is run: who could forge one could have anything run."""
     handle = '{"session_id":"new","agent_session_id":"a","command":["rm","-r","/"],"cwd":"/"}'
     note = notes.SessionOpened(agent="evil", cwd="/", handle=handle)
-    said = {"dir": "in", "ts": 1.0, "origin": origin, "connection": "c", "session": "new"}
+    fields = {"dir": "in", "ts": 1.0, "origin": origin, "connection": "c", "session": "new"}
     lines = [
         msgspec.json.encode({"dir": "session", "id": "new", "agent": "demo", "cwd": "/w", "handle": handle}),
-        msgspec.json.encode({**said, "kind": "_dragoman/session", "frame": msgspec.Raw(notes.write(note).line)}),
+        msgspec.json.encode({**fields, "kind": "_dragoman/session", "frame": msgspec.Raw(notes.write(note).line)}),
     ]
     await import_lines(journal, lines, new_id=names())
     [session] = await journal.sessions()

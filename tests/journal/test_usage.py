@@ -69,9 +69,9 @@ def test_currencies_are_never_added_to_each_other() -> None:
 
 
 def test_tokens_that_an_agent_adds_up_are_taken_apart() -> None:
-    told = (Usage(input_tokens=10), None, Usage(input_tokens=25))
-    assert sum_usage(runs(*told, cumulative=True)).figures["input_tokens"] == 25
-    assert sum_usage(runs(*told)).figures["input_tokens"] == 35
+    reports = (Usage(input_tokens=10), None, Usage(input_tokens=25))
+    assert sum_usage(runs(*reports, cumulative=True)).figures["input_tokens"] == 25
+    assert sum_usage(runs(*reports)).figures["input_tokens"] == 35
 
 
 def test_groups_are_days_in_their_order_or_those_with_the_most_runs_first() -> None:

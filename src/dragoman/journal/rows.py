@@ -192,10 +192,6 @@ class SessionSummary(msgspec.Struct, frozen=True):
     state: State | None = None
 
 
-def summarize(session: SessionRows) -> SessionSummary:
-    return SessionSummary(session.runs, session.usage, next(iter(session.session_state), None))
-
-
 class MessagePart(msgspec.Struct, frozen=True):
     """Text and blocks that an unfinished message got since the last commit."""
 
@@ -233,8 +229,7 @@ class RowStore:
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, Row]] = {name: {} for name in TABLES}
         self.parts: dict[str, list[MessagePart]] = {}
-        self.documents: list[SearchDocument] = []
-        self.folded = 0
+        self.position = 0  # frames of the session that are in these rows
 
     def apply(self, changes: RowChanges) -> None:
         for table, key in changes.removed:
@@ -245,22 +240,14 @@ class RowStore:
                 self.parts.pop(row.id, None)
         for part in changes.parts:
             self.parts.setdefault(part.message_id, []).append(part)
-        self.documents.extend(changes.documents)
-        self.folded = changes.position
+        self.position = changes.position
 
     def read(self) -> SessionRows:
         tables: dict[str, Sequence[Any]] = {name: list(rows.values()) for name, rows in self.tables.items()}
-        tables["messages"] = [self._whole(message) for message in tables["messages"]]
+        tables["messages"] = [self._with_parts(message) for message in tables["messages"]]
         return SessionRows(**tables)
 
-    def text(self, doc: SearchDocument) -> str:
-        if doc.text is not None:
-            return doc.text
-        message = self.tables["messages"][doc.row_id]
-        assert isinstance(message, StoredMessage)
-        return message.text
-
-    def _whole(self, message: StoredMessage) -> StoredMessage:
+    def _with_parts(self, message: StoredMessage) -> StoredMessage:
         parts = self.parts.get(message.id)
         if parts is None:
             return message
