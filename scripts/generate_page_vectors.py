@@ -17,14 +17,14 @@ from typing import Any
 
 import msgspec
 
-from dragoman.bridge.messages import SessionSnapshot, SessionUpdate
-from dragoman.bridge.payload import Live, SessionItem
-from dragoman.bridge.rows import changes_of, newest, state_of
+from dragoman.bridge.rows import changes_of, newest_rows, session_details
 from dragoman.errors import DragomanError
 from dragoman.hub.hub import Hub
 from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.rows import RowStore
 from dragoman.journal.session_record import SessionRecord
+from dragoman.protocol.messages import SessionSnapshot, SessionUpdate
+from dragoman.protocol.models import SessionItem, SessionState
 
 ROOT = Path(__file__).resolve().parents[1]
 FRAMES = ROOT / "scripts/page_frames.jsonl"
@@ -60,9 +60,9 @@ def generate() -> bytes:
         updates.append(SessionUpdate(id=SESSION, cursor=str(changes.position), changes=tuple(changes_of(changes))))
         if number % SNAPSHOT_EVERY == 0:
             snapshots.append({"after": number + 1, "whole": _snapshot(store, ALL), "newest": _snapshot(store, PAGE)})
-    rows, _, _ = newest(store.read(), ALL)
+    rows, _, _ = newest_rows(store.read(), ALL)
     return msgspec.json.encode(
-        {"snapshots": snapshots, "updates": updates, "rows": rows, "state": _snapshot(store, ALL).state}
+        {"snapshots": snapshots, "updates": updates, "rows": rows, "details": _snapshot(store, ALL).details}
     )
 
 
@@ -76,7 +76,7 @@ def _commits(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
 
 def _snapshot(store: RowStore, limit: int) -> SessionSnapshot:
     found = store.read()
-    rows, more, before = newest(found, limit)
+    rows, more, before = newest_rows(found, limit)
     item = SessionItem(
         id=SESSION,
         agent="demo",
@@ -90,7 +90,7 @@ def _snapshot(store: RowStore, limit: int) -> SessionSnapshot:
         run_status=None,
         connection="connected",
         status="idle",
-        waiting=0,
+        pending=0,
         imported=False,
     )
     return SessionSnapshot(
@@ -98,8 +98,8 @@ def _snapshot(store: RowStore, limit: int) -> SessionSnapshot:
         cursor=str(store.position),
         resumed=False,
         session=item,
-        live=Live(),
-        state=state_of(next(iter(found.session_state), None)),
+        state=SessionState(),
+        details=session_details(next(iter(found.session_state), None)),
         rows=rows,
         more=more,
         before=before,

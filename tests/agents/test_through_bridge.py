@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman import Client, PermissionRequest, events
-from remote.served import served
+from remote.real_server import real_server
 
 from .acts import all_events, allow
 from .catalog import AGENTS, RealAgent
@@ -38,7 +38,7 @@ async def client(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.delenv(name, raising=False)
     lines = [f"[agents.{stage.agent.id}.env]", *(f"{name} = {json.dumps(value)}" for name, value in variables.items())]
     (home / "config.toml").write_text("\n".join(lines))
-    async with served(home) as server, server.client() as client:
+    async with real_server(home) as server, server.client() as client:
         yield client
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.talking import served
+from bridge.socket_client import real_server
 from dragoman import AgentRuntime
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.hub.identity import alive, this_process
@@ -175,18 +175,18 @@ async def test_a_client_on_the_socket_sees_it_live(
 ) -> None:
     home = _watching(stage, tmp_path, monkeypatch)
     gate, call = _gate(stage, tmp_path)
-    async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
-        await talk.say(type="subscribe", stream="sessions")
+    async with asyncio.timeout(LIMIT), real_server(home) as server, server.client() as talk:
+        await talk.send(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]") as process:
             listed = await talk.until(
                 lambda message: any(item["status"] == "running" for item in message.get("changed", ()))
             )
             view = await talk.follow(listed["changed"][0]["id"])
-            await talk.see(view, lambda view: bool(view.rows("tool_calls")))
+            await talk.wait_for(view, lambda view: bool(view.rows("tool_calls")))
             assert process.returncode is None
             await asyncio.to_thread(gate.write_text, "open\n")
             await process.wait()
-        await talk.see(view, lambda view: view.settled and "Gone through." in "".join(view.texts()))
+        await talk.wait_for(view, lambda view: view.settled and "Gone through." in "".join(view.texts()))
         assert view.session["imported"]
 
 
@@ -195,19 +195,19 @@ async def test_what_was_left_in_a_terminal_in_the_middle_of_a_run_goes_on_here(
 ) -> None:
     home = _watching(stage, tmp_path, monkeypatch)
     _, call = _gate(stage, tmp_path)
-    async with asyncio.timeout(LIMIT), served(home) as server, server.client() as talk:
-        await talk.say(type="subscribe", stream="sessions")
+    async with asyncio.timeout(LIMIT), real_server(home) as server, server.client() as talk:
+        await talk.send(type="subscribe", stream="sessions")
         async with _started(stage, f"[[tool:{call}]][[say:Gone through.]]"):
             listed = await talk.until(
                 lambda message: any(item["status"] == "running" for item in message.get("changed", ()))
             )
             session_id = listed["changed"][0]["id"]
             view = await talk.follow(session_id)
-            await talk.see(view, lambda view: bool(view.rows("tool_calls")))
-            assert view.live["connection"] == "watched"
-        opened = await talk.done("session.resume", session_id=session_id)
-        assert (opened["live"]["connection"], opened["live"]["status"]) == ("connected", "idle")
-        await talk.done("session.prompt", session_id=session_id, text="[[say:Here again.]]")
-        await talk.see(view, lambda view: view.settled and "Here again." in "".join(view.texts()))
+            await talk.wait_for(view, lambda view: bool(view.rows("tool_calls")))
+            assert view.state["connection"] == "watched"
+        opened = await talk.call("session.resume", session_id=session_id)
+        assert (opened["state"]["connection"], opened["state"]["status"]) == ("connected", "idle")
+        await talk.call("session.prompt", session_id=session_id, text="[[say:Here again.]]")
+        await talk.wait_for(view, lambda view: view.settled and "Here again." in "".join(view.texts()))
         assert [run["status"] for run in view.rows("runs")] == ["interrupted", "success"]
         assert view.texts() == ["Here again."]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge.standing import Standing, standing
+from bridge.stub_server import StubServer, stub_server
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Standing]:
-    async with standing(tmp_path / "home") as server:
+async def server(tmp_path: Path) -> AsyncIterator[StubServer]:
+    async with stub_server(tmp_path / "home") as server:
         yield server

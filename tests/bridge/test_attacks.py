@@ -11,16 +11,16 @@ import pytest
 import websockets
 from websockets.asyncio.client import connect
 
-from bridge.standing import Standing, standing
-from dragoman.bridge.attempts import MOST
-from dragoman.bridge.door import HEADERS
+from bridge.stub_server import StubServer, stub_server
+from dragoman.bridge.auth import MAX_ATTEMPTS
+from dragoman.bridge.security import SECURITY_HEADERS
 from dragoman.errors import ConfigError
 
 SOCKET = "/v1/socket"
 PLANTED = "what lies beside the page"
 
 
-async def socket_status(server: Standing, path: str = SOCKET, **headers: str) -> int:
+async def socket_status(server: StubServer, path: str = SOCKET, **headers: str) -> int:
     """101 where it was opened, else what it was refused with."""
     try:
         async with connect(f"ws://127.0.0.1:{server.port}{path}", additional_headers=headers, proxy=None) as opened:
@@ -34,7 +34,7 @@ def cookies(client: httpx.AsyncClient) -> str:
     return "; ".join(f"{name}={value}" for name, value in client.cookies.items())
 
 
-async def raw(server: Standing, request: bytes) -> bytes:
+async def raw(server: StubServer, request: bytes) -> bytes:
     """What is answered to bytes that no client library would send."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
@@ -45,20 +45,20 @@ async def raw(server: Standing, request: bytes) -> bytes:
         writer.close()
 
 
-async def test_without_a_token_nothing_is_told(server: Standing) -> None:
+async def test_without_a_token_nothing_is_told(server: StubServer) -> None:
     async with server.stranger() as stranger:
         for path in ("/v1/sessions", "/v1/sessions/s1", "/v1/sessions/s1/events", "/v1/permissions", "/v1/metrics"):
             answer = await stranger.get(path)
             assert answer.status_code == 401, path
             assert answer.json()["error"]["kind"] == "unauthorized"
             assert answer.headers["www-authenticate"].startswith("Bearer")
-        assert (await stranger.post("/v1/controls", json={"type": "session.list"})).status_code == 401
+        assert (await stranger.post("/v1/requests", json={"type": "session.list"})).status_code == 401
         assert (await stranger.post("/v1/sessions/s1/runs", json={"text": "hi"})).status_code == 401
     assert await socket_status(server) == 401
-    assert server.bridge.asked == []
+    assert server.bridge.requests == []
 
 
-async def test_a_wrong_token_is_refused_even_beside_a_good_cookie(server: Standing) -> None:
+async def test_a_wrong_token_is_refused_even_beside_a_good_cookie(server: StubServer) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
         wrong = {"authorization": f"Bearer {server.token()[:-2]}xx"}
@@ -68,13 +68,13 @@ async def test_a_wrong_token_is_refused_even_beside_a_good_cookie(server: Standi
     assert await socket_status(server, authorization=f"Basic {server.token()}") == 401
 
 
-async def test_a_proxys_own_password_does_not_stand_in_the_cookies_way(server: Standing) -> None:
+async def test_a_proxys_own_password_does_not_stand_in_the_cookies_way(server: StubServer) -> None:
     async with server.browser(authorization="Basic cHJveHk6cHJveHk=") as browser:
         await server.sign_in(browser)
         assert (await browser.get("/v1/sessions")).status_code == 200
 
 
-async def test_a_disk_that_is_full_locks_nobody_out(server: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_is_full_locks_nobody_out(server: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async with server.program() as program:
 
         def full(_: str) -> None:
@@ -84,14 +84,14 @@ async def test_a_disk_that_is_full_locks_nobody_out(server: Standing, monkeypatc
         assert (await program.get("/v1/sessions")).status_code == 200
 
 
-async def test_a_broken_file_of_tokens_is_told_and_lets_nobody_in(server: Standing, tmp_path: Path) -> None:
+async def test_a_broken_file_of_tokens_is_told_and_lets_nobody_in(server: StubServer, tmp_path: Path) -> None:
     async with server.program() as program:
         (tmp_path / "home" / "tokens.json").write_text("{")
         answer = await program.get("/v1/sessions")
         assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "unavailable")
 
 
-async def test_a_revoked_token_is_refused(server: Standing) -> None:
+async def test_a_revoked_token_is_refused(server: StubServer) -> None:
     secret, made = server.tokens.create("nightly", "admin")
     async with server.program(token=secret) as program:
         assert (await program.get("/v1/sessions")).status_code == 200
@@ -99,10 +99,10 @@ async def test_a_revoked_token_is_refused(server: Standing) -> None:
         assert (await program.get("/v1/sessions")).status_code == 401
 
 
-async def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(server: Standing) -> None:
+async def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(server: StubServer) -> None:
     async with server.program(token="dgm_wrong") as guessing, server.program() as program:
-        statuses = [(await guessing.get("/v1/sessions")).status_code for _ in range(MOST + 2)]
-        assert statuses == [401] * MOST + [429] * 2
+        statuses = [(await guessing.get("/v1/sessions")).status_code for _ in range(MAX_ATTEMPTS + 2)]
+        assert statuses == [401] * MAX_ATTEMPTS + [429] * 2
         assert int((await guessing.get("/v1/sessions")).headers["retry-after"]) > 0
         assert (await program.get("/v1/sessions")).status_code == 200
 
@@ -111,7 +111,7 @@ async def test_wrong_tokens_are_slowed_down_and_right_ones_are_not(server: Stand
     "origin",
     ["https://evil.example", "http://127.0.0.1:1", "http://localhost.evil.example", "null", "file://", "http://", "x"],
 )
-async def test_a_foreign_origin_gets_nothing_with_our_cookie(server: Standing, origin: str) -> None:
+async def test_a_foreign_origin_gets_nothing_with_our_cookie(server: StubServer, origin: str) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
         browser.headers["origin"] = origin
@@ -121,11 +121,11 @@ async def test_a_foreign_origin_gets_nothing_with_our_cookie(server: Standing, o
         assert await socket_status(server, cookie=cookies(browser), origin=origin) == 403
         assert await socket_status(server, cookie=cookies(browser)) == 403  # no browser leaves it out
         assert await socket_status(server, cookie=cookies(browser), origin=server.url) == 101
-    assert server.bridge.asked == []
+    assert server.bridge.requests == []
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
-async def test_a_post_that_another_page_made_is_refused(server: Standing, site: str) -> None:
+async def test_a_post_that_another_page_made_is_refused(server: StubServer, site: str) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
         del browser.headers["origin"]
@@ -136,7 +136,7 @@ async def test_a_post_that_another_page_made_is_refused(server: Standing, site: 
         assert (await browser.post("/v1/sessions/s1/cancel")).status_code == 403
 
 
-async def test_a_form_cannot_be_posted(server: Standing) -> None:
+async def test_a_form_cannot_be_posted(server: StubServer) -> None:
     async with server.program() as program:
         answer = await program.post("/v1/sessions", data={"cwd": "/"})
         assert answer.status_code == 400
@@ -147,27 +147,27 @@ async def test_a_form_cannot_be_posted(server: Standing) -> None:
     "host",
     ["evil.example", "127.0.0.1.evil.example", "203.0.113.9", "localhost@evil.example", "[::ffff:203.0.113.9]", "a b"],
 )
-async def test_a_foreign_host_gets_nothing(server: Standing, host: str) -> None:
+async def test_a_foreign_host_gets_nothing(server: StubServer, host: str) -> None:
     async with server.program() as program:
         for path in ("/v1/sessions", "/v1/health", "/", "/pair"):
             assert (await program.get(path, headers={"host": f"{host}:{server.port}"})).status_code == 421, path
         assert await socket_status(server, authorization=program.headers["authorization"], host=host) in (400, 421)
-    assert server.bridge.asked == []
+    assert server.bridge.requests == []
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST.", "127.0.0.1", "[::1]", "dragoman.example", "me.localhost"])
-async def test_our_own_names_are_taken(server: Standing, host: str) -> None:
+async def test_our_own_names_are_taken(server: StubServer, host: str) -> None:
     async with server.program() as program:
         assert (await program.get("/v1/health", headers={"host": f"{host}:{server.port}"})).status_code == 200
 
 
-async def test_a_request_without_a_host_or_with_two_is_refused(server: Standing) -> None:
+async def test_a_request_without_a_host_or_with_two_is_refused(server: StubServer) -> None:
     assert b" 421 " in await raw(server, b"GET /v1/health HTTP/1.0\r\n\r\n")
     two = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
     assert (await raw(server, two)).split()[1] in (b"400", b"421")
 
 
-async def test_a_token_in_an_address_is_refused(server: Standing) -> None:
+async def test_a_token_in_an_address_is_refused(server: StubServer) -> None:
     secret = server.token()
     for query in (f"token={secret}", f"access_token={secret}", f"x={secret}", "Authorization=Bearer%20x"):
         assert await socket_status(server, f"{SOCKET}?{query}") == 400
@@ -176,33 +176,35 @@ async def test_a_token_in_an_address_is_refused(server: Standing) -> None:
             assert (await stranger.get(f"/v1/sessions?{query}")).status_code == 400
 
 
-async def test_a_pairing_code_is_good_once_and_not_in_an_address(server: Standing) -> None:
+async def test_a_pairing_code_is_good_once_and_not_in_an_address(server: StubServer) -> None:
     code = server.tokens.new_code()
     async with server.browser() as first, server.browser() as second:
         assert (await first.get(f"/v1/sessions?code={code}")).status_code == 400
         assert (await first.post("/v1/pair", json={"code": code})).json() == {"new": True}
         replayed = await second.post("/v1/pair", json={"code": code})
         assert replayed.status_code == 401
-        assert "used before" in replayed.json()["error"]["message"]
+        assert "already used" in replayed.json()["error"]["message"]
         assert "set-cookie" not in replayed.headers
         assert (await first.get("/v1/sessions")).status_code == 200
         assert (await second.get("/v1/sessions")).status_code == 401
 
 
-async def test_pairing_codes_cannot_be_guessed_at_speed(server: Standing) -> None:
+async def test_pairing_codes_cannot_be_guessed_at_speed(server: StubServer) -> None:
     async with server.browser() as browser:
-        statuses = [(await browser.post("/v1/pair", json={"code": f"{n}"})).status_code for n in range(MOST + 1)]
-    assert statuses == [401] * MOST + [429]
+        statuses = [
+            (await browser.post("/v1/pair", json={"code": f"{n}"})).status_code for n in range(MAX_ATTEMPTS + 1)
+        ]
+    assert statuses == [401] * MAX_ATTEMPTS + [429]
 
 
-async def test_another_sites_page_cannot_pair(server: Standing) -> None:
+async def test_another_sites_page_cannot_pair(server: StubServer) -> None:
     code = server.tokens.new_code()
     async with server.browser(origin="https://evil.example") as evil, server.browser() as browser:
         assert (await evil.post("/v1/pair", json={"code": code})).status_code == 403
         assert (await browser.post("/v1/pair", json={"code": code})).status_code == 200
 
 
-async def test_who_may_only_look_cannot_make_more_of_it(server: Standing) -> None:
+async def test_who_may_only_look_cannot_make_more_of_it(server: StubServer) -> None:
     async with server.program("view") as program, server.browser() as browser:
         answer = await program.post("/v1/tokens", json={"name": "mine", "scope": "admin"})
         assert answer.status_code == 403
@@ -212,7 +214,7 @@ async def test_who_may_only_look_cannot_make_more_of_it(server: Standing) -> Non
     assert {caller.scope for caller in server.bridge.callers} == {"view"}
 
 
-async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(server: Standing) -> None:
+async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(server: StubServer) -> None:
     async with server.browser() as browser:
         answer = await browser.post("/v1/pair", json={"code": server.tokens.new_code()})
         cookie = answer.headers["set-cookie"].lower()
@@ -227,7 +229,7 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(server: Sta
         assert "secure" in answer.headers["set-cookie"].lower()
 
 
-async def test_signing_out_ends_the_cookie(server: Standing) -> None:
+async def test_signing_out_ends_the_cookie(server: StubServer) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
         stolen = cookies(browser)
@@ -235,24 +237,24 @@ async def test_signing_out_ends_the_cookie(server: Standing) -> None:
         assert (await browser.get("/v1/sessions", headers={"cookie": stolen})).status_code == 401
 
 
-async def test_a_second_link_replaces_the_first_cookie(server: Standing) -> None:
+async def test_a_second_link_replaces_the_first_cookie(server: StubServer) -> None:
     async with server.browser() as browser:
         await server.sign_in(browser)
         await server.sign_in(browser)
-        assert len(server.tokens.listed()) == 1
+        assert len(server.tokens.all()) == 1
         used = await browser.post("/v1/pair", json={"code": "used long ago"})
         assert (used.status_code, used.json()) == (200, {"new": False})
 
 
-async def test_every_answer_keeps_scripts_and_frames_of_others_out(server: Standing) -> None:
+async def test_every_answer_keeps_scripts_and_frames_of_others_out(server: StubServer) -> None:
     async with server.stranger() as stranger:
         for path in ("/v1/health", "/v1/sessions", "/docs", "/pair", "/nothing", "/v1/nothing"):
             answer = await stranger.get(path)
-            for name, value in HEADERS.items():
+            for name, value in SECURITY_HEADERS.items():
                 assert answer.headers[name] == value, (path, name)
             assert "access-control-allow-origin" not in answer.headers
             assert "server" not in answer.headers
-        policy = HEADERS["content-security-policy"]
+        policy = SECURITY_HEADERS["content-security-policy"]
         assert "script-src 'self';" in policy
         assert "frame-ancestors 'none'" in policy
         for page in ("/docs", "/pair"):
@@ -298,14 +300,14 @@ def page(tmp_path: Path) -> Path:
     ],
 )
 async def test_no_path_leads_out_of_the_page(tmp_path: Path, page: Path, path: str) -> None:
-    async with standing(tmp_path / "home", page) as server:
+    async with stub_server(tmp_path / "home", page) as server:
         answer = await raw(server, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert b" 404 " in answer.partition(b"\r\n")[0]
         assert PLANTED.encode() not in answer
 
 
 async def test_the_page_is_served_as_it_was_built(tmp_path: Path, page: Path) -> None:
-    async with standing(tmp_path / "home", page) as server, server.stranger() as stranger:
+    async with stub_server(tmp_path / "home", page) as server, server.stranger() as stranger:
         for path in ("/", "/index.html", "/sessions/s1"):
             answer = await stranger.get(path, headers={"accept": "text/html"})
             assert "the page" in answer.text
@@ -328,7 +330,7 @@ async def test_the_page_is_served_as_it_was_built(tmp_path: Path, page: Path) ->
 
 
 @pytest.mark.parametrize("size", [40 * 1024, 200 * 1024])
-async def test_headers_that_are_too_large_are_refused(server: Standing, size: int) -> None:
+async def test_headers_that_are_too_large_are_refused(server: StubServer, size: int) -> None:
     head = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Large: " + b"x" * size + b"\r\n\r\n"
     try:
         answer = await raw(server, head)
@@ -337,7 +339,7 @@ async def test_headers_that_are_too_large_are_refused(server: Standing, size: in
     assert answer.split()[1] in (b"400", b"431")
 
 
-async def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Standing) -> None:
+async def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: StubServer) -> None:
     head = (
         f"POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token()}\r\n"
         "Content-Type: application/json\r\nContent-Length: 9999999999\r\nConnection: close\r\n\r\n{"
@@ -345,7 +347,7 @@ async def test_a_body_that_is_too_large_is_refused_before_it_is_read(server: Sta
     assert b" 413 " in await raw(server, head.encode())
 
 
-async def test_a_body_without_an_end_is_refused(server: Standing) -> None:
+async def test_a_body_without_an_end_is_refused(server: StubServer) -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b" " * 1024 * 1024

@@ -16,44 +16,44 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.exceptions import ConnectionClosed
 
-from bridge.saying import CONTROLS, damaged, whole
-from bridge.talking import LIMIT, Said, Served, Talk, served
-from dragoman.bridge import asked
+from bridge.client_messages import CONTROLS, damaged, whole
+from bridge.socket_client import LIMIT_S, JsonObject, RealServer, SocketClient, real_server
 from dragoman.bridge import socket as bridge_socket
-from dragoman.bridge.messages import Scope
 from dragoman.config import SETTINGS
+from dragoman.protocol import requests
+from dragoman.protocol.messages import Scope
 
 
 class Stage:
     """A server with a session, and a socket for each scope, in a loop of its own."""
 
-    def __init__(self, runner: asyncio.Runner, server: Served, folder: Path) -> None:
+    def __init__(self, runner: asyncio.Runner, server: RealServer, folder: Path) -> None:
         self._runner = runner
         self.server = server
         self.folder = folder
-        self.talks: dict[Scope, Talk] = {}
+        self.talks: dict[Scope, SocketClient] = {}
         self.known: dict[str, tuple[str, ...]] = {}
 
     async def begin(self) -> None:
         for scope in ("admin", "prompt", "view"):
             url = f"http://127.0.0.1:{self.server.port}"
-            self.talks[scope] = await Talk.connected(url, self.server.token(scope))
+            self.talks[scope] = await SocketClient.connected(url, self.server.token(scope))
 
     def ready(self) -> dict[str, tuple[str, ...]]:
         """A session is there and open, whatever was done before; what is known of it, by the names of fields."""
         (session_id,) = self.known.get("session_id", ("",))
-        held = self.server.bridge.hub.owned_sessions.get(session_id)
-        if held is None or held.connection != "connected":
+        owned = self.server.bridge.hub.owned_sessions.get(session_id)
+        if owned is None or owned.connection != "connected":
             self._runner.run(self._opened(self.talks["admin"]))
         return self.known
 
-    async def _opened(self, talk: Talk) -> None:
+    async def _opened(self, talk: SocketClient) -> None:
         for name in (*SETTINGS, "agent"):
-            await talk.done("settings.set", name=name, value=None)
-        session_id = (await talk.done("session.open", agent="demo", cwd=str(self.folder)))["session_id"]
+            await talk.call("settings.set", name=name, value=None)
+        session_id = (await talk.call("session.open", agent="demo", cwd=str(self.folder)))["session_id"]
         view = await talk.follow(session_id)
-        await talk.done("session.prompt", session_id=session_id, text="stream 2")
-        await talk.see(view, lambda view: view.settled)
+        await talk.call("session.prompt", session_id=session_id, text="stream 2")
+        await talk.wait_for(view, lambda view: view.settled)
         talk.views.clear()
         self.known = {
             "session_id": (session_id,),
@@ -66,18 +66,18 @@ class Stage:
             "name": tuple(SETTINGS),
         }
 
-    def said(self, scope: Scope, data: str | bytes, *, answered: bool = True) -> list[Said]:
+    def sent(self, scope: Scope, data: str | bytes, *, answered: bool = True) -> list[JsonObject]:
         """Says it, and hears all until the server has answered that (where it is to be answered), and a ping."""
-        return self._runner.run(self._said(self.talks[scope], data, answered=answered))
+        return self._runner.run(self._messages_sent(self.talks[scope], data, answered=answered))
 
-    async def _said(self, talk: Talk, data: str | bytes, *, answered: bool) -> list[Said]:
-        talk.heard = []
+    async def _messages_sent(self, talk: SocketClient, data: str | bytes, *, answered: bool) -> list[JsonObject]:
+        talk.received = []
         await talk.connection.send(data)
         if answered:
-            await talk.until(lambda said: said["type"] in ("result", "error"))
-        await talk.say(type="ping")
-        await talk.until(lambda said: said["type"] == "pong")
-        return talk.heard
+            await talk.until(lambda sent: sent["type"] in ("result", "error"))
+        await talk.send(type="ping")
+        await talk.until(lambda sent: sent["type"] == "pong")
+        return talk.received
 
     async def end(self) -> None:
         for talk in self.talks.values():
@@ -91,10 +91,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     workspace.mkdir()
     (workspace / "a.txt").write_text("one\ntwo\n")
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
-        patch.setattr(bridge_socket, "BURST", 10**9)
-        patch.setattr(bridge_socket, "MESSAGES_PER_SECOND", 10**9)
+        patch.setattr(bridge_socket, "MAX_BURST", 10**9)
+        patch.setattr(bridge_socket, "MAX_MESSAGES_PER_SECOND", 10**9)
         patch.setenv("HOME", str(folder))  # transcripts of other agents are looked for there
-        serving = served(folder / "home")
+        serving = real_server(folder / "home")
         server = runner.run(serving.__aenter__())
         stage = Stage(runner, server, workspace)
         runner.run(stage.begin())
@@ -108,10 +108,10 @@ def written(message: object) -> str:
     return json.dumps(message)
 
 
-def checked(heard: list[Said], message: object) -> None:
-    for said in heard:
-        problem = said.get("error") or said
-        assert problem.get("kind") != "internal", (message, said)
+def checked(heard: list[JsonObject], message: object) -> None:
+    for sent in heard:
+        problem = sent.get("error") or sent
+        assert problem.get("kind") != "internal", (message, sent)
 
 
 FUZZ = settings(
@@ -124,14 +124,14 @@ FUZZ = settings(
 @given(data=st.data(), scope=st.sampled_from(("admin", "prompt", "view")))
 @pytest.mark.parametrize("kind", CONTROLS, ids=lambda kind: str(kind.__struct_config__.tag))
 def test_what_is_of_the_right_shape_is_never_a_defect(
-    stage: Stage, caplog: pytest.LogCaptureFixture, kind: type[asked.In], scope: Scope, data: st.DataObject
+    stage: Stage, caplog: pytest.LogCaptureFixture, kind: type[requests.FromClient], scope: Scope, data: st.DataObject
 ) -> None:
     message = data.draw(whole(kind, stage.ready()))
     with caplog.at_level(logging.ERROR):
-        heard = stage.said(scope, written(message), answered=issubclass(kind, asked.Control))
+        heard = stage.sent(scope, written(message), answered=issubclass(kind, requests.Request))
     checked(heard, message)
     assert not caplog.records, message
-    assert sum(said["type"] in ("result", "error") for said in heard) <= 1
+    assert sum(sent["type"] in ("result", "error") for sent in heard) <= 1
 
 
 @FUZZ
@@ -142,14 +142,14 @@ def test_what_is_nearly_of_the_right_shape_is_answered(
     message = data.draw(damaged(stage.ready()))
     with caplog.at_level(logging.ERROR):
         answered = message.get("type") not in ("ping", "subscribe", "unsubscribe")
-        checked(stage.said(scope, written(message), answered=answered), message)
+        checked(stage.sent(scope, written(message), answered=answered), message)
     assert not caplog.records, message
 
 
 @FUZZ
 @given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200)))
 def test_what_is_no_message_at_all_is_answered(stage: Stage, data: str | bytes) -> None:
-    heard = stage.said("admin", data)
+    heard = stage.sent("admin", data)
     assert heard[0]["error"]["kind"] == "invalid"
 
 
@@ -157,31 +157,31 @@ def test_what_is_no_message_at_all_is_answered(stage: Stage, data: str | bytes) 
 def test_what_is_nested_deeply_is_answered(stage: Stage, depth: int) -> None:
     content: Any = '{"a":' * depth + "1" + "}" * depth
     (session_id,) = stage.ready()["session_id"]
-    said = f'"id":"x","command_id":"deep-{depth}","session_id":"{session_id}"'
+    sent = f'"id":"x","command_id":"deep-{depth}","session_id":"{session_id}"'
     for message in (
-        f'{{"type":"question.answer",{said},"question_id":"q","action":"accept","content":{content}}}',
+        f'{{"type":"question.answer",{sent},"question_id":"q","action":"accept","content":{content}}}',
         f'{{"type":"ping","more":{content}}}',
         f'{{"type":"subscribe","stream":{content}}}',
     ):
-        heard = stage.said("admin", message)
+        heard = stage.sent("admin", message)
         checked(heard, depth)
-        assert any(said["type"] == "error" for said in heard)
+        assert any(sent["type"] == "error" for sent in heard)
 
 
 async def test_a_message_that_is_too_large_costs_that_socket_at_most(tmp_path: Path) -> None:
-    async with asyncio.timeout(2 * LIMIT), served(tmp_path / "home") as server, server.client() as other:
+    async with asyncio.timeout(2 * LIMIT_S), real_server(tmp_path / "home") as server, server.client() as other:
         async with server.client() as talk:
-            await talk.hear()
+            await talk.receive()
             await talk.connection.send('{"type":"ping","more":"' + "x" * (40 * 1024 * 1024) + '"}')
-            assert (await talk.hear())["error"]["kind"] == "too_large"
-            await talk.say(type="ping")
-            assert (await talk.hear())["type"] == "pong"
-        talk = await Talk.connected(f"http://127.0.0.1:{server.port}", server.token())
+            assert (await talk.receive())["error"]["kind"] == "too_large"
+            await talk.send(type="ping")
+            assert (await talk.receive())["type"] == "pong"
+        talk = await SocketClient.connected(f"http://127.0.0.1:{server.port}", server.token())
         try:
-            await talk.hear()
+            await talk.receive()
             await talk.connection.send("x" * (100 * 1024 * 1024))
         except ConnectionClosed:
             pass
         await talk.connection.wait_closed()
         assert talk.connection.close_code in (1006, 1009)
-        await other.done("session.list")
+        await other.call("session.list")

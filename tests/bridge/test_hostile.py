@@ -11,102 +11,101 @@ from typing import Any
 
 import pytest
 
-from bridge.talking import LIMIT, Served, Talk, served
+from bridge.socket_client import LIMIT_S, RealServer, SocketClient, real_server
 from dragoman.bridge import socket as bridge_socket
-from dragoman.bridge.socket import SUBSCRIPTIONS
+from dragoman.bridge.socket import MAX_SUBSCRIPTIONS
 from dragoman.config import SETTINGS_FILE, load
-from dragoman.hub import owned_session
 from dragoman.testing.leaks import nothing_left
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Served]:
-    async with served(tmp_path / "home") as server:
+async def server(tmp_path: Path) -> AsyncIterator[RealServer]:
+    async with real_server(tmp_path / "home") as server:
         yield server
 
 
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test asks more in a second than is allowed."""
-    monkeypatch.setattr(bridge_socket, "BURST", 10**6)
+    monkeypatch.setattr(bridge_socket, "MAX_BURST", 10**6)
 
 
-async def opened(talk: Talk, folder: Path, **fields: object) -> str:
-    return str((await talk.done("session.open", agent="demo", cwd=str(folder), **fields))["session_id"])
+async def opened(talk: SocketClient, folder: Path, **fields: object) -> str:
+    return str((await talk.call("session.open", agent="demo", cwd=str(folder), **fields))["session_id"])
 
 
 # -- what others did
 
 
-async def test_a_command_id_tells_nobody_else_what_came_of_it(server: Served) -> None:
+async def test_a_command_id_tells_nobody_else_what_came_of_it(server: RealServer) -> None:
     another = server.bridge.tokens.create("another", "admin")[0]
     async with server.client("admin") as one, server.client(token=another) as other:
         fields = {"name": "mine", "scope": "admin", "command_id": "c1"}
-        made = await one.done("token.create", **fields)
-        assert (await one.done("token.create", **fields)) == made
-        assert (await other.refused("token.create", **fields))["kind"] == "conflict"
+        made = await one.call("token.create", **fields)
+        assert (await one.call("token.create", **fields)) == made
+        assert (await other.call_refused("token.create", **fields))["kind"] == "conflict"
 
 
 async def test_a_token_that_is_asked_for_again_after_a_restart_is_made_once(tmp_path: Path) -> None:
     fields = {"name": "mine", "scope": "view", "command_id": "c1"}
-    async with served(tmp_path / "home") as server:
+    async with real_server(tmp_path / "home") as server:
         admin = server.token()
         async with server.client(token=admin) as talk:
-            first = await talk.done("token.create", **fields)
-    async with served(tmp_path / "home") as server, server.client(token=admin) as talk:
-        second = await talk.done("token.create", **fields)
-        assert [one["name"] for one in (await talk.done("token.list"))["tokens"]] == ["a admin", "mine"]
+            first = await talk.call("token.create", **fields)
+    async with real_server(tmp_path / "home") as server, server.client(token=admin) as talk:
+        second = await talk.call("token.create", **fields)
+        assert [one["name"] for one in (await talk.call("token.list"))["tokens"]] == ["a admin", "mine"]
         tokens = server.bridge.tokens
         assert tokens.find(first["token"]) is None  # whoever asked again was not told
         assert tokens.find(second["token"]) is not None
 
 
-async def test_a_command_id_opens_no_door_that_the_scope_leaves_shut(server: Served, tmp_path: Path) -> None:
+async def test_a_command_id_opens_no_door_that_the_scope_leaves_shut(server: RealServer, tmp_path: Path) -> None:
     async with server.client("admin") as admin, server.client("view") as viewer:
         session_id = await opened(admin, tmp_path)
         for control, fields in (
             ("files.list", {"cwd": str(tmp_path), "command_id": "c1"}),
             ("session.export", {"session_id": session_id, "format": "jsonl", "command_id": "c2"}),
         ):
-            await admin.done(control, **fields)
-            assert (await viewer.refused(control, **fields))["kind"] == "forbidden"
+            await admin.call(control, **fields)
+            assert (await viewer.call_refused(control, **fields))["kind"] == "forbidden"
 
 
-async def test_what_is_long_is_not_kept_to_be_known_again(server: Served) -> None:
+async def test_what_is_long_is_not_kept_to_be_known_again(server: RealServer) -> None:
     async with server.client() as talk:
         fields = {"session_id": "absent", "queued_id": "q", "text": "x" * 10**6}
-        await talk.refused("queue.edit", command_id="c1", **fields)
-        await talk.done("token.create", name="one", command_id="c2")
-        (known,) = server.bridge._done.values()  # what was refused may be tried again, and is not known at all
-        assert len(known.said) == 32
+        await talk.call_refused("queue.edit", command_id="c1", **fields)
+        await talk.call("token.create", name="one", command_id="c2")
+        (known,) = server.bridge._executions.values()  # what was refused may be tried again, and is not known at all
+        assert len(known.digest) == 32
 
 
-async def test_two_opens_by_one_command_at_once_open_once(server: Served, tmp_path: Path) -> None:
+async def test_two_opens_by_one_command_at_once_open_once(server: RealServer, tmp_path: Path) -> None:
     token = server.token()
     async with server.client(token=token) as one, server.client(token=token) as other:
         answers = await asyncio.gather(*(opened(talk, tmp_path, command_id="open") for talk in (one, other)))
         assert len(set(answers)) == 1
         assert len(server.bridge.hub.owned_sessions) == 1
-        assert (await one.refused("session.open", agent="demo", cwd="/", command_id="open"))["kind"] == "conflict"
+        assert (await one.call_refused("session.open", agent="demo", cwd="/", command_id="open"))["kind"] == "conflict"
 
 
-async def test_an_agent_at_an_address_needs_an_admin(server: Served, tmp_path: Path) -> None:
+async def test_an_agent_at_an_address_needs_an_admin(server: RealServer, tmp_path: Path) -> None:
     async with server.client("prompt") as talk:
         fields = {"agent": "ws://127.0.0.1:1/", "cwd": str(tmp_path)}
-        assert (await talk.refused("session.open", **fields))["kind"] == "forbidden"
+        assert (await talk.call_refused("session.open", **fields))["kind"] == "forbidden"
 
 
-async def test_a_viewer_learns_nothing_of_folders_that_no_session_has(server: Served, tmp_path: Path) -> None:
+async def test_a_viewer_learns_nothing_of_folders_that_no_session_has(server: RealServer, tmp_path: Path) -> None:
     async with server.client("admin") as admin, server.client("view") as viewer:
         for folder in ("/etc", "/no-such-folder"):
-            assert (await viewer.refused("policy.list", cwd=folder))["kind"] == "forbidden"
+            assert (await viewer.call_refused("policy.list", cwd=folder))["kind"] == "forbidden"
         await opened(admin, tmp_path)
-        await viewer.done("policy.list", cwd=str(tmp_path))
+        await viewer.call("policy.list", cwd=str(tmp_path))
 
 
-async def test_a_command_id_is_short(server: Served) -> None:
+async def test_a_command_id_is_short(server: RealServer) -> None:
     async with server.client() as talk:
-        answer = await talk.refused("token.create", name="one", command_id="x" * 201)
+        answer = await talk.call_refused("token.create", name="one", command_id="x" * 201)
         assert (answer["kind"], answer["field"]) == ("invalid", "command_id")
 
 
@@ -138,18 +137,18 @@ async def test_a_command_id_is_short(server: Served) -> None:
         ("agents", "x"),
     ],
 )
-async def test_no_setting_stops_the_server(server: Served, tmp_path: Path, name: str, value: Any) -> None:
+async def test_no_setting_stops_the_server(server: RealServer, tmp_path: Path, name: str, value: Any) -> None:
     async with server.client() as talk:
         before = _settings(tmp_path)
         await talk.connection.send(json.dumps({"type": "settings.set", "id": "x", "name": name, "value": value}))
-        answer = await talk.until(lambda said: said["type"] in ("result", "error"))
+        answer = await talk.until(lambda message: message["type"] in ("result", "error"))
         if answer["type"] == "error":
             assert answer["error"]["kind"] == "invalid"
             assert _settings(tmp_path) == before
         load(tmp_path / "home")
-        await talk.done("settings.get")
-        await talk.done("settings.set", name="agent", value="demo")
-        await talk.done("settings.set", name="line_limit", value=None)
+        await talk.call("settings.get")
+        await talk.call("settings.set", name="agent", value="demo")
+        await talk.call("settings.set", name="line_limit", value=None)
         await opened(talk, tmp_path)
 
 
@@ -159,7 +158,7 @@ def _settings(folder: Path) -> bytes | None:
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_no_agent_that_is_added_stops_the_server(server: Served, tmp_path: Path) -> None:
+async def test_no_agent_that_is_added_stops_the_server(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         for fields in (
             {"agent": "../../etc", "command": "sh"},
@@ -176,17 +175,17 @@ async def test_no_agent_that_is_added_stops_the_server(server: Served, tmp_path:
             {"agent": "one", "command": "sh", "key": "k", "key_name": "A=B"},
             {"agent": "one", "command": "sh", "key": "k\0", "key_name": "A"},
         ):
-            assert (await talk.refused("agent.add", **fields))["kind"] in ("invalid", "conflict"), fields
+            assert (await talk.call_refused("agent.add", **fields))["kind"] in ("invalid", "conflict"), fields
         assert not (tmp_path / "home" / "secrets").exists()
         load(tmp_path / "home")
-        await talk.done("agent.add", agent="one", command="no-such-program")
-        problem = await talk.refused("session.open", agent="one", cwd=str(tmp_path))
+        await talk.call("agent.add", agent="one", command="no-such-program")
+        problem = await talk.call_refused("session.open", agent="one", cwd=str(tmp_path))
         assert problem["kind"] == "agent"
-        await talk.done("agent.remove", agent="one")
+        await talk.call("agent.remove", agent="one")
         await opened(talk, tmp_path)
 
 
-async def test_no_rule_that_is_added_stops_the_server(server: Served, tmp_path: Path) -> None:
+async def test_no_rule_that_is_added_stops_the_server(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         for about in (
             {"answer": "allow"},
@@ -200,32 +199,32 @@ async def test_no_rule_that_is_added_stops_the_server(server: Served, tmp_path: 
             {"nothing": "x"},
             {"mcp": ["/", "a/b/c", ""]},
         ):
-            await talk.ask("policy.add", cwd=str(tmp_path), answer="deny", about=about)
-        listed = await talk.done("policy.list", cwd=str(tmp_path))
+            await talk.request("policy.add", cwd=str(tmp_path), answer="deny", about=about)
+        listed = await talk.call("policy.list", cwd=str(tmp_path))
         assert all(rule["answer"] == "deny" for rule in listed["rules"] if rule["layer"] == "remembered")
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        await talk.done("session.prompt", session_id=session_id, text="run echo hello")
-        await talk.see(view, lambda view: view.settled or bool(view.rows("permissions")))
+        await talk.call("session.prompt", session_id=session_id, text="run echo hello")
+        await talk.wait_for(view, lambda view: view.settled or bool(view.rows("permissions")))
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_searches_of_any_kind_are_answered(server: Served, tmp_path: Path) -> None:
+async def test_searches_of_any_kind_are_answered(server: RealServer, tmp_path: Path) -> None:
     async with server.client("prompt") as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        await talk.done("session.prompt", session_id=session_id, text="stream 3")
-        await talk.see(view, lambda view: view.settled)
+        await talk.call("session.prompt", session_id=session_id, text="stream 3")
+        await talk.wait_for(view, lambda view: view.settled)
         for text in ('"', '""', "a" * 10**6, "a " * 500, "* OR NEAR(", "\0", "%_", "x\x1b[2J", "é" * 1000, "-", "'--"):
-            await talk.ask("search", text=text, limit=10**30)
-        assert (await talk.done("search", text="stream"))["hits"]
+            await talk.request("search", text=text, limit=10**30)
+        assert (await talk.call("search", text="stream"))["hits"]
 
 
 # -- sessions
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_no_id_is_more_than_an_id(server: Served, tmp_path: Path) -> None:
+async def test_no_id_is_more_than_an_id(server: RealServer, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
@@ -251,51 +250,54 @@ async def test_no_id_is_more_than_an_id(server: Served, tmp_path: Path) -> None:
                 ("session.rename", {"title": "x"}),
                 ("session.restart", {}),
             ):
-                assert (await talk.refused(control, session_id=odd, **fields))["kind"] == "not_found", (control, odd)
-            await talk.say(type="subscribe", stream="session", id=odd)
-            await talk.until(lambda said: said["type"] in ("ended", "error"))
-        exported = await talk.done("session.export", session_id=session_id)
+                assert (await talk.call_refused(control, session_id=odd, **fields))["kind"] == "not_found", (
+                    control,
+                    odd,
+                )
+            await talk.send(type="subscribe", stream="session", id=odd)
+            await talk.until(lambda message: message["type"] in ("ended", "error"))
+        exported = await talk.call("session.export", session_id=session_id)
         assert exported["file_name"] == f"{session_id}.md"
 
 
-async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: Served, tmp_path: Path) -> None:
+async def test_a_title_has_nothing_in_it_that_cannot_be_seen(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
-        await talk.done("session.rename", session_id=session_id, title="a\x1b]0;owned\x07\0\u202eb\n c" + "x" * 500)
-        (item,) = (await talk.done("session.list"))["sessions"]
+        await talk.call("session.rename", session_id=session_id, title="a\x1b]0;owned\x07\0\u202eb\n c" + "x" * 500)
+        (item,) = (await talk.call("session.list"))["sessions"]
         assert item["title"].isprintable()
         assert item["title"].startswith("a ]0;owned b c")
         assert len(item["title"]) == 200
 
 
-async def test_a_session_is_closed_while_it_is_being_opened(server: Served, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), server.client() as talk, server.client() as other:
+async def test_a_session_is_closed_while_it_is_being_opened(server: RealServer, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT_S), server.client() as talk, server.client() as other:
         session_id = await opened(talk, tmp_path)
-        await talk.done("session.close", session_id=session_id)
-        await talk.done("agent.edit", agent="demo", command="sleep", args=["1000"])
-        await talk.say(type="session.restart", id="r", session_id=session_id)
-        await other.say(type="subscribe", stream="sessions")
+        await talk.call("session.close", session_id=session_id)
+        await talk.call("agent.edit", agent="demo", command="sleep", args=["1000"])
+        await talk.send(type="session.restart", id="r", session_id=session_id)
+        await other.send(type="subscribe", stream="sessions")
         await other.until(
-            lambda said: any(
-                item["connection"] == "starting" for item in (*said.get("changed", ()), *said.get("sessions", ()))
+            lambda message: any(
+                item["connection"] == "starting" for item in (*message.get("changed", ()), *message.get("sessions", ()))
             )
         )
-        await other.done("session.close", session_id=session_id)
-        answer = await talk.until(lambda said: said.get("id") == "r")
+        await other.call("session.close", session_id=session_id)
+        answer = await talk.until(lambda message: message.get("id") == "r")
         assert (answer["type"], answer["error"]["kind"]) == ("error", "conflict")
         assert session_id not in server.bridge.hub.owned_sessions
 
 
-async def test_typing_into_what_has_ended_is_refused(server: Served, tmp_path: Path) -> None:
+async def test_typing_into_what_has_ended_is_refused(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        await talk.done("session.prompt", session_id=session_id, text="run echo one")
-        await talk.see(view, lambda view: bool(view.rows("permissions")))
+        await talk.call("session.prompt", session_id=session_id, text="run echo one")
+        await talk.wait_for(view, lambda view: bool(view.rows("permissions")))
         permission_id = view.rows("permissions")[0]["id"]
         fields = {"session_id": session_id, "permission_id": permission_id, "answer": "allow"}
-        await talk.done("permission.answer", **fields)
-        await talk.see(view, lambda view: view.settled)
+        await talk.call("permission.answer", **fields)
+        await talk.wait_for(view, lambda view: view.settled)
         terminal = {"session_id": session_id, "terminal_id": view.rows("terminals")[0]["terminal_id"]}
         data = base64.b64encode(b"x" * 10**5).decode()
         for control, more in (
@@ -305,92 +307,97 @@ async def test_typing_into_what_has_ended_is_refused(server: Served, tmp_path: P
             ("terminal.resize", {"columns": 10**30, "rows": -1}),
             ("terminal.kill", {}),
         ):
-            answer = await talk.ask(control, **terminal, **more)
+            answer = await talk.request(control, **terminal, **more)
             assert answer["type"] == "result" or answer["error"]["kind"] != "internal", answer
 
 
-async def test_a_queue_has_an_end(server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owned_session, "MAX_QUEUED_PROMPTS", 3)
+async def test_a_queue_has_an_end(server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.hub.owned_session.MAX_QUEUED_PROMPTS", 3)
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
-        await talk.done("session.prompt", session_id=session_id, text="sleep 1000")
+        await talk.call("session.prompt", session_id=session_id, text="sleep 1000")
         for _ in range(3):
-            await talk.done("session.prompt", session_id=session_id, text="hello")
+            await talk.call("session.prompt", session_id=session_id, text="hello")
         for when in ("queue", "now", "refuse"):
-            problem = await talk.refused("session.prompt", session_id=session_id, text="hello", when=when)
+            problem = await talk.call_refused("session.prompt", session_id=session_id, text="hello", when=when)
             assert problem["kind"] == "conflict"
-        await talk.done("session.cancel", session_id=session_id)
+        await talk.call("session.cancel", session_id=session_id)
 
 
 async def test_a_server_that_ends_gives_up_what_it_is_doing(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), nothing_left(), served(tmp_path / "home") as server, server.client() as talk:
-        await talk.done("agent.add", agent="silent", command="sleep", args=["1000"])
-        await talk.say(type="session.open", id="x", agent="silent", cwd=str(tmp_path))
-        await talk.say(type="agent.test", id="y", agent="silent")
-        await talk.say(type="ping")
-        await talk.until(lambda said: said["type"] == "pong")
+    async with (
+        asyncio.timeout(LIMIT_S),
+        nothing_left(),
+        real_server(tmp_path / "home") as server,
+        server.client() as talk,
+    ):
+        await talk.call("agent.add", agent="silent", command="sleep", args=["1000"])
+        await talk.send(type="session.open", id="x", agent="silent", cwd=str(tmp_path))
+        await talk.send(type="agent.test", id="y", agent="silent")
+        await talk.send(type="ping")
+        await talk.until(lambda message: message["type"] == "pong")
 
 
 # -- streams
 
 
-async def test_a_revoked_token_hears_nothing_more(server: Served, tmp_path: Path) -> None:
+async def test_a_revoked_token_hears_nothing_more(server: RealServer, tmp_path: Path) -> None:
     secret, token = server.bridge.tokens.create("soon gone", "view")
-    async with asyncio.timeout(LIMIT), server.client() as admin, server.client(token=secret) as viewer:
+    async with asyncio.timeout(LIMIT_S), server.client() as admin, server.client(token=secret) as viewer:
         session_id = await opened(admin, tmp_path)
         for fields in ({"stream": "session", "id": session_id}, {"stream": "sessions"}):
-            await viewer.say(type="subscribe", **fields)
-            await viewer.until(lambda said: said["type"] == "snapshot")
-        await admin.done("token.revoke", token_id=token.id)
-        await viewer.refused("session.list")  # what was said before has been heard
-        viewer.heard.clear()
-        await admin.done("session.prompt", session_id=session_id, text="stream 3")
+            await viewer.send(type="subscribe", **fields)
+            await viewer.until(lambda message: message["type"] == "snapshot")
+        await admin.call("token.revoke", token_id=token.id)
+        await viewer.call_refused("session.list")  # what was said before has been heard
+        viewer.received.clear()
+        await admin.call("session.prompt", session_id=session_id, text="stream 3")
         for _ in range(2):
-            await viewer.until(lambda said: said["type"] == "ended")
-        assert {said["type"] for said in viewer.heard} == {"ended"}
-        assert all("revoked" in said["reason"] for said in viewer.heard)
+            await viewer.until(lambda message: message["type"] == "ended")
+        assert {message["type"] for message in viewer.received} == {"ended"}
+        assert all("revoked" in message["reason"] for message in viewer.received)
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_streams_that_have_ended_do_not_count(server: Served) -> None:
-    async with asyncio.timeout(LIMIT), server.client() as talk:
-        for number in range(2 * SUBSCRIPTIONS):
-            await talk.say(type="subscribe", stream="session", id=f"absent-{number}")
-            await talk.until(lambda said: said["type"] == "ended")
-        await talk.say(type="subscribe", stream="sessions")
-        await talk.until(lambda said: said["type"] == "snapshot")
-        assert not server.bridge.feeds._feeds  # what never was there is not remembered either
+async def test_streams_that_have_ended_do_not_count(server: RealServer) -> None:
+    async with asyncio.timeout(LIMIT_S), server.client() as talk:
+        for number in range(2 * MAX_SUBSCRIPTIONS):
+            await talk.send(type="subscribe", stream="session", id=f"absent-{number}")
+            await talk.until(lambda message: message["type"] == "ended")
+        await talk.send(type="subscribe", stream="sessions")
+        await talk.until(lambda message: message["type"] == "snapshot")
+        assert not server.bridge.broadcaster._broadcasts  # what never was there is not remembered either
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_cursors_of_any_kind_are_answered(server: Served, tmp_path: Path) -> None:
+async def test_cursors_of_any_kind_are_answered(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         name = server.bridge.hub.journal.name
         for digits in ("9" * 5000, "9" * 30, "9" * 18, "-1", "1.5", "٣", "", "0x1"):
             for after, frames in ((f"r{name}.{digits}", False), (f"{name}.{digits}", True)):
-                await talk.say(type="subscribe", stream="session", id=session_id, after=after, frames=frames)
-                said = await talk.until(lambda said: said["type"] in ("snapshot", "update", "ended"))
-                assert said.get("kind") != "internal", (after, said)
+                await talk.send(type="subscribe", stream="session", id=session_id, after=after, frames=frames)
+                message = await talk.until(lambda message: message["type"] in ("snapshot", "update", "ended"))
+                assert message.get("kind") != "internal", (after, message)
 
 
 @pytest.mark.usefixtures("unhurried")
 async def test_floods_leave_nothing_behind_and_harm_nobody(tmp_path: Path) -> None:
     async with (
-        asyncio.timeout(2 * LIMIT),
+        asyncio.timeout(2 * LIMIT_S),
         nothing_left(),
-        served(tmp_path / "home") as server,
+        real_server(tmp_path / "home") as server,
         server.client() as calm,
     ):
         session_id = await opened(calm, tmp_path)
         view = await calm.follow(session_id)
-        talks = [await Talk.connected(f"http://127.0.0.1:{server.port}", server.token()) for _ in range(30)]
+        talks = [await SocketClient.connected(f"http://127.0.0.1:{server.port}", server.token()) for _ in range(30)]
         for talk in talks:  # each says a lot, hears nothing of it, and is gone
             for number in range(100):
-                await talk.say(type="subscribe", stream="session", id=session_id, limit=10**9)
-                await talk.say(type="session.list", id=f"l{number}", limit=10**9)
-                await talk.say(type="search", id=f"s{number}", text="demo")
+                await talk.send(type="subscribe", stream="session", id=session_id, limit=10**9)
+                await talk.send(type="session.list", id=f"l{number}", limit=10**9)
+                await talk.send(type="search", id=f"s{number}", text="demo")
             talk.connection.transport.abort()
-        await calm.done("session.prompt", session_id=session_id, text="stream 5")
-        await calm.see(view, lambda view: view.settled)
+        await calm.call("session.prompt", session_id=session_id, text="stream 5")
+        await calm.wait_for(view, lambda view: view.settled)
         assert view.texts()

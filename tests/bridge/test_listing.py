@@ -8,17 +8,17 @@ import msgspec
 import pytest
 
 from dragoman.bridge import listing as listing_module
-from dragoman.bridge.listing import Listing
-from dragoman.bridge.live import item_of
+from dragoman.bridge.listing import SessionListing
+from dragoman.bridge.session_state import session_item
 from dragoman.journal.rows import Session
 
 ROW = Session(id="s1", agent="demo", cwd="/", title="one")
 
 
 @pytest.fixture
-def listing(monkeypatch: pytest.MonkeyPatch) -> Listing:
-    monkeypatch.setattr(listing_module, "SOMETIMES", 3600.0)  # until a test wants it
-    made = Listing(lambda row: item_of(row, None, waiting=0))
+def listing(monkeypatch: pytest.MonkeyPatch) -> SessionListing:
+    monkeypatch.setattr(listing_module, "PROGRESS_PAUSE_S", 3600.0)  # until a test wants it
+    made = SessionListing(lambda row: session_item(row, None, pending=0))
     made.begin([ROW])
     return made
 
@@ -28,7 +28,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_that_a_session_goes_on_is_told_once_in_a_while_also_to_who_is_quick(listing: Listing) -> None:
+async def test_that_a_session_goes_on_is_told_once_in_a_while_also_to_who_is_quick(listing: SessionListing) -> None:
     number = listing.number
     for frames in range(1, 4):
         listing.put(msgspec.structs.replace(ROW, frames=frames))
@@ -42,7 +42,7 @@ async def test_that_a_session_goes_on_is_told_once_in_a_while_also_to_who_is_qui
     assert ([item.frames for item in changed], removed) == ([3], [])
 
 
-async def test_what_matters_is_told_at_once(listing: Listing) -> None:
+async def test_what_matters_is_told_at_once(listing: SessionListing) -> None:
     number = listing.number
     listing.put(msgspec.structs.replace(ROW, frames=1))
     listing.put(msgspec.structs.replace(ROW, frames=2, title="two"))
@@ -50,19 +50,19 @@ async def test_what_matters_is_told_at_once(listing: Listing) -> None:
     assert [item.title for item in listing.since(number)[0]] == ["two"]
 
 
-async def test_a_session_that_is_gone_is_told_of_once(listing: Listing) -> None:
+async def test_a_session_that_is_gone_is_told_of_once(listing: SessionListing) -> None:
     first = listing.number
     listing.put(msgspec.structs.replace(ROW, id="s2", title="two"))
-    listing.gone("s2")
+    listing.remove("s2")
     second = listing.number
-    listing.gone("s1")
+    listing.remove("s1")
     await listing.wait(second)
     assert listing.since(first) == ([], ["s1", "s2"])
     assert listing.since(second) == ([], ["s1"])
     assert listing.since(listing.number) == ([], [])
 
 
-async def test_a_sub_agent_comes_with_its_session_and_does_not_stand_beside_it(listing: Listing) -> None:
+async def test_a_sub_agent_comes_with_its_session_and_does_not_stand_beside_it(listing: SessionListing) -> None:
     for number, (id_, parent) in enumerate([("old", None), ("a1", "s1"), ("b1", "a1"), ("lost", "absent")], start=1):
         listing.put(msgspec.structs.replace(ROW, id=id_, parent=parent, updated=float(-number)))
     found, more = listing.latest(1)

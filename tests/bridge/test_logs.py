@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.standing import Standing
-from dragoman.bridge.logs import LOGGERS, redacted, set_up_log
+from bridge.stub_server import StubServer
+from dragoman.bridge.logs import LOGGERS, redact, set_up_log
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +34,10 @@ def as_before() -> Iterator[None]:
     ],
 )
 def test_secrets_are_hidden(text: str, shown: str) -> None:
-    assert redacted(text) == shown
+    assert redact(text) == shown
 
 
-async def test_requests_are_logged_without_their_queries(server: Standing) -> None:
+async def test_requests_are_logged_without_their_queries(server: StubServer) -> None:
     log = io.StringIO()
     set_up_log("json", stream=log)
     secret = server.token()

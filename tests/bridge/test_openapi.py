@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from bridge.standing import Standing
-from dragoman.bridge.http import RUN
+from bridge.stub_server import StubServer
 from dragoman.bridge.openapi import document
-from dragoman.bridge.operations import OPERATIONS
+from dragoman.protocol.requests import REQUESTS, SessionPrompt
 
 
 def references(found: object) -> list[str]:
@@ -34,16 +33,20 @@ def test_every_reference_leads_somewhere() -> None:
 
 def test_every_operation_is_described_with_its_parameters() -> None:
     schema = document()
-    for operation in (*OPERATIONS, RUN):
-        entry: dict[str, Any] = schema["paths"][operation.path][operation.method.lower()]
-        in_path = {one["name"] for one in entry["parameters"] if one["in"] == "path"}
-        assert in_path == operation.in_path
-        assert str(operation.status) in entry["responses"]
+    for declaration in REQUESTS.values():
+        if (route := declaration.route) is None:
+            continue
+        entry: dict[str, Any] = schema["paths"][route.path][route.method.lower()]
+        in_path = {parameter["name"] for parameter in entry["parameters"] if parameter["in"] == "path"}
+        assert in_path == route.path_fields
+        assert str(route.status) in entry["responses"]
         assert "default" in entry["responses"]
-        assert "Result:" not in entry["description"]
+        assert entry["summary"]
     names = [entry["operationId"] for path in schema["paths"].values() for entry in path.values()]
     assert len(names) == len(set(names))
-    body = schema["paths"][RUN.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    run = REQUESTS[SessionPrompt].route
+    assert run is not None
+    body = schema["paths"][run.path]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert body["required"] == ["text"]
     assert body["properties"]["when"]["default"] == "refuse"
 
@@ -55,7 +58,7 @@ def test_every_field_is_snake_case() -> None:
             assert re.fullmatch(r"[a-z][a-z0-9_]*", field), (name, field)
 
 
-async def test_it_is_served_to_everyone_with_a_page_of_our_own(server: Standing) -> None:
+async def test_it_is_served_to_everyone_with_a_page_of_our_own(server: StubServer) -> None:
     async with server.stranger() as stranger:
         answer = await stranger.get("/v1/openapi.json")
         assert answer.json()["openapi"] == "3.1.0"
@@ -68,7 +71,7 @@ async def test_it_is_served_to_everyone_with_a_page_of_our_own(server: Standing)
 
 
 @pytest.mark.parametrize("path", sorted(document()["paths"]))
-async def test_every_path_that_is_described_is_there(server: Standing, path: str) -> None:
+async def test_every_path_that_is_described_is_there(server: StubServer, path: str) -> None:
     async with server.stranger() as stranger:
         for method in document()["paths"][path]:
             answer = await stranger.request(method, re.sub(r"{\w+}", "x", path), json={} if method == "post" else None)

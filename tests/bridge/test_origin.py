@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.origin import host_name, is_own_page, names_of
+from dragoman.bridge.origin import host_names, host_of, is_own_page
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ from dragoman.bridge.origin import host_name, is_own_page, names_of
     ],
 )
 def test_the_name_in_a_host_header(header: str, name: str | None) -> None:
-    assert host_name(header) == name
+    assert host_of(header) == name
 
 
 def test_an_address_is_taken_on_the_network_and_a_name_only_where_it_is_ours() -> None:
-    names = names_of(["Desk.local.", "[2001:db8::1]"], any_address=True)
+    names = host_names(["Desk.local.", "[2001:db8::1]"], any_address=True)
     for header in ("desk.local:8421", "192.0.2.9:8421", "[2001:db8::1]", "[fe80::1%25eth0]:1", "localhost"):
         assert names.allow(header), header
     for header in ("evil.example", "desk.local.evil.example", "192.0.2.9.evil.example", "2130706433.example"):

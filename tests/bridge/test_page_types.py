@@ -32,10 +32,10 @@ def test_a_client_may_leave_out_what_has_a_default_and_the_server_leaves_out_not
     assert "  name?: string;" in _interface(text, "ImageAttachment")
 
 
-def test_every_control_has_a_result(generator: ModuleType) -> None:
+def test_every_request_has_a_result(generator: ModuleType) -> None:
     text = generator.generate()
-    assert '  "session.open": Opened;' in _interface(text, "ResultOf")
-    assert "  result: unknown;" in _interface(text, "Result")
+    assert '  "session.open": SessionOpened;' in _interface(text, "ResultOf")
+    assert "  result: unknown;" in _interface(text, "ResultMessage")
 
 
 def _interface(text: str, name: str) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.bridge import payload
-from dragoman.bridge.rows import MOST, newest, row_of
+from dragoman.bridge.rows import MAX_ROW_CHARS, newest_rows, row_model
 from dragoman.journal.rows import SessionRows
+from dragoman.protocol import models
 from dragoman.record import rows
 
 
@@ -19,30 +19,30 @@ def called(raw_input: Any) -> rows.ToolCall:
     )
 
 
-def told(raw_input: Any, *, whole: bool = False) -> payload.ToolCall:
-    made = row_of(called(raw_input), whole=whole)
+def result(raw_input: Any, *, full: bool = False) -> models.ToolCall:
+    made = row_model(called(raw_input), full=full)
     assert made is not None
-    return msgspec.json.decode(msgspec.json.encode(made), type=payload.ToolCall)
+    return msgspec.json.decode(msgspec.json.encode(made), type=models.ToolCall)
 
 
 def test_what_the_agent_wrote_is_told_as_it_wrote_it() -> None:
-    row = told({"someKey": [1, {"x": None}]})
-    assert (row.raw_input, row.raw_output, row.cut) == ({"someKey": [1, {"x": None}]}, {"aB": 1}, False)
+    row = result({"someKey": [1, {"x": None}]})
+    assert (row.raw_input, row.raw_output, row.shortened) == ({"someKey": [1, {"x": None}]}, {"aB": 1}, False)
 
 
 def test_what_is_too_long_is_told_on_request() -> None:
-    row = told({"text": "x" * MOST})
-    assert (row.raw_input, row.cut) == (None, True)
-    assert told({"text": "x" * MOST}, whole=True).raw_input == {"text": "x" * MOST}
+    row = result({"text": "x" * MAX_ROW_CHARS})
+    assert (row.raw_input, row.shortened) == (None, True)
+    assert result({"text": "x" * MAX_ROW_CHARS}, full=True).raw_input == {"text": "x" * MAX_ROW_CHARS}
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_what_is_too_deep_to_be_written_is_left_out(whole: bool) -> None:
+@pytest.mark.parametrize("full", [False, True])
+def test_what_is_too_deep_to_be_written_is_left_out(full: bool) -> None:
     deep: Any = 1
     for _ in range(5000):
         deep = [deep]
-    row = told(deep, whole=whole)
-    assert (row.raw_input, row.cut) == (None, True)
+    row = result(deep, full=full)
+    assert (row.raw_input, row.shortened) == (None, True)
 
 
 def test_the_newest_rows_come_with_the_run_that_they_begin_in() -> None:
@@ -51,11 +51,11 @@ def test_the_newest_rows_come_with_the_run_that_they_begin_in() -> None:
         runs=[rows.Run(id="run-1", time=0.0, position=1), rows.Run(id="run-5", time=0.0, position=5)],
         tool_calls=[msgspec.structs.replace(called(None), id=f"tool-{place}") for place in (2, 6, 7, 8)],
     )
-    told, more, before = newest(found, 2)
-    assert [row.id for row in told.runs] == ["run-5"]
-    assert [row.id for row in told.tool_calls] == ["tool-7", "tool-8"]
+    result, more, before = newest_rows(found, 2)
+    assert [row.id for row in result.runs] == ["run-5"]
+    assert [row.id for row in result.tool_calls] == ["tool-7", "tool-8"]
     assert (more, before) == (True, 7)
-    told, more, before = newest(found, 2, before)
-    assert ([row.id for row in told.runs], [row.id for row in told.tool_calls]) == (["run-5"], ["tool-6"])
+    result, more, before = newest_rows(found, 2, before)
+    assert ([row.id for row in result.runs], [row.id for row in result.tool_calls]) == (["run-5"], ["tool-6"])
     assert (more, before) == (True, 5)
-    assert newest(found, 100)[1:] == (False, 1)
+    assert newest_rows(found, 100)[1:] == (False, 1)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from bridge.serving import served
+from bridge.serve_process import served
 from dragoman.bridge.openapi import document
 
 # More by the variable, for who hunts a defect.
@@ -47,7 +47,7 @@ def _try_all(url: str, admin: httpx.AsyncClient, user: httpx.AsyncClient, sessio
         operation: Any = found.ok()  # type: ignore[union-attr]  # it is our own schema, and has no errors
         if operation.path != ENDLESS:
             # A control may also be one that runs a command: those are an admin's.
-            caller = user if operation.path == "/v1/controls" else admin
+            caller = user if operation.path == "/v1/requests" else admin
             _try(operation, url, caller.headers["authorization"], session_id)
             tried += 1
     assert tried > 20

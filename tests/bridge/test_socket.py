@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridge.talking import LIMIT, Served, Talk, View, served
-from dragoman.bridge.feed import Feed
-from dragoman.bridge.feeds import Feeds
-from dragoman.bridge.rows import newest
-from dragoman.bridge.socket import BURST
+from bridge.socket_client import LIMIT_S, RealServer, SocketClient, View, real_server
+from dragoman.bridge.broadcast import SessionBroadcast
+from dragoman.bridge.broadcaster import Broadcaster
+from dragoman.bridge.rows import newest_rows
+from dragoman.bridge.socket import MAX_BURST
 from journal import talk as journal_talk
 
 
@@ -25,19 +25,19 @@ async def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def server(home: Path) -> AsyncIterator[Served]:
-    async with served(home) as server:
+async def server(home: Path) -> AsyncIterator[RealServer]:
+    async with real_server(home) as server:
         yield server
 
 
-async def opened(talk: Talk, folder: Path, **fields: object) -> str:
-    result = await talk.done("session.open", agent="demo", cwd=str(folder), **fields)
+async def opened(talk: SocketClient, folder: Path, **fields: object) -> str:
+    result = await talk.call("session.open", agent="demo", cwd=str(folder), **fields)
     return str(result["session_id"])
 
 
-async def journal_view(server: Served, session_id: str) -> dict[str, object]:
+async def journal_view(server: RealServer, session_id: str) -> dict[str, object]:
     """The rows of the journal, as a client has them at the end."""
-    rows, _, _ = newest(await server.bridge.hub.journal.rows(session_id), 10**6)
+    rows, _, _ = newest_rows(await server.bridge.hub.journal.rows(session_id), 10**6)
     made = msgspec.json.decode(msgspec.json.encode(rows))
     return {table: {row["id"]: row for row in found} for table, found in made.items()}
 
@@ -46,16 +46,16 @@ def held_rows(view: View) -> dict[str, object]:
     return {table: dict(rows) for table, rows in view.tables.items()}
 
 
-async def test_a_session_is_opened_prompted_and_followed(server: Served, tmp_path: Path) -> None:
+async def test_a_session_is_opened_prompted_and_followed(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
-        hello = await talk.hear()
+        hello = await talk.receive()
         assert (hello["type"], hello["protocol"], hello["scope"]) == ("hello", 1, "admin")
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        assert (view.live["connection"], view.live["status"]) == ("connected", "idle")
-        prompted = await talk.done("session.prompt", session_id=session_id, text="hello")
+        assert (view.state["connection"], view.state["status"]) == ("connected", "idle")
+        prompted = await talk.call("session.prompt", session_id=session_id, text="hello")
         assert prompted["how"] == "started"
-        await talk.see(view, lambda view: view.settled)
+        await talk.wait_for(view, lambda view: view.settled)
         assert view.texts("user") == ["hello"]
         assert "demo agent" in "".join(view.texts())
         assert {table: rows for table, rows in held_rows(view).items() if rows} == {
@@ -63,9 +63,9 @@ async def test_a_session_is_opened_prompted_and_followed(server: Served, tmp_pat
         }
 
 
-async def test_what_is_said_wrong_is_answered_and_the_socket_stays(server: Served) -> None:
+async def test_what_is_said_wrong_is_answered_and_the_socket_stays(server: RealServer) -> None:
     async with server.client() as talk:
-        await talk.hear()
+        await talk.receive()
         for text, kind in (
             ("no json", "invalid"),
             ("[]", "invalid"),
@@ -76,32 +76,32 @@ async def test_what_is_said_wrong_is_answered_and_the_socket_stays(server: Serve
             ("[" * 100_000, "invalid"),
         ):
             await talk.connection.send(text)
-            answer = await talk.hear()
+            answer = await talk.receive()
             assert (answer["type"], answer["error"]["kind"]) == ("error", kind), text[:80]
         await talk.connection.send(b"\xff\xfe")
-        assert (await talk.hear())["error"]["kind"] == "invalid"
-        answer = await talk.refused("session.prompt", session_id="absent", text="hello")
+        assert (await talk.receive())["error"]["kind"] == "invalid"
+        answer = await talk.call_refused("session.prompt", session_id="absent", text="hello")
         assert (answer["kind"], answer["field"]) == ("not_found", "session_id")
-        await talk.say(type="ping")
-        assert (await talk.hear())["type"] == "pong"
+        await talk.send(type="ping")
+        assert (await talk.receive())["type"] == "pong"
 
 
-async def test_a_wrong_field_is_named(server: Served) -> None:
+async def test_a_wrong_field_is_named(server: RealServer) -> None:
     async with server.client() as talk:
-        await talk.say(type="session.prompt", id="x", session_id=1, text="z")
-        answer = await talk.until(lambda said: said["type"] == "error")
+        await talk.send(type="session.prompt", id="x", session_id=1, text="z")
+        answer = await talk.until(lambda message: message["type"] == "error")
         assert (answer["id"], answer["error"]["field"]) == ("x", "session_id")
 
 
-async def test_who_talks_too_fast_is_told_so(server: Served) -> None:
+async def test_who_talks_too_fast_is_told_so(server: RealServer) -> None:
     async with server.client() as talk:
-        await talk.hear()
-        for _ in range(BURST + 50):
-            await talk.say(type="ping")
-        kinds = [(await talk.hear())["type"] for _ in range(BURST + 50)]
+        await talk.receive()
+        for _ in range(MAX_BURST + 50):
+            await talk.send(type="ping")
+        kinds = [(await talk.receive())["type"] for _ in range(MAX_BURST + 50)]
         assert kinds.count("error") > 0
-        assert kinds.count("pong") >= BURST
-        last = next(said for said in talk.heard if said["type"] == "error")
+        assert kinds.count("pong") >= MAX_BURST
+        last = next(message for message in talk.received if message["type"] == "error")
         assert last["error"]["kind"] == "too_fast"
         assert last["error"]["retry_after"] > 0
 
@@ -124,200 +124,202 @@ async def test_who_talks_too_fast_is_told_so(server: Served) -> None:
         ("prompt", "session.open", {"cwd": "/", "access": "full"}),
     ],
 )
-async def test_a_scope_is_not_escaped(server: Served, scope: str, control: str, fields: dict[str, object]) -> None:
+async def test_a_scope_is_not_escaped(server: RealServer, scope: str, control: str, fields: dict[str, object]) -> None:
     async with server.client(scope) as talk:  # type: ignore[arg-type]  # one of the scopes
-        assert (await talk.refused(control, **fields))["kind"] == "forbidden"
+        assert (await talk.call_refused(control, **fields))["kind"] == "forbidden"
 
 
-async def test_a_revoked_token_does_nothing_more(server: Served) -> None:
+async def test_a_revoked_token_does_nothing_more(server: RealServer) -> None:
     secret, token = server.bridge.tokens.create("soon gone", "admin")
     async with server.client(token=secret) as talk:
-        await talk.done("token.list")
+        await talk.call("token.list")
         server.bridge.tokens.revoke(token.id)
-        assert (await talk.refused("token.list"))["kind"] == "unauthorized"
+        assert (await talk.call_refused("token.list"))["kind"] == "unauthorized"
 
 
-async def test_a_permission_is_seen_by_all_and_answered_by_the_first(server: Served, tmp_path: Path) -> None:
+async def test_a_permission_is_seen_by_all_and_answered_by_the_first(server: RealServer, tmp_path: Path) -> None:
     (tmp_path / "README").write_text("old\n")
     async with server.client() as one, server.client() as other:
         session_id = await opened(one, tmp_path)
-        await other.say(type="subscribe", stream="permissions")
-        await other.until(lambda said: said["type"] == "snapshot")
-        await one.done("session.prompt", session_id=session_id, text="edit README")
-        asked = await other.until(lambda said: said["type"] == "update" and bool(said["waiting"]))
-        permission = asked["waiting"][0]["permission"]
+        await other.send(type="subscribe", stream="permissions")
+        await other.until(lambda message: message["type"] == "snapshot")
+        await one.call("session.prompt", session_id=session_id, text="edit README")
+        request = await other.until(lambda message: message["type"] == "update" and bool(message["pending"]))
+        permission = request["pending"][0]["permission"]
         assert permission["content"][0]["type"] == "diff"
-        preview = await other.done("policy.preview", session_id=session_id, permission_id=permission["id"])
+        preview = await other.call("policy.preview", session_id=session_id, permission_id=permission["id"])
         assert preview["rules"]
         answer = {"session_id": session_id, "permission_id": permission["id"], "answer": "allow"}
-        answers = [await other.done("permission.answer", **answer), await one.done("permission.answer", **answer)]
+        answers = [await other.call("permission.answer", **answer), await one.call("permission.answer", **answer)]
         assert [answer["accepted"] for answer in answers] == [True, False]
         view = await one.follow(session_id)
-        await one.see(view, lambda view: view.settled)
+        await one.wait_for(view, lambda view: view.settled)
         (row,) = view.rows("permissions")
-        assert (row["outcome"], row["decided"]["decided_by"]) == ("selected", "person")
+        assert (row["outcome"], row["decided_by"]) == ("selected", "person")
         assert (tmp_path / "README").read_text() != "old\n"
 
 
-async def test_what_is_said_just_before_the_socket_closes_is_done(server: Served, tmp_path: Path) -> None:
+async def test_what_is_said_just_before_the_socket_closes_is_done(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
     async with server.client() as leaving:
-        await leaving.hear()
-        await leaving.say(type="session.rename", id="x", session_id=session_id, title="Said in passing")
+        await leaving.receive()
+        await leaving.send(type="session.rename", id="x", session_id=session_id, title="JsonObject in passing")
     async with server.client() as talk:
-        await talk.say(type="subscribe", stream="sessions")
+        await talk.send(type="subscribe", stream="sessions")
 
-        def renamed(said: dict[str, Any]) -> bool:
-            items = (*said.get("sessions", ()), *said.get("changed", ()))
-            return any(item["title"] == "Said in passing" for item in items)
+        def renamed(message: dict[str, Any]) -> bool:
+            items = (*message.get("sessions", ()), *message.get("changed", ()))
+            return any(item["title"] == "JsonObject in passing" for item in items)
 
         await talk.until(renamed)
 
 
-async def test_always_is_remembered_and_can_be_revoked(server: Served, tmp_path: Path) -> None:
+async def test_always_is_remembered_and_can_be_revoked(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        await talk.done("session.prompt", session_id=session_id, text="edit a.txt")
-        await talk.see(view, lambda view: bool(view.rows("permissions")))
+        await talk.call("session.prompt", session_id=session_id, text="edit a.txt")
+        await talk.wait_for(view, lambda view: bool(view.rows("permissions")))
         (permission,) = view.rows("permissions")
         fields = {"session_id": session_id, "permission_id": permission["id"], "answer": "allow", "always": True}
-        await talk.done("permission.answer", **fields)
-        rules = (await talk.done("policy.list", cwd=str(tmp_path)))["rules"]
+        await talk.call("permission.answer", **fields)
+        rules = (await talk.call("policy.list", cwd=str(tmp_path)))["rules"]
         remembered = [rule for rule in rules if rule["layer"] == "remembered"]
         assert len(remembered) == 1
-        left = await talk.done("policy.revoke", ids=[remembered[0]["id"]])
+        left = await talk.call("policy.revoke", ids=[remembered[0]["id"]])
         assert not [rule for rule in left["rules"] if rule["layer"] == "remembered"]
 
 
-async def test_an_answer_for_good_needs_the_scope_of_who_makes_rules(server: Served, tmp_path: Path) -> None:
+async def test_an_answer_for_good_needs_the_scope_of_who_makes_rules(server: RealServer, tmp_path: Path) -> None:
     async with server.client("prompt") as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        await talk.done("session.prompt", session_id=session_id, text="edit a.txt")
-        await talk.see(view, lambda view: bool(view.rows("permissions")))
+        await talk.call("session.prompt", session_id=session_id, text="edit a.txt")
+        await talk.wait_for(view, lambda view: bool(view.rows("permissions")))
         (permission,) = view.rows("permissions")
         fields = {"session_id": session_id, "permission_id": permission["id"]}
-        refused = await talk.refused("permission.answer", **fields, answer="allow", always=True)
+        refused = await talk.call_refused("permission.answer", **fields, answer="allow", always=True)
         assert refused["kind"] == "forbidden"
         (option,) = [option for option in permission["options"] if option["kind"] == "allow_always"]
-        await talk.done("permission.answer", **fields, option_id=option["option_id"])
-        await talk.see(view, lambda view: view.settled)
+        await talk.call("permission.answer", **fields, option_id=option["option_id"])
+        await talk.wait_for(view, lambda view: view.settled)
         (row,) = view.rows("permissions")
-        assert (row["option_id"], row["decided"]["remembered"]) == (option["option_id"], [])
-        rules = (await talk.done("policy.list", cwd=str(tmp_path)))["rules"]
+        assert (row["option_id"], row["remembered"]) == (option["option_id"], [])
+        rules = (await talk.call("policy.list", cwd=str(tmp_path)))["rules"]
         assert not [rule for rule in rules if rule["layer"] == "remembered"]
 
 
-async def test_who_unsubscribes_is_told_nothing_more(server: Served, tmp_path: Path) -> None:
+async def test_who_unsubscribes_is_told_nothing_more(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         await talk.follow(session_id)
-        await talk.say(type="unsubscribe", stream="session", id=session_id)
-        await talk.done("session.prompt", session_id=session_id, text="hello")
-        talk.heard.clear()
-        await talk.done("session.rename", session_id=session_id, title="Another")
-        assert [said["type"] for said in talk.heard] == ["result"]
+        await talk.send(type="unsubscribe", stream="session", id=session_id)
+        await talk.call("session.prompt", session_id=session_id, text="hello")
+        talk.received.clear()
+        await talk.call("session.rename", session_id=session_id, title="Another")
+        assert [message["type"] for message in talk.received] == ["result"]
 
 
 async def test_a_client_that_reads_nothing_has_one_message_made_for_it(
-    server: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: RealServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said, made = "x" * 2**20, set()
-    begin = Feeds._begin
+    message, made = "x" * 2**20, set()
+    begin = Broadcaster._snapshot
 
-    async def counted(self: Feeds, feed: Feed, after: str | None, limit: int) -> tuple[int, int, bytes]:
+    async def counted(
+        self: Broadcaster, broadcast: SessionBroadcast, after: str | None, limit: int
+    ) -> tuple[int, int, bytes]:
         if limit == 7:
-            made.add(feed.session_id)
-        return await begin(self, feed, after, limit)
+            made.add(broadcast.session_id)
+        return await begin(self, broadcast, after, limit)
 
-    monkeypatch.setattr(Feeds, "_begin", counted)
+    monkeypatch.setattr(Broadcaster, "_snapshot", counted)
     sessions = [f"s{number}" for number in range(30)]
     for session_id in sessions:
-        told = await journal_talk.Talk.begin(server.bridge.hub.journal, session_id)
-        told.say(said)
-        await told.commit()
+        reported = await journal_talk.Talk.begin(server.bridge.hub.journal, session_id)
+        reported.say(message)
+        await reported.commit()
     port = socket.socket()
     port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     url = f"http://127.0.0.1:{server.port}"
-    lazy = await Talk.connected(url, server.token(), sock=port, compression=None)
+    lazy = await SocketClient.connected(url, server.token(), sock=port, compression=None)
     for session_id in sessions:
-        await lazy.say(type="subscribe", stream="session", id=session_id, limit=7)
+        await lazy.send(type="subscribe", stream="session", id=session_id, limit=7)
     lazy.connection.transport.pause_reading()
     async with server.client() as talk:
         for session_id in sessions:  # who comes later is served
-            assert (await talk.follow(session_id)).texts() == [said]
+            assert (await talk.follow(session_id)).texts() == [message]
     assert made
     assert len(made) < len(sessions) // 2  # what the system's own buffers took, and one
     lazy.connection.transport.abort()
 
 
-async def test_a_terminal_is_followed_while_it_runs(server: Served, tmp_path: Path) -> None:
+async def test_a_terminal_is_followed_while_it_runs(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        await talk.done("session.prompt", session_id=session_id, text="run echo one; read line </dev/tty; echo $line")
-        await talk.see(view, lambda view: bool(view.rows("permissions")))
-        await talk.done(
+        await talk.call("session.prompt", session_id=session_id, text="run echo one; read line </dev/tty; echo $line")
+        await talk.wait_for(view, lambda view: bool(view.rows("permissions")))
+        await talk.call(
             "permission.answer",
             session_id=session_id,
             permission_id=view.rows("permissions")[0]["id"],
             answer="allow",
         )
-        await talk.see(view, lambda view: any(row["status"] == "running" for row in view.rows("terminals")))
+        await talk.wait_for(view, lambda view: any(row["status"] == "running" for row in view.rows("terminals")))
         terminal_id = view.rows("terminals")[0]["terminal_id"]
-        await talk.say(type="subscribe", stream="terminal", id=f"{session_id}/{terminal_id}")
-        first = await talk.until(lambda said: said.get("stream") == "terminal")
+        await talk.send(type="subscribe", stream="terminal", id=f"{session_id}/{terminal_id}")
+        first = await talk.until(lambda message: message.get("stream") == "terminal")
         assert first["type"] == "snapshot"
-        await talk.done("terminal.resize", session_id=session_id, terminal_id=terminal_id, columns=100, rows=30)
-        await talk.done("terminal.input", session_id=session_id, terminal_id=terminal_id, data="dHdvCg==")
-        await talk.until(lambda said: said.get("stream") == "terminal" and said["ended"])
-        await talk.see(view, lambda view: view.settled)
+        await talk.call("terminal.resize", session_id=session_id, terminal_id=terminal_id, columns=100, rows=30)
+        await talk.call("terminal.input", session_id=session_id, terminal_id=terminal_id, data="dHdvCg==")
+        await talk.until(lambda message: message.get("stream") == "terminal" and message["ended"])
+        await talk.wait_for(view, lambda view: view.settled)
         assert "two" in (view.rows("terminals")[0]["output"] or "")
 
 
-async def test_a_crash_is_told_with_what_can_be_done(server: Served, tmp_path: Path) -> None:
+async def test_a_crash_is_told_with_what_can_be_done(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
         view = await talk.follow(session_id)
-        await talk.say(type="session.prompt", id="x", session_id=session_id, text="crash")
-        await talk.see(view, lambda view: view.live.get("connection") == "disconnected")
-        assert view.live["status"] == "error"
-        assert "restart" in view.live["problem"]["actions"]
-        await talk.see(view, lambda view: view.settled)
+        await talk.send(type="session.prompt", id="x", session_id=session_id, text="crash")
+        await talk.wait_for(view, lambda view: view.state.get("connection") == "disconnected")
+        assert view.state["status"] == "error"
+        assert "restart" in view.state["failure"]["actions"]
+        await talk.wait_for(view, lambda view: view.settled)
         assert view.rows("runs")[0]["status"] == "interrupted"
-        again = await talk.done("session.restart", session_id=session_id, reload=True)
-        assert again["live"]["connection"] == "connected"
-        await talk.done("session.prompt", session_id=session_id, text="hello")
+        again = await talk.call("session.restart", session_id=session_id, reload=True)
+        assert again["state"]["connection"] == "connected"
+        await talk.call("session.prompt", session_id=session_id, text="hello")
 
 
-async def test_renaming_forking_closing_and_deleting(server: Served, tmp_path: Path) -> None:
+async def test_renaming_forking_closing_and_deleting(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         session_id = await opened(talk, tmp_path)
-        await talk.done("session.rename", session_id=session_id, title="  My   title ")
-        fork = await talk.done("session.fork", session_id=session_id, command_id="fork-1")
-        assert (await talk.done("session.fork", session_id=session_id, command_id="fork-1")) == fork
-        await talk.done("session.close", session_id=session_id)
-        await talk.done("session.rename", session_id=session_id, title="Closed")
-        listed = {item["id"]: item for item in (await talk.done("session.list"))["sessions"]}
+        await talk.call("session.rename", session_id=session_id, title="  My   title ")
+        fork = await talk.call("session.fork", session_id=session_id, command_id="fork-1")
+        assert (await talk.call("session.fork", session_id=session_id, command_id="fork-1")) == fork
+        await talk.call("session.close", session_id=session_id)
+        await talk.call("session.rename", session_id=session_id, title="Closed")
+        listed = {item["id"]: item for item in (await talk.call("session.list"))["sessions"]}
         assert listed[session_id]["title"] == "Closed"
         assert listed[session_id]["connection"] == "none"
         assert listed[fork["session_id"]]["connection"] == "connected"
         view = await talk.follow(session_id)
-        await talk.done("session.delete", session_id=session_id)
-        assert session_id not in {item["id"] for item in (await talk.done("session.list"))["sessions"]}
-        await talk.see(view, lambda view: view.ended)
+        await talk.call("session.delete", session_id=session_id)
+        assert session_id not in {item["id"] for item in (await talk.call("session.list"))["sessions"]}
+        await talk.wait_for(view, lambda view: view.ended)
 
 
-async def test_opening_twice_by_one_command_opens_once(server: Served, tmp_path: Path) -> None:
+async def test_opening_twice_by_one_command_opens_once(server: RealServer, tmp_path: Path) -> None:
     async with server.client() as talk:
         first = await opened(talk, tmp_path, command_id="open-1")
         assert await opened(talk, tmp_path, command_id="open-1") == first
-        assert len((await talk.done("session.list"))["sessions"]) == 1
+        assert len((await talk.call("session.list"))["sessions"]) == 1
 
 
-async def test_files_are_those_of_the_workspace(server: Served, tmp_path: Path) -> None:
+async def test_files_are_those_of_the_workspace(server: RealServer, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "parse.py").write_text("one\ntwo\nthree\n")
@@ -325,30 +327,30 @@ async def test_files_are_those_of_the_workspace(server: Served, tmp_path: Path) 
     (folder / "link").symlink_to(tmp_path / "secret")
     async with server.client() as talk:
         session_id = await opened(talk, folder)
-        listed = await talk.done("files.list", session_id=session_id, query="prs")
+        listed = await talk.call("files.list", session_id=session_id, query="prs")
         assert listed["paths"] == ["src/parse.py"]
-        text = await talk.done("files.read", session_id=session_id, path="src/parse.py", line=2, limit=1)
+        text = await talk.call("files.read", session_id=session_id, path="src/parse.py", line=2, limit=1)
         assert (text["text"], text["line"], text["truncated"]) == ("two\n", 2, True)
         for path in ("../secret", str(tmp_path / "secret"), "link", "/etc/passwd", "src/../../secret", "a\0b"):
-            assert (await talk.refused("files.read", session_id=session_id, path=path))["kind"] == "invalid"
+            assert (await talk.call_refused("files.read", session_id=session_id, path=path))["kind"] == "invalid"
 
 
 async def test_a_restart_of_the_bridge_leaves_the_truth(home: Path, tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT):
-        async with served(home) as server, server.client() as talk:
+    async with asyncio.timeout(LIMIT_S):
+        async with real_server(home) as server, server.client() as talk:
             session_id = await opened(talk, tmp_path)
-            await talk.done("session.prompt", session_id=session_id, text="stream 3")
+            await talk.call("session.prompt", session_id=session_id, text="stream 3")
             view = await talk.follow(session_id)
-            await talk.see(view, lambda view: view.settled)
+            await talk.wait_for(view, lambda view: view.settled)
             known = held_rows(view)
-        async with served(home) as server, server.client() as talk:
+        async with real_server(home) as server, server.client() as talk:
             view = await talk.follow(session_id, after=view.cursor)
-            assert view.live["connection"] == "none"
-            assert view.live["continuable"]
+            assert view.state["connection"] == "none"
+            assert view.state["can_resume"]
             assert (view.resumed, view.snapshots) == (0, 1)  # it was closed meanwhile: one frame more
             assert {key: rows for key, rows in held_rows(view).items() if rows} == {
                 key: rows for key, rows in known.items() if rows
             }
-            await talk.done("session.resume", session_id=session_id)
-            await talk.done("session.prompt", session_id=session_id, text="stream 2")
-            await talk.see(view, lambda view: view.settled and len(view.rows("runs")) == 2)
+            await talk.call("session.resume", session_id=session_id)
+            await talk.call("session.prompt", session_id=session_id, text="stream 2")
+            await talk.wait_for(view, lambda view: view.settled and len(view.rows("runs")) == 2)

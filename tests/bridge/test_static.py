@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from bridge.standing import standing
+from bridge.stub_server import stub_server
 
 BROWSER = {"accept": "text/html"}
 
@@ -23,7 +23,7 @@ def build(folder: Path, words: str) -> Path:
 
 
 async def test_a_page_that_is_built_while_the_server_runs_is_served(tmp_path: Path) -> None:
-    async with standing(tmp_path / "home", tmp_path / "page") as server, server.stranger() as stranger:
+    async with stub_server(tmp_path / "home", tmp_path / "page") as server, server.stranger() as stranger:
         assert (await stranger.get("/")).status_code == 302
         build(tmp_path / "page", "one")
         assert (await stranger.get("/")).text == "one"
@@ -32,7 +32,7 @@ async def test_a_page_that_is_built_while_the_server_runs_is_served(tmp_path: Pa
 
 async def test_a_page_that_is_built_anew_is_served_anew(tmp_path: Path) -> None:
     page = build(tmp_path / "page", "one")
-    async with standing(tmp_path / "home", page) as server, server.stranger() as stranger:
+    async with stub_server(tmp_path / "home", page) as server, server.stranger() as stranger:
         assert (await stranger.get("/")).text == "one"
         build(page, "two")
         assert (await stranger.get("/")).text == "two"
@@ -44,7 +44,7 @@ async def test_a_page_that_is_built_anew_is_served_anew(tmp_path: Path) -> None:
 
 async def test_while_a_page_is_built_the_one_before_is_served(tmp_path: Path) -> None:
     page = build(tmp_path / "page", "one")
-    async with standing(tmp_path / "home", page) as server, server.stranger() as stranger:
+    async with stub_server(tmp_path / "home", page) as server, server.stranger() as stranger:
         assert (await stranger.get("/")).text == "one"
         shutil.rmtree(page)
         assert (await stranger.get("/")).text == "one"

@@ -13,12 +13,12 @@ import pytest
 from dragoman.bridge.server import open_port, serving
 from dragoman.bridge.tls import (
     FILE_NAME,
-    LIFE,
-    MOST_NAMES,
-    RENEWED,
+    MAX_NAMES,
+    RENEW_BEFORE,
+    VALIDITY,
     fingerprint,
+    generated_certificate,
     machine_addresses,
-    own_certificate,
     server_context,
 )
 from dragoman.errors import ConfigError
@@ -32,34 +32,34 @@ def trusting(path: Path) -> ssl.SSLContext:
 
 
 def test_it_is_kept_and_the_users_alone(tmp_path: Path) -> None:
-    path = own_certificate(tmp_path / "home", NAMES)
+    path = generated_certificate(tmp_path / "home", NAMES)
     assert path.name == FILE_NAME
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     first = path.read_bytes()
-    assert own_certificate(tmp_path / "home", NAMES[:2]).read_bytes() == first
+    assert generated_certificate(tmp_path / "home", NAMES[:2]).read_bytes() == first
     assert len(fingerprint(path).split(":")) == 32
 
 
 def test_it_is_renewed_before_it_ends(tmp_path: Path) -> None:
     now = datetime.now(UTC)
-    before = fingerprint(own_certificate(tmp_path, NAMES, now))
-    in_time = now + LIFE - RENEWED
-    assert fingerprint(own_certificate(tmp_path, NAMES, in_time - timedelta(minutes=1))) == before
-    assert fingerprint(own_certificate(tmp_path, NAMES, in_time)) != before
+    before = fingerprint(generated_certificate(tmp_path, NAMES, now))
+    in_time = now + VALIDITY - RENEW_BEFORE
+    assert fingerprint(generated_certificate(tmp_path, NAMES, in_time - timedelta(minutes=1))) == before
+    assert fingerprint(generated_certificate(tmp_path, NAMES, in_time)) != before
 
 
 def test_a_machine_that_moved_gets_its_new_name_in_and_keeps_the_old(tmp_path: Path) -> None:
-    first = fingerprint(own_certificate(tmp_path, ["192.0.2.7", "desk.local"]))
-    second = fingerprint(own_certificate(tmp_path, ["198.51.100.9", "desk.local"]))
+    first = fingerprint(generated_certificate(tmp_path, ["192.0.2.7", "desk.local"]))
+    second = fingerprint(generated_certificate(tmp_path, ["198.51.100.9", "desk.local"]))
     assert second != first
-    assert fingerprint(own_certificate(tmp_path, ["192.0.2.7"])) == second
-    own_certificate(tmp_path, [f"192.0.2.{n}" for n in range(MOST_NAMES)])
-    assert fingerprint(own_certificate(tmp_path, ["desk.local"])) != second
+    assert fingerprint(generated_certificate(tmp_path, ["192.0.2.7"])) == second
+    generated_certificate(tmp_path, [f"192.0.2.{n}" for n in range(MAX_NAMES)])
+    assert fingerprint(generated_certificate(tmp_path, ["desk.local"])) != second
 
 
 def test_one_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("nothing")
-    server_context(own_certificate(tmp_path, NAMES), None)
+    server_context(generated_certificate(tmp_path, NAMES), None)
 
 
 async def test_a_client_that_knows_it_connects(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ async def test_a_client_that_knows_it_connects(tmp_path: Path) -> None:
 
         await PlainTextResponse(str(scope["scheme"]))(scope, receive, send)  # type: ignore[arg-type]
 
-    path = own_certificate(tmp_path, NAMES)
+    path = generated_certificate(tmp_path, NAMES)
     port = open_port("127.0.0.1", 0)
     url = f"https://127.0.0.1:{port.getsockname()[1]}/"
     async with serving(app, port, server_context(path, None)):  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_files_that_are_no_certificate_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file") as missing:
         server_context(tmp_path / "cert.pem", tmp_path / "key.pem")
     assert "cert.pem" in str(missing.value)
-    own = own_certificate(tmp_path, NAMES)
+    own = generated_certificate(tmp_path, NAMES)
     with pytest.raises(ConfigError, match=r"key\.pem"):
         server_context(own, tmp_path / "key.pem")
     (tmp_path / "key.pem").write_text("nothing")

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.tokens import BROWSER_LIFE, CODE_LIFE, FILE_NAME, MOST_CODES, MOST_TOKENS, USE_STEP, Tokens
+from dragoman.bridge.tokens import (
+    BROWSER_TOKEN_LIFE_S,
+    CODE_LIFE_S,
+    FILE_NAME,
+    MAX_CODES,
+    MAX_TOKENS,
+    USE_UPDATE_S,
+    Tokens,
+)
 from dragoman.errors import ConfigError, InputError
 
 
@@ -50,18 +58,18 @@ def test_the_file_is_the_users_alone_and_holds_no_secret(tokens: Tokens, tmp_pat
     path = tmp_path / "home" / FILE_NAME
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    kept = path.read_text()
-    assert secret not in kept
-    assert secret.removeprefix("dgm_") not in kept
-    assert code not in kept
+    stored = path.read_text()
+    assert secret not in stored
+    assert secret.removeprefix("dgm_") not in stored
+    assert code not in stored
 
 
 def test_what_another_process_revokes_is_gone_at_once(tokens: Tokens, tmp_path: Path) -> None:
     secret, made = tokens.create("nightly", "admin")
-    assert tokens.holds(made.id)
+    assert tokens.has(made.id)
     assert Tokens(tmp_path / "home").revoke(made.id)
     assert tokens.find(secret) is None
-    assert not tokens.holds(made.id)
+    assert not tokens.has(made.id)
     assert not tokens.revoke(made.id)
 
 
@@ -74,12 +82,12 @@ def test_a_code_is_good_once(tokens: Tokens) -> None:
     assert token.browser
     assert tokens.find(secret) == token
     assert tokens.exchange(code, "Firefox on Linux") is None
-    assert tokens.listed() == (token,)
+    assert tokens.all() == (token,)
 
 
 def test_a_code_is_good_for_minutes(tokens: Tokens, clock: Clock) -> None:
     code = tokens.new_code()
-    clock.now += CODE_LIFE
+    clock.now += CODE_LIFE_S
     assert tokens.exchange(code, "late") is None
 
 
@@ -88,7 +96,7 @@ def test_a_code_of_another_process_is_taken(tokens: Tokens, tmp_path: Path, cloc
 
 
 def test_old_codes_make_room_for_new_ones(tokens: Tokens) -> None:
-    codes = [tokens.new_code() for _ in range(MOST_CODES + 1)]
+    codes = [tokens.new_code() for _ in range(MAX_CODES + 1)]
     assert tokens.exchange(codes[0], "first") is None
     assert tokens.exchange(codes[-1], "last") is not None
 
@@ -97,11 +105,11 @@ def test_a_browser_that_never_came_back_is_forgotten_and_a_program_is_not(tokens
     program, _ = tokens.create("nightly", "view")
     made = tokens.exchange(tokens.new_code(), "phone")
     assert made is not None
-    clock.now += BROWSER_LIFE + 1
+    clock.now += BROWSER_TOKEN_LIFE_S + 1
     assert tokens.find(made[0]) is None
     assert tokens.find(program) is not None
     tokens.new_code()
-    assert [token.name for token in tokens.listed()] == ["nightly"]
+    assert [token.name for token in tokens.all()] == ["nightly"]
 
 
 def test_use_is_written_down_now_and_then(tokens: Tokens, clock: Clock) -> None:
@@ -112,7 +120,7 @@ def test_use_is_written_down_now_and_then(tokens: Tokens, clock: Clock) -> None:
     assert used is not None
     assert used.used == clock.now
     assert not tokens.use_is_due(used)
-    clock.now += USE_STEP
+    clock.now += USE_UPDATE_S
     assert tokens.use_is_due(used)
 
 
@@ -123,8 +131,8 @@ def test_a_name_that_cannot_be_shown_is_refused(tokens: Tokens, name: str) -> No
 
 
 def test_there_is_an_end_to_how_many_there_are(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.bridge.tokens.MOST_TOKENS", 2)
-    assert MOST_TOKENS > 2
+    monkeypatch.setattr("dragoman.bridge.tokens.MAX_TOKENS", 2)
+    assert MAX_TOKENS > 2
     tokens.create("one", "view")
     tokens.create("two", "view")
     with pytest.raises(InputError, match="2 tokens"):

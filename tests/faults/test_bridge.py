@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bridge.serving import Server, dragoman
-from bridge.serving import served as started
-from bridge.talking import Said, Served, Talk, View, served
-from dragoman.bridge.rows import newest
-from dragoman.bridge.socket import SUBSCRIPTIONS
+from bridge.serve_process import Server, dragoman
+from bridge.serve_process import served as started
+from bridge.socket_client import JsonObject, RealServer, SocketClient, View, real_server
+from dragoman.bridge.rows import newest_rows
+from dragoman.bridge.socket import MAX_SUBSCRIPTIONS
 from dragoman.config import make_home
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -47,13 +47,13 @@ MORE = 48 * 1024 * 1024
 MOST = (160 + 2 * SESSIONS) * 1024 * 1024
 
 
-async def rows_of(server: Served, session_id: str) -> dict[str, dict[str, Said]]:
-    rows, _, _ = newest(await server.bridge.hub.journal.rows(session_id), 10**6)
-    made: dict[str, list[Said]] = msgspec.json.decode(msgspec.json.encode(rows))
+async def rows_of(server: RealServer, session_id: str) -> dict[str, dict[str, JsonObject]]:
+    rows, _, _ = newest_rows(await server.bridge.hub.journal.rows(session_id), 10**6)
+    made: dict[str, list[JsonObject]] = msgspec.json.decode(msgspec.json.encode(rows))
     return {table: {row["id"]: row for row in found} for table, found in made.items() if found}
 
 
-def held(view: View) -> dict[str, dict[str, Said]]:
+def held(view: View) -> dict[str, dict[str, JsonObject]]:
     return {table: rows for table, rows in view.tables.items() if rows}
 
 
@@ -65,58 +65,58 @@ class Frames:
         self.cursor: str | None = None
         self.seen: list[tuple[str, int]] = []
 
-    def hear(self, said: Said) -> None:
+    def hear(self, said: JsonObject) -> None:
         if said.get("stream") == "session" and said.get("id") == self.session_id and "frames" in said:
             self.cursor = said["cursor"]
             self.seen.extend((frame["connection_id"], frame["n"]) for frame in said["frames"])
 
 
-async def dropping(server: Served, views: Sequence[View], frames: Sequence[Frames], chance: random.Random) -> None:
+async def dropping(server: RealServer, views: Sequence[View], frames: Sequence[Frames], chance: random.Random) -> None:
     """One life of a socket: subscribes to all from where they were left, hears for a while, and is cut."""
     async with server.client() as talk:
         for view in views:
-            await talk.go_on(view)
+            await talk.resume(view)
         for each in frames:
-            await talk.say(type="subscribe", stream="session", id=each.session_id, after=each.cursor, frames=True)
+            await talk.send(type="subscribe", stream="session", id=each.session_id, after=each.cursor, frames=True)
         for _ in range(chance.randrange(1, 40)):
-            await talk.say(type="ping")  # so that there is something to hear, also when nobody says anything
-            said = await talk.hear()
+            await talk.send(type="ping")  # so that there is something to hear, also when nobody says anything
+            said = await talk.receive()
             for each in frames:
                 each.hear(said)
         talk.connection.transport.abort()
 
 
-async def caught_up(server: Served, views: Sequence[View], frames: Sequence[Frames]) -> None:
+async def caught_up(server: RealServer, views: Sequence[View], frames: Sequence[Frames]) -> None:
     """Follows all to their end."""
     async with server.client() as talk:
         for view in views:
-            await talk.go_on(view)
+            await talk.resume(view)
         for view in views:
             wanted = (await server.bridge.hub.journal.session(view.session_id)).frames  # type: ignore[union-attr]
-            await talk.see(view, lambda view, wanted=wanted: _position(view) >= wanted)  # type: ignore[misc]
+            await talk.wait_for(view, lambda view, wanted=wanted: _position(view) >= wanted)  # type: ignore[misc]
     async with server.client() as talk:
         for each in frames:
-            await talk.say(type="subscribe", stream="session", id=each.session_id, after=each.cursor, frames=True)
+            await talk.send(type="subscribe", stream="session", id=each.session_id, after=each.cursor, frames=True)
             end = (await server.bridge.hub.journal.read(each.session_id, limit=10**6)).entries
             while len(each.seen) < len(end):
-                each.hear(await talk.hear())
+                each.hear(await talk.receive())
 
 
 def _position(view: View) -> int:
     return int((view.cursor or "0").rpartition(".")[2])
 
 
-async def prompted(server: Served, sessions: Sequence[str], text: str) -> None:
+async def prompted(server: RealServer, sessions: Sequence[str], text: str) -> None:
     async with server.client() as talk:
         for session_id in sessions:
-            await talk.done("session.prompt", session_id=session_id, text=text)
+            await talk.call("session.prompt", session_id=session_id, text=text)
 
 
-async def settled(server: Served, sessions: Sequence[str]) -> None:
+async def settled(server: RealServer, sessions: Sequence[str]) -> None:
     async with server.client() as talk:
         for session_id in sessions:
             view = await talk.follow(session_id)
-            await talk.see(view, lambda view: view.settled)
+            await talk.wait_for(view, lambda view: view.settled)
 
 
 async def test_sockets_are_cut_and_the_bridge_restarted_and_each_change_is_seen_once(
@@ -131,19 +131,19 @@ async def test_sockets_are_cut_and_the_bridge_restarted_and_each_change_is_seen_
     views: list[View] = []
     rows_seen: list[Frames] = []
     for life in range(RESTARTS + 1):
-        async with served(home, port) as server:
+        async with real_server(home, port) as server:
             port = server.port
             if not sessions:
                 async with server.client() as talk:
                     for _ in range(STREAMING):
-                        opened = await talk.done("session.open", agent="demo", cwd=str(tmp_path))
+                        opened = await talk.call("session.open", agent="demo", cwd=str(tmp_path))
                         sessions.append(opened["session_id"])
                 views = [View(session_id) for session_id in sessions]
                 rows_seen = [Frames(session_id) for session_id in sessions[:3]]
             else:
                 async with server.client() as talk:
                     for session_id in sessions:
-                        await talk.done("session.resume", session_id=session_id)
+                        await talk.call("session.resume", session_id=session_id)
             for drop in range(max(1, DROPS // (RESTARTS + 1))):
                 if drop % 5 == 0:
                     await prompted(server, sessions, f"stream {CHUNKS}")
@@ -169,29 +169,29 @@ def memory(server: Server) -> int:
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
-async def never_reading(url: str, token: str, sessions: Sequence[str]) -> Talk:
+async def never_reading(url: str, token: str, sessions: Sequence[str]) -> SocketClient:
     """Follows all of them, and takes nothing of what it is told. Uncompressed, and with next to no buffer of its own,
     so that it is the server that has to wait."""
     port = socket.socket()
     port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    talk = await Talk.connected(url, token, sock=port, compression=None)
-    for session_id in sessions[:SUBSCRIPTIONS]:
-        await talk.say(type="subscribe", stream="session", id=session_id, limit=1)
+    talk = await SocketClient.connected(url, token, sock=port, compression=None)
+    for session_id in sessions[:MAX_SUBSCRIPTIONS]:
+        await talk.send(type="subscribe", stream="session", id=session_id, limit=1)
     talk.connection.transport.pause_reading()
     return talk
 
 
-async def flooded(readers: Sequence[tuple[Talk, View]], runs: int) -> None:
+async def flooded(readers: Sequence[tuple[SocketClient, View]], runs: int) -> None:
     """One more run in each session, asked for by one of those who read it, and seen to its end by all of them."""
 
     def is_over(view: View) -> bool:
         return len(view.rows("runs")) == runs and view.settled
 
     for talk, view in readers[:SESSIONS]:
-        await talk.say(type="session.prompt", id="flood", session_id=view.session_id, text=f"flood {FLOOD}")
-    await asyncio.gather(*(talk.see(view, is_over) for talk, view in readers))
+        await talk.send(type="session.prompt", id="flood", session_id=view.session_id, text=f"flood {FLOOD}")
+    await asyncio.gather(*(talk.wait_for(view, is_over) for talk, view in readers))
     for talk, _ in readers:
-        talk.heard.clear()
+        talk.received.clear()
 
 
 async def test_sockets_that_nobody_reads_harm_nobody_and_memory_stays_flat(tmp_path: Path) -> None:
@@ -204,15 +204,15 @@ async def test_sockets_that_nobody_reads_harm_nobody_and_memory_stays_flat(tmp_p
     async with started(home) as server:
         url = await server.url()
         token = (await dragoman(server.home, "token", "create", "a test", "--scope", "admin"))[1].strip()
-        steering = await Talk.connected(url, token)
+        steering = await SocketClient.connected(url, token)
         sessions = []
         for number in range(SESSIONS):
             folder = folders[number % FOLDERS]
-            opened = await steering.done("session.open", agent="demo", cwd=str(folder))
+            opened = await steering.call("session.open", agent="demo", cwd=str(folder))
             sessions.append(opened["session_id"])
-        readers: list[tuple[Talk, View]] = []
+        readers: list[tuple[SocketClient, View]] = []
         for session_id in (sessions * SOCKETS)[: SOCKETS - NEVER_READING]:
-            talk = await Talk.connected(url, token)
+            talk = await SocketClient.connected(url, token)
             readers.append((talk, await talk.follow(session_id)))
         sizes = [memory(server)]
         for number in range(1 + ROUNDS):

@@ -15,6 +15,7 @@ from dragoman.hub import commands
 from dragoman.hub.hub import Hub
 from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal.protocols import Command
+from dragoman.protocol import requests
 from dragoman.session.spec import SessionConfig
 from dragoman.testing.stage import LIMIT
 from dragoman.workspace import Workspace
@@ -257,7 +258,7 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
         held = await hub.start_session("demo", config(folder))
 
         def with_file(path: str) -> commands.Prompt:
-            return commands.Prompt(text="stream 1", attachments=(commands.FileAttachment(path=path),))
+            return commands.Prompt(text="stream 1", attachments=(requests.FileAttachment(path=path),))
 
         for path in ("../secret.txt", str(tmp_path / "secret.txt"), "way_out", "absent.txt", "a\0b"):
             with pytest.raises(InputError):

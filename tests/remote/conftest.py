@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.remote.client import Client
-from remote.served import Served, served
+from remote.real_server import RealServer, real_server
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def server(home: Path) -> AsyncIterator[Served]:
-    async with served(home) as server:
+async def server(home: Path) -> AsyncIterator[RealServer]:
+    async with real_server(home) as server:
         yield server
 
 
 @pytest.fixture
-async def client(server: Served) -> AsyncIterator[Client]:
+async def client(server: RealServer) -> AsyncIterator[Client]:
     async with server.client() as client:
         yield client

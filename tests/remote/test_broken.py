@@ -21,29 +21,29 @@ from dragoman.errors import (
 )
 from dragoman.record.events import Event
 from dragoman.remote.client import Client
-from remote.cutting import wire_to
-from remote.served import Served
+from remote.proxy import proxy_to
+from remote.real_server import RealServer
 
-LIMIT = 60.0
+LIMIT_S = 60.0
 
 
-def words(told: list[Event]) -> str:
-    return "".join(event.text for event in told if isinstance(event, events.AssistantDelta))
+def words(received: list[Event]) -> str:
+    return "".join(event.text for event in received if isinstance(event, events.AssistantDelta))
 
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_connection_that_breaks_at_any_point_loses_and_doubles_nothing(
-    seed: int, server: Served, folder: Path
+    seed: int, server: RealServer, folder: Path
 ) -> None:
     chosen = random.Random(seed)
     expected = "".join(f"chunk {number}\n" for number in range(1, 2001))
-    async with asyncio.timeout(LIMIT), wire_to(server.port) as wire:
+    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire:
         wire.after = lambda: chosen.randrange(1_000, 700_000)
         async with Client(wire.url, server.token()) as client, client.open_session("demo", cwd=folder) as session:
             for _ in range(3):
-                told = [event async for event in session.run("stream 2000")]
-                assert words(told) == expected
-                kinds = [event.type for event in told]
+                received = [event async for event in session.run("stream 2000")]
+                assert words(received) == expected
+                kinds = [event.type for event in received]
                 assert (kinds[0], kinds[-1]) == ("run.started", "run.completed")
                 assert kinds.count("run.started") == kinds.count("assistant.message") == 1
             assert len(session.fold.runs) == 3
@@ -53,9 +53,9 @@ async def test_a_connection_that_breaks_at_any_point_loses_and_doubles_nothing(
 
 @pytest.mark.parametrize("way", ["lost", "heard"])
 async def test_what_was_under_way_when_the_connection_broke_is_done_once(
-    way: Literal["lost", "heard"], server: Served, folder: Path
+    way: Literal["lost", "heard"], server: RealServer, folder: Path
 ) -> None:
-    async with asyncio.timeout(LIMIT), wire_to(server.port) as wire, Client(wire.url, server.token()) as client:
+    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire, Client(wire.url, server.token()) as client:
         wire.next_said = way
         session = await client.open_session("demo", cwd=folder)
         for number in range(3):
@@ -68,25 +68,25 @@ async def test_what_was_under_way_when_the_connection_broke_is_done_once(
         assert wire.cuts == 7
 
 
-async def test_a_question_is_asked_once_however_often_the_connection_breaks(server: Served, folder: Path) -> None:
-    asked: list[str] = []
+async def test_a_question_is_asked_once_however_often_the_connection_breaks(server: RealServer, folder: Path) -> None:
+    asked_request: list[str] = []
 
     async def ask(request: PermissionRequest) -> bool:
-        asked.append(request.title)
+        asked_request.append(request.title)
         wire.cut()
         return True
 
-    async with asyncio.timeout(LIMIT), wire_to(server.port) as wire, Client(wire.url, server.token()) as client:
+    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire, Client(wire.url, server.token()) as client:
         session = await client.open_session("demo", cwd=folder, on_permission=ask)
-        told = [event async for event in session.run("permission")]
-    assert len(asked) == 1
-    resolved = [event for event in told if isinstance(event, events.PermissionResolved)]
+        received = [event async for event in session.run("permission")]
+    assert len(asked_request) == 1
+    resolved = [event for event in received if isinstance(event, events.PermissionResolved)]
     assert [event.option_kind for event in resolved] == ["allow_once"]
 
 
-async def test_a_client_that_has_waited_long_enough_says_so(server: Served, folder: Path) -> None:
+async def test_a_client_that_has_waited_long_enough_says_so(server: RealServer, folder: Path) -> None:
     token = server.token()
-    async with asyncio.timeout(LIMIT), wire_to(server.port) as wire, Client(wire.url, token, patience=0.2) as client:
+    async with asyncio.timeout(LIMIT_S), proxy_to(server.port) as wire, Client(wire.url, token, patience=0.2) as client:
         session = await client.open_session("demo", cwd=folder)
         run, queued = session.run("slow 1000"), session.run("hello")
         async for event in run:
@@ -95,7 +95,7 @@ async def test_a_client_that_has_waited_long_enough_says_so(server: Served, fold
                 wire.cut()
                 break
         for one in (run, queued):
-            with pytest.raises(ServerUnreachable, match="could not be had again"):
+            with pytest.raises(ServerUnreachable, match="could not be restored"):
                 await one
         assert session.status() == "error"
         with pytest.raises(ServerUnreachable):
@@ -104,8 +104,8 @@ async def test_a_client_that_has_waited_long_enough_says_so(server: Served, fold
             await client.sessions()
 
 
-async def test_a_server_that_ends_and_comes_back_has_ended_what_ran(server: Served, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT), server.client() as client:
+async def test_a_server_that_ends_and_comes_back_has_ended_what_ran(server: RealServer, folder: Path) -> None:
+    async with asyncio.timeout(LIMIT_S), server.client() as client:
         session = await client.open_session("demo", cwd=folder)
         await session.run("hello")
         run = session.run("slow 1000")
@@ -130,7 +130,7 @@ async def test_a_server_that_was_killed_leaves_its_runs_interrupted(home: Path, 
     with sockets.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    token = Served(home).token()
+    token = RealServer(home).token()
 
     async def serve() -> asyncio.subprocess.Process:
         command = (sys.executable, "-m", "dragoman", "serve", "--no-open", "--port", str(port))
@@ -142,7 +142,7 @@ async def test_a_server_that_was_killed_leaves_its_runs_interrupted(home: Path, 
 
     process = await serve()
     try:
-        async with asyncio.timeout(LIMIT), Client(f"http://127.0.0.1:{port}", token) as client:
+        async with asyncio.timeout(LIMIT_S), Client(f"http://127.0.0.1:{port}", token) as client:
             session = await client.open_session("demo", cwd=folder)
             run = session.run("slow 1000")
             async for event in run:

@@ -15,7 +15,7 @@ from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
 from dragoman.session.spec import SessionConfig
 from dragoman.testing import conformance
-from remote.served import Served
+from remote.real_server import RealServer
 
 # What nobody here answers waits for someone on the page, or another client: the server asks many, and refuses nothing
 # for want of one.
@@ -50,7 +50,7 @@ class OneAgent:
 
 
 class Remote:
-    def __init__(self, server: Served, folder: Path) -> None:
+    def __init__(self, server: RealServer, folder: Path) -> None:
         self.folder = folder
         self._server = server
 
@@ -61,5 +61,5 @@ class Remote:
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_a_session_on_a_server_conforms(check: conformance.Check, server: Served, folder: Path) -> None:
+async def test_a_session_on_a_server_conforms(check: conformance.Check, server: RealServer, folder: Path) -> None:
     await check(Remote(server, folder))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs import examples
-from remote.served import Served
+from remote.real_server import RealServer
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "remote.md"
 EXAMPLES = list(examples.examples(GUIDE))
@@ -17,7 +17,7 @@ EXAMPLES = list(examples.examples(GUIDE))
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.where)
 async def test_an_example_runs_and_prints_what_is_shown(
-    example: examples.Example, server: Served, folder: Path
+    example: examples.Example, server: RealServer, folder: Path
 ) -> None:
     env = {**os.environ, "DRAGOMAN_URL": server.url, "DRAGOMAN_TOKEN": server.token()}
     printed = await asyncio.to_thread(examples.run, example, folder, env, {})

@@ -20,9 +20,9 @@ from dragoman.host.permission import OnPermission
 from dragoman.record.events import Event
 from dragoman.remote.client import Client
 from dragoman.session import ports
-from remote.served import Served
+from remote.real_server import RealServer
 
-LIMIT = 30.0
+LIMIT_S = 30.0
 
 Program = Callable[[ports.Session], Awaitable[list[Event]]]
 
@@ -52,7 +52,7 @@ OTHERWISE = {"terminal.exited": {"output", "output_bytes", "truncated"}}
 _TERMINAL = re.compile(r"term_[0-9a-f]+")
 
 
-def plain(told: list[Event], folder: Path) -> list[tuple[str, dict[str, str]]]:
+def plain(received: list[Event], folder: Path) -> list[tuple[str, dict[str, str]]]:
     """Events by their types, with all that is the same each time."""
     return [
         (
@@ -63,7 +63,7 @@ def plain(told: list[Event], folder: Path) -> list[tuple[str, dict[str, str]]]:
                 if name not in NEW_EACH_TIME | OTHERWISE.get(event.type, set())
             },
         )
-        for event in told
+        for event in received
         # What an agent tells once it was opened may come before the first prompt, or with it.
         if not (isinstance(event, events.ProviderEvent) and event.kind == "available_commands_update")
     ]
@@ -89,23 +89,23 @@ def says(*prompts: str) -> Program:
 
 
 async def cancels(session: ports.Session) -> list[Event]:
-    told: list[Event] = []
+    received: list[Event] = []
     run = session.run("slow 1000")
     async for event in run:
-        told.append(event)
+        received.append(event)
         if isinstance(event, events.AssistantDelta):
             await run.cancel()
-    completed = told[-1]
+    completed = received[-1]
     assert isinstance(completed, events.RunCompleted)
-    return [told[0], msgspec.structs.replace(completed, text="")]  # how far it came is another each time
+    return [received[0], msgspec.structs.replace(completed, text="")]  # how far it came is another each time
 
 
 async def crashes(session: ports.Session) -> list[Event]:
-    told = [event async for event in session.run("crash")]
+    received = [event async for event in session.run("crash")]
     assert session.status() == "error"
     with pytest.raises(DragomanError):
         session.run("hello")
-    return told
+    return received
 
 
 PROGRAMS: dict[str, tuple[Program, OnPermission | None]] = {
@@ -128,7 +128,7 @@ async def test_a_program_is_told_the_same_here_and_on_a_server(name: str, client
     for folder in (here, there):
         folder.mkdir(parents=True)
         (folder / "notes.txt").write_text("one\ntwo\n")
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(LIMIT_S):
         async with local(here, on_permission) as session:
             expected = plain(await program(session), here)
         async with remote(client, there, on_permission) as session:
@@ -140,7 +140,7 @@ async def test_a_program_is_told_the_same_here_and_on_a_server(name: str, client
 
 
 async def test_results_have_the_same_in_them(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+    async with asyncio.timeout(LIMIT_S):
         async with local(folder, None) as session:
             here = await session.run("tools")
         async with remote(client, folder, None) as session:
@@ -150,18 +150,18 @@ async def test_results_have_the_same_in_them(client: Client, folder: Path) -> No
 
 
 async def test_a_crash_is_told_with_the_agents_last_words(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
         with pytest.raises(AgentCrashed, match="exit code 3") as failure:
             await session.run("crash")
         assert "crashing as asked" in failure.value.stderr
-        assert session.live.problem is not None
+        assert session.state.failure is not None
         await session.restart()
         assert (await session.run("hello")).status == "success"
 
 
 async def test_what_goes_with_a_prompt_crosses(client: Client, folder: Path) -> None:
     (folder / "note.txt").write_text("The code word is heliotrope.")
-    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
         result = await session.run(
             [
                 "hello",
@@ -183,8 +183,8 @@ def test_a_program_that_is_a_client_loads_nothing_of_the_server() -> None:
     assert found.stdout.strip() == "[]"
 
 
-async def test_a_server_lists_searches_and_counts(server: Served, client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder) as session:
+async def test_a_server_lists_searches_and_counts(server: RealServer, client: Client, folder: Path) -> None:
+    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
         await session.run("hello heliotrope")
         assert [item.id for item in await client.sessions()] == [session.id]
         assert {hit.session.id for hit in await client.search("heliotrope")} == {session.id}

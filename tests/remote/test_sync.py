@@ -7,27 +7,27 @@ from pathlib import Path
 
 from dragoman import ClientSync, PermissionRequest
 from dragoman.record.events import Event
-from remote.served import Served
+from remote.real_server import RealServer
 
 
-async def test_a_blocking_program_drives_a_session_on_a_server(server: Served, folder: Path) -> None:
+async def test_a_blocking_program_drives_a_session_on_a_server(server: RealServer, folder: Path) -> None:
     def allow(request: PermissionRequest) -> bool:
         return True
 
     def program() -> tuple[list[Event], str, int]:
         with ClientSync(server.url, server.token()) as client:
             with client.open_session("demo", cwd=folder, on_permission=allow) as session:
-                told = list(session.run("permission"))
+                received = list(session.run("permission"))
                 session.set_mode("plan")
                 handle = session.snapshot()
             with client.resume(handle) as session:
                 assert session.snapshot().mode == "plan"
                 text = session.run("hello").result().text
-            return told, text, len(client.sessions())
+            return received, text, len(client.sessions())
 
     async with asyncio.timeout(30):
-        told, text, sessions = await asyncio.to_thread(program)
-    assert [event.type for event in told if event.type.startswith("permission")] == [
+        received, text, sessions = await asyncio.to_thread(program)
+    assert [event.type for event in received if event.type.startswith("permission")] == [
         "permission.requested",
         "permission.resolved",
     ]

@@ -14,9 +14,9 @@ from dragoman.host.question.question import QuestionAnswer
 from dragoman.record import rows
 from dragoman.record.events import Event
 from dragoman.remote.client import Client
-from remote.served import Served
+from remote.real_server import RealServer
 
-LIMIT = 30.0
+LIMIT_S = 30.0
 
 
 class Heard:
@@ -44,13 +44,13 @@ class Heard:
         await self.until(lambda event: isinstance(event, events.RunCompleted) and event.run_id == run_id)
 
 
-def told(heard: Heard, run_id: str) -> list[Event]:
+def received(heard: Heard, run_id: str) -> list[Event]:
     return [event for event in heard.events if event.run_id == run_id]
 
 
-async def test_who_attaches_is_told_the_same_as_who_opened(server: Served, client: Client, folder: Path) -> None:
+async def test_who_attaches_is_told_the_same_as_who_opened(server: RealServer, client: Client, folder: Path) -> None:
     heard = Heard()
-    async with asyncio.timeout(LIMIT), server.client() as other, client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(LIMIT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         await session.run("hello")
         async with other.session(session.id, on_event=heard) as attached:
             assert [message.text for message in attached.fold.messages] == [
@@ -60,15 +60,15 @@ async def test_who_attaches_is_told_the_same_as_who_opened(server: Served, clien
             run = session.run("plan")
             own = [event async for event in run]
             await heard.completed(run.id)
-            assert told(heard, run.id) == own
+            assert received(heard, run.id) == own
             assert list(attached.fold.runs.values()) == list(session.fold.runs.values())
         # It was left, not ended.
         assert (await session.run("hello")).status == "success"
 
 
-async def test_who_attaches_while_it_runs_is_told_its_end(server: Served, client: Client, folder: Path) -> None:
+async def test_who_attaches_while_it_runs_is_told_its_end(server: RealServer, client: Client, folder: Path) -> None:
     heard = Heard()
-    async with asyncio.timeout(LIMIT), server.client() as other, client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(LIMIT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         run = session.run("slow 1000")
         async for event in run:
             if isinstance(event, events.AssistantDelta):
@@ -83,15 +83,15 @@ async def test_who_attaches_while_it_runs_is_told_its_end(server: Served, client
         assert (await run).status == "cancelled"
 
 
-async def test_prompts_of_two_clients_wait_for_each_other(server: Served, client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT), server.client() as other, client.open_session("demo", cwd=folder) as session:
+async def test_prompts_of_two_clients_wait_for_each_other(server: RealServer, client: Client, folder: Path) -> None:
+    async with asyncio.timeout(LIMIT_S), server.client() as other, client.open_session("demo", cwd=folder) as session:
         attached = await other.session(session.id)
         first = session.run("slow 1000")
         async for event in first:
             if isinstance(event, events.AssistantDelta):
                 break
         second, third = attached.run("hello"), attached.run("plan")
-        prompted = await attached._turns._sending[second.id]
+        prompted = await attached._run_queue._sending[second.id]
         assert prompted is not None
         assert prompted.how == "queued"
         await third.cancel()
@@ -106,12 +106,12 @@ async def test_prompts_of_two_clients_wait_for_each_other(server: Served, client
 
 
 async def test_the_first_answer_counts_and_the_other_is_asked_no_further(
-    server: Served, client: Client, folder: Path
+    server: RealServer, client: Client, folder: Path
 ) -> None:
-    asked, given_up = asyncio.Event(), asyncio.Event()
+    asked_request, given_up = asyncio.Event(), asyncio.Event()
 
     async def think(request: PermissionRequest) -> bool:
-        asked.set()
+        asked_request.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -120,11 +120,11 @@ async def test_the_first_answer_counts_and_the_other_is_asked_no_further(
         return True
 
     heard = Heard()
-    async with asyncio.timeout(LIMIT), server.client() as other:
+    async with asyncio.timeout(LIMIT_S), server.client() as other:
         session = await client.open_session("demo", cwd=folder, on_permission=think)
         attached = await other.session(session.id, on_event=heard)
         run = session.run("permission")
-        await asked.wait()
+        await asked_request.wait()
         request = await heard.until(lambda event: isinstance(event, events.PermissionRequested))
         assert isinstance(request, events.PermissionRequested)
         assert session.status() == attached.status() == "waiting"
@@ -143,7 +143,7 @@ async def test_a_question_is_answered_by_the_program(client: Client, folder: Pat
         questions.append(question)
         return question.accept({**question.defaults, "colour": "green", "name": "Ada"})
 
-    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder, on_question=answer) as session:
+    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder, on_question=answer) as session:
         result = await session.run("ask me")
         assert result.status == "success"
         assert [(question.agent, question.session_id) for question in questions] == [("demo", session.id)]
@@ -151,14 +151,16 @@ async def test_a_question_is_answered_by_the_program(client: Client, folder: Pat
         assert row.action == "accept"
 
 
-async def test_a_question_that_waits_is_asked_of_who_comes_later(server: Served, client: Client, folder: Path) -> None:
+async def test_a_question_that_waits_is_asked_of_who_comes_later(
+    server: RealServer, client: Client, folder: Path
+) -> None:
     heard = Heard()
 
     async def allow(request: PermissionRequest) -> bool:
         assert request.session_id == session.id
         return True
 
-    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder, on_event=heard) as session:
+    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder, on_event=heard) as session:
         run = session.run("permission")
         await heard.until(lambda event: isinstance(event, events.PermissionRequested))
         async with server.client() as other, other.session(session.id, on_permission=allow):
@@ -171,27 +173,27 @@ async def test_a_permission_request_is_the_same_as_here(client: Client, folder: 
     import dragoman
 
     (folder / "notes.txt").write_text("one\n")
-    asked: list[PermissionRequest] = []
+    asked_request: list[PermissionRequest] = []
 
     async def refuse(request: PermissionRequest) -> bool:
-        asked.append(request)
+        asked_request.append(request)
         return False
 
     for prompt in ("edit notes.txt", "run echo hi", "permission"):
-        asked.clear()
-        async with asyncio.timeout(LIMIT):
+        asked_request.clear()
+        async with asyncio.timeout(LIMIT_S):
             async with dragoman.open_session("demo", cwd=folder, on_permission=refuse) as session:
                 await session.run(prompt)
             async with client.open_session("demo", cwd=folder, on_permission=refuse) as remote:
                 await remote.run(prompt)
-        here, there = asked
+        here, there = asked_request
         for name in PermissionRequest.__struct_fields__:
             if name not in ("session_id", "tool_call_id", "request_id", "raw_input"):
                 assert getattr(there, name) == getattr(here, name), (prompt, name)
 
 
-async def test_a_session_that_was_left_goes_on(server: Served, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT):
+async def test_a_session_that_was_left_goes_on(server: RealServer, folder: Path) -> None:
+    async with asyncio.timeout(LIMIT_S):
         async with server.client() as client:
             session = await client.open_session("demo", cwd=folder)
             await session.run("hello")
@@ -203,13 +205,13 @@ async def test_a_session_that_was_left_goes_on(server: Served, folder: Path) -> 
 
 
 async def test_a_slow_program_holds_up_nobody_and_misses_nothing(
-    server: Served, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+    server: RealServer, client: Client, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dragoman.session import run as runs
 
     monkeypatch.setattr(runs, "HIGH_WATER", 200)
     monkeypatch.setattr(runs, "LOW_WATER", 50)
-    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
         run = session.run("stream 20000")
         seen: list[str] = []
         most = 0
@@ -225,7 +227,7 @@ async def test_a_slow_program_holds_up_nobody_and_misses_nothing(
 
 
 async def test_settings_are_seen_when_they_are_set(client: Client, folder: Path) -> None:
-    async with asyncio.timeout(LIMIT), client.open_session("demo", cwd=folder) as session:
+    async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
         for category, switch in (("model", session.set_model), ("thought_level", session.set_reasoning_effort)):
             setting = session.fold.setting(category)
             assert isinstance(setting, rows.Setting)

@@ -1,6 +1,6 @@
-"""`Bridge`: a hub, and what clients on the network may do with it. No word of HTTP or sockets is in here.
+"""`Bridge`: a hub, and what clients on the network may do with it. It knows neither HTTP nor WebSockets.
 
-One method for everything that changes or asks something (`do`), whichever way it came in; another to follow a session.
+Every request goes through `execute`, whichever way it came in; `follow` reads the stream of a session.
 """
 
 from __future__ import annotations
@@ -10,214 +10,213 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from dragoman.bridge import answers, messages, payload
-from dragoman.bridge.asked import Control
-from dragoman.bridge.caller import Caller
-from dragoman.bridge.controls.agents import Agents
-from dragoman.bridge.controls.table import CONTROLS
-from dragoman.bridge.feeds import Feeds
-from dragoman.bridge.live import live_of
+from dragoman.bridge.agent_list import AgentList
+from dragoman.bridge.auth import Caller
+from dragoman.bridge.broadcast import StreamMessage
+from dragoman.bridge.broadcaster import Broadcaster
+from dragoman.bridge.handlers import agents, history, sessions, settings, workspace
 from dragoman.bridge.metrics import Metrics
-from dragoman.bridge.payload import Out
 from dragoman.bridge.refusal import Refusal, refusal_of
-from dragoman.bridge.rows import row_of
+from dragoman.bridge.services import HANDLERS, Services
 from dragoman.bridge.tokens import Tokens
 from dragoman.config import Config
-from dragoman.host.terminal.terminal import Terminal
 from dragoman.hub.hub import Hub
+from dragoman.protocol import messages, models, requests
+from dragoman.protocol.requests import REQUESTS, Request, name_of
+from dragoman.record.rows import Run
 from dragoman.translate.ingest.watch_consent import WatchConsent
 from dragoman.translate.ingest.watcher import Watcher
 
 logger = logging.getLogger(__name__)
 
-# Commands whose results are kept, for clients that send them again. Those that steer a session are kept for good, by
-# the journal.
-REMEMBERED: Final = 4096
+HANDLER_MODULES: Final = (agents, history, sessions, settings, workspace)  # importing them registers the handlers
 
-# Characters of a command's id. It is kept for as long as the journal.
-COMMAND_ID: Final = 200
+if HANDLERS.keys() != REQUESTS.keys():
+    mismatch = sorted(request.__name__ for request in HANDLERS.keys() ^ REQUESTS.keys())
+    raise AssertionError(f"requests without a handler, or handlers without a request: {mismatch}")
+
+# Requests that reach the session's owner through the journal's inbox, which does each command id once, or that derive
+# the id of what they create from it. They need no second memory of results here.
+_DEDUPLICATED_ELSEWHERE: Final = frozenset[type[Request[Any]]](
+    {
+        requests.SessionPrompt,
+        requests.SessionCancel,
+        requests.SessionSetOption,
+        requests.SessionSetMode,
+        requests.QueueAdd,
+        requests.QueueEdit,
+        requests.QueueMove,
+        requests.QueueSend,
+        requests.QueueRemove,
+        requests.PermissionAnswer,
+        requests.QuestionAnswer,
+    }
+)
+
+# Results of other commands that are remembered for clients that send them again.
+MAX_REMEMBERED_RESULTS: Final = 4096
+
+# The journal stores the ids of commands.
+MAX_COMMAND_ID_CHARS: Final = 200
+
+ResultT = TypeVar("ResultT", bound=models.Model)
 
 
-class _Known(NamedTuple):
-    """A command that was given: by whom, what it said, and the doing of it."""
+class _Execution(NamedTuple):
+    """A command that was sent with a command id: by whom, a digest of its fields, and its task."""
 
     token_id: str
-    said: bytes
-    task: asyncio.Task[Out]
+    digest: bytes
+    task: asyncio.Task[Any]
 
 
 class Bridge:
-    """To be started before anything is asked of it."""
+    """The requests and streams of a hub. To be started before it is used."""
 
     def __init__(self, config: Config, tokens: Tokens, metrics: Metrics | None = None, hub: Hub | None = None) -> None:
         self.config = config
         self.tokens = tokens
         self.metrics = metrics or Metrics()
         self.hub = hub or Hub(config=config)
-        self.agents = Agents(config.home)
-        self._done: OrderedDict[str, _Known] = OrderedDict()
-        self._tasks: set[asyncio.Task[Out]] = set()
+        self.agents = AgentList(config.home)
+        self._executions: OrderedDict[str, _Execution] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def start(self) -> Bridge:
         await self.hub.start()
-        self.feeds = Feeds(self.hub, self.metrics)
-        await self.feeds.start()
+        self.broadcaster = Broadcaster(self.hub, self.metrics)
+        await self.broadcaster.start()
         self.watcher = Watcher(self.hub.journal, WatchConsent(self.config))
         await self.watcher.start()
-        self.metrics.sessions.ask(lambda: len(self.hub.owned_sessions))
-        self.metrics.sessions_running.ask(lambda: self.feeds.listing.running)
-        journal = self.hub.journal
-        self.metrics.journal_queue.ask(lambda: journal.pending_writes)
-        self.metrics.commit_seconds.gather(journal.commit_times)
-        self.metrics.prompts_queued.ask(lambda: sum(len(held.queue) for held in self.hub.owned_sessions.values()))
+        self.services = Services(
+            config=self.config,
+            hub=self.hub,
+            tokens=self.tokens,
+            agents=self.agents,
+            broadcaster=self.broadcaster,
+            watcher=self.watcher,
+        )
+        self._register_metrics()
         return self
 
+    def _register_metrics(self) -> None:
+        journal, owned_sessions = self.hub.journal, self.hub.owned_sessions
+        self.metrics.sessions.set_function(lambda: len(owned_sessions))
+        self.metrics.sessions_running.set_function(lambda: self.broadcaster.listing.running)
+        self.metrics.prompts_queued.set_function(lambda: sum(len(owned.queue) for owned in owned_sessions.values()))
+        self.metrics.journal_queue.set_function(lambda: journal.pending_writes)
+        self.metrics.observe_commits(journal.commit_times)
+
     async def close(self) -> None:
-        """Ends the sessions that are open here. What was said is kept."""
+        """End the sessions that are open here. The journal keeps what was recorded."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self.watcher.close()
-        await self.feeds.close()
+        await self.broadcaster.close()
         await self.hub.close()
 
     @property
     def running(self) -> int:
-        """Sessions of ours with a run that goes on."""
+        """The number of this process's sessions with a current run."""
         return sum(
-            held.session is not None and held.session.active is not None for held in self.hub.owned_sessions.values()
+            owned.session is not None and owned.session.active is not None for owned in self.hub.owned_sessions.values()
         )
 
-    # -- controls
+    # -- requests
 
-    async def do(self, asked: Control, caller: Caller) -> Out:
-        """Carries it out; what `asked.RESULTS` says it is answered with. Raises `Refusal`, and nothing else.
+    async def execute(self, request: Request[ResultT], caller: Caller) -> ResultT:
+        """Carry out a request and return its result. Raises `Refusal`, and nothing else.
 
-        Who goes away while waiting does not stop it: they may come back, and ask for the same by its `command_id`.
+        It goes on when the client disconnects, which may come back and send it again with its `command_id`.
         """
-        return await asyncio.shield(self.begin(asked, caller))
+        return await asyncio.shield(self.begin(request, caller))
 
-    def begin(self, asked: Control, caller: Caller) -> asyncio.Task[Out]:
-        """The same, begun by the time this returns, whoever then waits for it or not."""
-        scope, _ = CONTROLS[type(asked)]
-        caller.require(scope, _name(asked))
-        if asked.command_id is None or scope == "view":  # what changes nothing may be done as often as one likes
-            return self._begin(asked, caller)
-        if len(asked.command_id) > COMMAND_ID:
-            raise Refusal("invalid", f"a command id may have {COMMAND_ID} characters", field="command_id")
-        said = _digest(asked)
-        known = self._done.get(asked.command_id)
-        if known is None:
-            known = self._done[asked.command_id] = _Known(caller.token_id, said, self._begin(asked, caller))
-            while len(self._done) > REMEMBERED:
-                self._done.popitem(last=False)
-        elif (known.token_id, known.said) != (caller.token_id, said):
+    def begin(self, request: Request[ResultT], caller: Caller) -> asyncio.Task[ResultT]:
+        """Begin to carry out a request before this returns, whether or not the client waits for it."""
+        declaration = REQUESTS[type(request)]
+        caller.require(declaration.scope, declaration.name)
+        command_id = request.command_id
+        if command_id is not None and len(command_id) > MAX_COMMAND_ID_CHARS:
+            raise Refusal("invalid", f"a command id has at most {MAX_COMMAND_ID_CHARS} characters", field="command_id")
+        if command_id is None or not declaration.changes or type(request) in _DEDUPLICATED_ELSEWHERE:
+            return self._begin(request, caller)
+        digest = _digest(request)
+        execution = self._executions.get(command_id)
+        if execution is None:
+            task = self._begin(request, caller)
+            self._executions[command_id] = _Execution(caller.token_id, digest, task)
+            while len(self._executions) > MAX_REMEMBERED_RESULTS:
+                self._executions.popitem(last=False)
+            return task
+        if (execution.token_id, execution.digest) != (caller.token_id, digest):
             raise Refusal(
                 "conflict",
-                f"the command id {asked.command_id!r} was used for something else",
-                guidance="Choose a new one for each.",
+                f"the command id {command_id!r} was used for another request",
+                guidance="Choose a new id for each request.",
                 field="command_id",
             )
-        return known.task
+        return execution.task
 
-    def _begin(self, asked: Control, caller: Caller) -> asyncio.Task[Out]:
-        task = asyncio.get_running_loop().create_task(self._carry_out(asked, caller), name=f"dragoman {_name(asked)}")
+    def _begin(self, request: Request[ResultT], caller: Caller) -> asyncio.Task[ResultT]:
+        task = asyncio.get_running_loop().create_task(
+            self._execute(request, caller), name=f"dragoman {name_of(request)}"
+        )
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._ended(asked.command_id, done))
+        task.add_done_callback(lambda done: self._on_done(request.command_id, done))
         return task
 
-    async def _carry_out(self, asked: Control, caller: Caller) -> Out:
-        _, handler = CONTROLS[type(asked)]
+    async def _execute(self, request: Request[ResultT], caller: Caller) -> ResultT:
         try:
-            answer: Out = await handler(self, asked, caller)
+            result: ResultT = await HANDLERS[type(request)](self.services, request, caller)
         except TimeoutError:
-            raise Refusal("timeout", "it took too long, and may still be done") from None
-        except Exception as problem:
-            refusal = refusal_of(problem)
-            if refusal.body.kind == "internal":
-                logger.exception("%s failed", _name(asked))
-            raise refusal from problem
-        return answer
+            raise Refusal("timeout", "the request timed out, and may still be carried out") from None
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal.details.kind == "internal":
+                logger.exception("%s failed", name_of(request))
+            raise refusal from error
+        return result
 
-    def _ended(self, command_id: str | None, task: asyncio.Task[Out]) -> None:
+    def _on_done(self, command_id: str | None, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         failed = task.cancelled() or task.exception() is not None
-        known = self._done.get(command_id or "")
-        if failed and known is not None and known.task is task:
-            del self._done[command_id or ""]  # what was not done may be tried again
-
-    async def opened(self, session_id: str) -> answers.Opened:
-        """That a session is open, and how it stands with it."""
-        row = await self.hub.journal.session(session_id)
-        if row is None:
-            raise Refusal("not_found", f"session {session_id} was deleted meanwhile", field="session_id")
-        live = live_of(row, self.hub.owned_sessions.get(session_id), elsewhere=False, waiting=0)
-        return answers.Opened(session_id=session_id, live=live)
+        execution = self._executions.get(command_id or "")
+        if failed and execution is not None and execution.task is task:
+            del self._executions[command_id or ""]  # a request that failed may be tried again
 
     # -- streams
 
-    async def follow(
+    def follow(
         self, session_id: str, *, after: str | None, frames: bool, caller: Caller
-    ) -> AsyncGenerator[Out, None]:
-        """The messages of the stream `session`. Raises `Refusal` where there is no such session."""
+    ) -> AsyncGenerator[StreamMessage, None]:
+        """The messages of the stream `session`, encoded. Raises `Refusal` where there is no such session."""
         if frames:
             caller.require("prompt", "reading frames")
-            found = self.feeds.follow_frames(session_id, after)
-        else:
-            found = self.feeds.follow(session_id, after)
-        async with aclosing(found):
-            async for data in found:
-                yield _read(data)
-                del data  # else it would be kept while the next is waited for
+            return self.broadcaster.follow_frames(session_id, after)
+        return self.broadcaster.follow(session_id, after)
 
-    async def waiting(self, caller: Caller) -> messages.PermissionsSnapshot:
-        """All that waits for a person."""
-        listing = self.feeds.listing
-        return messages.PermissionsSnapshot(cursor=f"w{listing.waiting_number}", waiting=tuple(listing.waiting()))
+    def pending(self) -> messages.PermissionsSnapshot:
+        """All pending permissions and questions."""
+        listing = self.broadcaster.listing
+        return messages.PermissionsSnapshot(cursor=f"w{listing.pending_number}", pending=tuple(listing.pending()))
 
-    def terminal(self, stream_id: str) -> tuple[Terminal, payload.Terminal | None]:
-        """A command that runs, or ran, for an agent here: by `<session id>/<terminal id>`."""
-        session_id, _, terminal_id = stream_id.partition("/")
-        held = self.hub.owned_sessions.get(session_id)
-        terminal = held.session.terminal(terminal_id) if held is not None and held.session is not None else None
-        if terminal is None or held is None or held.session is None:
-            raise Refusal("not_found", f"there is no terminal {stream_id} here", field="id")
-        known = held.session.fold.terminals.by_terminal_id(terminal_id)
-        row = row_of(known) if known is not None else None
-        return terminal, row if isinstance(row, payload.Terminal) else None
+    async def run_text(self, session_id: str, run_id: str) -> tuple[Run | None, str]:
+        """A run's row, if it was recorded already, and the text of all the agent's messages in it."""
+        rows = await self.hub.journal.rows(session_id)
+        run = next((run for run in rows.runs if run.id == run_id), None)
+        texts = [row.text for row in rows.messages if row.run_id == run_id and row.kind == "assistant" and row.text]
+        return run, "\n\n".join(texts)
 
 
-def _name(asked: Control) -> str:
-    return str(type(asked).__struct_config__.tag)
-
-
-def _digest(asked: Control) -> bytes:
-    """To know it again by. Not the thing itself: it may be long, and have a key in it."""
+def _digest(request: Request[Any]) -> bytes:
+    """A digest to recognise a request by. Not the request itself: it may be long, and contain a key."""
     try:
-        return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(asked, id=""))).digest()
-    except (RecursionError, ValueError, OverflowError) as problem:
-        raise Refusal("invalid", f"this cannot be written down again: {problem}") from None
-
-
-class _Kind(msgspec.Struct, frozen=True):
-    type: str
-    frames: msgspec.Raw | None = None
-
-
-def _read(data: bytes) -> Out:
-    kind = msgspec.json.decode(data, type=_Kind)
-    match kind.type:
-        case "snapshot":
-            return msgspec.json.decode(data, type=messages.SessionSnapshot)
-        case "ended":
-            return msgspec.json.decode(data, type=messages.Ended)
-        case _ if kind.frames is not None:
-            return msgspec.json.decode(data, type=messages.FramesUpdate)
-        case _:
-            return msgspec.json.decode(data, type=messages.SessionUpdate)
+        return hashlib.sha256(msgspec.json.encode(msgspec.structs.replace(request, id=""))).digest()
+    except (RecursionError, ValueError, OverflowError) as error:
+        raise Refusal("invalid", f"this request cannot be encoded: {error}") from None

@@ -1,7 +1,8 @@
-"""`Listing`: all sessions as lists show them, and all that waits for a person; for any number who follow.
+"""`SessionListing`: all sessions as lists show them, and all pending permissions and questions; for any number of
+followers.
 
-Each change gets a number; who follows asks for what came after the last number they know. What matters is told at once
-(a run began, someone is needed, a title); that a session that runs has got a few more frames, once in a while.
+Each change has a number; a follower asks for what came after the last number it knows. Important changes (a run began,
+an answer is needed, a title) wake followers at once; mere progress of a running session does so twice a second.
 """
 
 from __future__ import annotations
@@ -13,212 +14,214 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from dragoman.bridge import payload
-from dragoman.bridge.payload import SessionItem, Waiting
-from dragoman.bridge.rows import row_of
+from dragoman.bridge.rows import row_model
 from dragoman.journal.rows import RowChanges, SessionRows, Tombstone
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.sessions import descendants, top_level
+from dragoman.protocol import models
+from dragoman.protocol.models import PendingItem, SessionItem
 from dragoman.record import rows
 
-# Seconds between two tellings that a session goes on.
-SOMETIMES: Final = 0.5
+# Pause between two reports of a session's progress.
+PROGRESS_PAUSE_S: Final = 0.5
 
-_Asked: TypeAlias = rows.Permission | rows.Question
+_PendingRow: TypeAlias = rows.Permission | rows.Question
 
 
-class _Known:
+class _Entry:
     def __init__(self, row: SessionRow, item: SessionItem, number: int) -> None:
         self.row, self.item, self.number = row, item, number
 
 
-class Listing:
-    """`item` makes what is shown of a row."""
+class SessionListing:
+    """The list of sessions. `make_item` builds the item of a session from its row."""
 
-    def __init__(self, item: Callable[[SessionRow], SessionItem]) -> None:
-        self._make = item
-        self._known: OrderedDict[str, _Known] = OrderedDict()  # by number, the last changed last
+    def __init__(self, make_item: Callable[[SessionRow], SessionItem]) -> None:
+        self._make_item = make_item
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()  # by number, the last changed last
         self._removed: OrderedDict[str, int] = OrderedDict()
-        self._waiting: dict[str, dict[str, _Asked]] = {}
+        self._pending: dict[str, dict[str, _PendingRow]] = {}
         self._number = 0
-        self._told = 0  # the number when those who wait were last woken
-        self._waiting_number = 0
-        self._events: set[asyncio.Event] = set()
+        self._woken_number = 0  # the number when followers were last woken
+        self._pending_number = 0
+        self._waiters: set[asyncio.Event] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    # -- for those who follow
+    # -- for followers
 
     @property
     def number(self) -> int:
         return self._number
 
     @property
-    def waiting_number(self) -> int:
-        return self._waiting_number
+    def pending_number(self) -> int:
+        return self._pending_number
 
-    def every(self) -> list[SessionItem]:
-        return [known.item for known in self._known.values()]
+    def all_items(self) -> list[SessionItem]:
+        return [entry.item for entry in self._entries.values()]
 
     def latest(
-        self, limit: int, wanted: Callable[[SessionItem], bool] = lambda _: True
+        self, limit: int, matches: Callable[[SessionItem], bool] = lambda _: True
     ) -> tuple[list[SessionItem], bool]:
-        """The newest by their last frame, and with them their sub-agents; whether there are more."""
-        every = self.every()
-        found = sorted((item for item in top_level(every) if wanted(item)), key=lambda item: -item.updated)
-        chosen = found[:limit]
-        return [*chosen, *descendants(every, [item.id for item in chosen])], len(found) > limit
+        """The sessions with the newest frames, with their sub-agents; and whether there are more."""
+        items = self.all_items()
+        matching = sorted((item for item in top_level(items) if matches(item)), key=lambda item: -item.updated)
+        chosen = matching[:limit]
+        return [*chosen, *descendants(items, [item.id for item in chosen])], len(matching) > limit
 
     def since(self, number: int) -> tuple[list[SessionItem], list[str]]:
-        """What changed after this number, and which sessions are gone."""
+        """The sessions that changed after this number, and the ids of those that were removed."""
         changed = []
-        for known in reversed(self._known.values()):
-            if known.number <= number:
+        for entry in reversed(self._entries.values()):
+            if entry.number <= number:
                 break
-            changed.append(known.item)
+            changed.append(entry.item)
         changed.reverse()
         removed = []
-        for session_id, gone in reversed(self._removed.items()):
-            if gone <= number:
+        for session_id, removed_at in reversed(self._removed.items()):
+            if removed_at <= number:
                 break
             removed.append(session_id)
         return changed, removed
 
-    def waiting(self) -> list[Waiting]:
-        """All that waits for a person, the oldest first."""
-        found: list[tuple[float, Waiting]] = []
-        for session_id, asked in self._waiting.items():
-            known = self._known.get(session_id)
-            if known is None:
+    def pending(self) -> list[PendingItem]:
+        """All pending permissions and questions, oldest first."""
+        items: list[tuple[float, PendingItem]] = []
+        for session_id, pending_rows in self._pending.items():
+            entry = self._entries.get(session_id)
+            if entry is None:
                 continue
-            for row in asked.values():
-                match row_of(row):
-                    case payload.Permission() as permission:
-                        found.append((row.time, Waiting(session=known.item, permission=permission)))
-                    case payload.Question() as question:
-                        found.append((row.time, Waiting(session=known.item, question=question)))
+            for row in pending_rows.values():
+                match row_model(row):
+                    case models.Permission() as permission:
+                        items.append((row.time, PendingItem(session=entry.item, permission=permission)))
+                    case models.Question() as question:
+                        items.append((row.time, PendingItem(session=entry.item, question=question)))
                     case _:
                         pass
-        return [one for _, one in sorted(found, key=lambda one: one[0])]
+        return [item for _, item in sorted(items, key=lambda item: item[0])]
 
-    async def wait(self, number: int, *, waiting: bool = False) -> None:
-        """Returns when there is something after this number that is to be told now."""
+    async def wait(self, number: int) -> None:
+        """Return when sessions changed after this number and the change is due to be sent."""
+        await self._wait(lambda: self._woken_number > number)
+
+    async def wait_for_pending(self, number: int) -> None:
+        """Return when the pending permissions and questions changed after this number."""
+        await self._wait(lambda: self._pending_number > number)
+
+    async def _wait(self, is_due: Callable[[], bool]) -> None:
         event = asyncio.Event()
-        self._events.add(event)
+        self._waiters.add(event)
         try:
-            while (self._waiting_number if waiting else self._told) <= number:
+            while not is_due():
                 event.clear()
                 await event.wait()
         finally:
-            self._events.discard(event)
+            self._waiters.discard(event)
 
-    # -- what is known
+    # -- lookups
 
     def row(self, session_id: str) -> SessionRow | None:
-        known = self._known.get(session_id)
-        return known.row if known is not None else None
+        entry = self._entries.get(session_id)
+        return entry.row if entry is not None else None
 
     def item(self, session_id: str) -> SessionItem | None:
-        known = self._known.get(session_id)
-        return known.item if known is not None else None
+        entry = self._entries.get(session_id)
+        return entry.item if entry is not None else None
 
-    def waiting_in(self, session_id: str) -> int:
-        return len(self._waiting.get(session_id, ()))
+    def pending_in(self, session_id: str) -> int:
+        return len(self._pending.get(session_id, ()))
 
     @property
     def running(self) -> int:
-        return sum(known.row.status == "running" for known in self._known.values())
+        return sum(entry.row.status == "running" for entry in self._entries.values())
+
+    # -- changes
 
     def begin(self, sessions: Iterable[SessionRow]) -> None:
         for row in sessions:
-            self._known[row.id] = _Known(row, self._make(row), 0)
+            self._entries[row.id] = _Entry(row, self._make_item(row), 0)
 
-    # -- what changes
-
-    def changed(self, change: RowChanges) -> None:
+    def apply(self, change: RowChanges) -> None:
+        """Apply the changes of a commit."""
         session: SessionRow | None = None
-        gone = False
-        asked = self._waiting.get(change.session_id, {})
-        before = set(asked)
+        pending = self._pending.get(change.session_id, {})
+        before = set(pending)
         for row in change.puts:
             match row:
                 case SessionRow():
                     session = row
-                case rows.Permission():
-                    _put(asked, row, waits=row.outcome == "pending")
-                case rows.Question():
-                    _put(asked, row, waits=row.action == "pending")
+                case rows.Permission() | rows.Question():
+                    if _is_pending(row):
+                        pending[row.id] = row
+                    else:
+                        pending.pop(row.id, None)
                 case Tombstone():
-                    gone = True
+                    self.remove(change.session_id)
+                    return
                 case _:
                     pass
-        if gone:
-            self.gone(change.session_id)
-            return
-        self._set_waiting(change.session_id, asked, changed=set(asked) != before)
+        self._set_pending(change.session_id, pending, changed=set(pending) != before)
         if session is not None:
             self.put(session)
 
-    def waits(self, session_id: str, found: SessionRows) -> None:
-        """What waits in a session, as its rows tell."""
-        asked: dict[str, _Asked] = {}
-        asked.update({row.id: row for row in found.permissions if row.outcome == "pending"})
-        asked.update({row.id: row for row in found.questions if row.action == "pending"})
-        self._set_waiting(session_id, asked, changed=set(asked) != set(self._waiting.get(session_id, ())))
+    def set_pending(self, session_id: str, session_rows: SessionRows) -> None:
+        """Take the pending permissions and questions of a session from its rows."""
+        candidates: list[_PendingRow] = [*session_rows.permissions, *session_rows.questions]
+        pending = {row.id: row for row in candidates if _is_pending(row)}
+        self._set_pending(session_id, pending, changed=set(pending) != set(self._pending.get(session_id, ())))
 
     def put(self, row: SessionRow) -> None:
-        item = self._make(row)
-        known = self._known.get(row.id)
+        item = self._make_item(row)
+        before = self._entries.get(row.id)
         self._number += 1
-        self._known[row.id] = _Known(row, item, self._number)
-        self._known.move_to_end(row.id)
+        self._entries[row.id] = _Entry(row, item, self._number)
+        self._entries.move_to_end(row.id)
         self._removed.pop(row.id, None)
-        if known is not None and alike(known.item, item):
-            self._sometime()
+        if before is not None and same_but_progress(before.item, item):
+            self._wake_later()
         else:
             self._wake()
 
-    def restate(self, session_id: str) -> None:
-        """Nothing of the session itself changed, but how it stands with it."""
-        known = self._known.get(session_id)
-        if known is not None and self._make(known.row) != known.item:
-            self.put(known.row)
+    def refresh(self, session_id: str) -> None:
+        """Rebuild the item of a session: state outside its row changed."""
+        entry = self._entries.get(session_id)
+        if entry is not None and self._make_item(entry.row) != entry.item:
+            self.put(entry.row)
 
-    def gone(self, session_id: str) -> None:
-        self._set_waiting(session_id, {}, changed=session_id in self._waiting)
-        if self._known.pop(session_id, None) is not None:
+    def remove(self, session_id: str) -> None:
+        self._set_pending(session_id, {}, changed=session_id in self._pending)
+        if self._entries.pop(session_id, None) is not None:
             self._number += 1
             self._removed[session_id] = self._number
             self._wake()
 
-    def _set_waiting(self, session_id: str, asked: dict[str, _Asked], *, changed: bool) -> None:
-        if asked:
-            self._waiting[session_id] = asked
+    def _set_pending(self, session_id: str, pending: dict[str, _PendingRow], *, changed: bool) -> None:
+        if pending:
+            self._pending[session_id] = pending
         else:
-            self._waiting.pop(session_id, None)
+            self._pending.pop(session_id, None)
         if changed:
-            self._waiting_number += 1
+            self._pending_number += 1
             self._wake()
 
-    def _sometime(self) -> None:
+    def _wake_later(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(SOMETIMES, self._wake)
+            self._timer = asyncio.get_running_loop().call_later(PROGRESS_PAUSE_S, self._wake)
 
     def _wake(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._told = self._number
-        for event in self._events:
+        self._woken_number = self._number
+        for event in self._waiters:
             event.set()
 
 
-def _put(asked: dict[str, _Asked], row: _Asked, *, waits: bool) -> None:
-    if waits:
-        asked[row.id] = row
-    else:
-        asked.pop(row.id, None)
+def _is_pending(row: _PendingRow) -> bool:
+    return (row.outcome if isinstance(row, rows.Permission) else row.action) == "pending"
 
 
-def alike(one: SessionItem, other: SessionItem) -> bool:
-    """Whether they are the same but for how far the session has come."""
-    return one == msgspec.structs.replace(other, updated=one.updated, frames=one.frames)
+def same_but_progress(item: SessionItem, other: SessionItem) -> bool:
+    """Return whether two items differ at most in the session's progress: its last frame and their number."""
+    return item == msgspec.structs.replace(other, updated=item.updated, frames=item.frames)

@@ -1,6 +1,6 @@
-"""The server's log, on stderr: lines for people, or one JSON object a line. No token and no pairing code gets into it.
+"""The server's log, on stderr: lines for people, or one JSON object per line. Tokens and pairing codes are redacted.
 
-A record may carry `extra={"fields": {...}}`; in JSON they are keys of their own.
+A record may carry `extra={"fields": {...}}`, which become keys of the JSON object.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import Final, Literal, TextIO
 
 import msgspec
 
-from dragoman.bridge.tokens import PREFIX
+from dragoman.bridge.tokens import TOKEN_PREFIX
 
-# What is written by us, and by what serves for us.
+# Our own loggers, and those of the libraries that serve.
 LOGGERS: Final = ("dragoman", "uvicorn", "websockets")
 
-HIDDEN: Final = "[hidden]"
+REDACTED: Final = "[hidden]"
 _SECRETS: Final = re.compile(
-    rf"{PREFIX}[A-Za-z0-9_-]+"
+    rf"{TOKEN_PREFIX}[A-Za-z0-9_-]+"
     r"|(?<=/pair#)[A-Za-z0-9_-]+"
     r"|(?<=dragoman_)(\d+=)[^;\s]+"
     r"|(?i:(?<=bearer )|(?<=basic ))[^\s\"']+"
 )
 
 
-def redacted(text: str) -> str:
-    return _SECRETS.sub(lambda found: (found[1] or "") + HIDDEN, text)
+def redact(text: str) -> str:
+    return _SECRETS.sub(lambda match: (match[1] or "") + REDACTED, text)
 
 
-class _Lines(logging.Formatter):
-    """As a person reads it."""
+class _TextFormatter(logging.Formatter):
+    """Lines for people."""
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         mark = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return redacted(f"{when} {mark}{record.getMessage()}{_trace(record)}")
+        return redact(f"{when} {mark}{record.getMessage()}{_trace(record)}")
 
 
-class _Objects(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -52,13 +52,13 @@ class _Objects(logging.Formatter):
         }
         if trace := _trace(record):
             line["trace"] = trace.strip()
-        return redacted(msgspec.json.encode(line).decode())
+        return redact(msgspec.json.encode(line).decode())
 
 
 def set_up_log(form: Literal["human", "json"], *, verbose: bool = False, stream: TextIO | None = None) -> None:
-    """For the whole process: to be called once, by a command. People see requests only with `verbose`."""
+    """Set up the log of the whole process. The text form shows requests only with `verbose`."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Objects() if form == "json" else _Lines())
+    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of `/v1/…`, made of the same table and types that requests are read with."""
+"""The OpenAPI 3.1 description of `/v1/…`, derived from the declarations of requests."""
 
 from __future__ import annotations
 
@@ -8,50 +8,58 @@ from typing import Any, Final
 import msgspec
 
 from dragoman._version import __version__
-from dragoman.bridge import answers, asked, http, messages, operations, runs
-from dragoman.bridge.operations import OPERATIONS, OURS, SESSION, Operation
-from dragoman.bridge.reply import Failed
+from dragoman.bridge.http_requests import ENVELOPE_FIELDS, MAX_KEY_CHARS
+from dragoman.protocol import messages, results
+from dragoman.protocol.requests import (
+    REQUESTS,
+    SESSION,
+    AnyRequest,
+    Declaration,
+    Route,
+    SessionExport,
+    SessionPrompt,
+)
 
 Schema = dict[str, Any]
 REFERENCE: Final = "#/components/schemas/{name}"
 
-ABOUT: Final = """Drive coding agents over HTTP: the same as on the WebSocket `/v1/socket`, for scripts.
+ABOUT: Final = """Drive coding agents over HTTP: the same requests as on the WebSocket `/v1/socket`, for scripts.
 
-Programs show a token (`dragoman token create NAME`) in `Authorization: Bearer`. What changes something takes an
-`Idempotency-Key`: sent twice with the same one, it is done once. Every error has the same shape."""
+Programs send a token (`dragoman token create NAME`) in `Authorization: Bearer`. Requests that change something take an
+`Idempotency-Key`: sent twice with the same key, a request is carried out once. All errors have the same form."""
 
 _KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Chosen by the client: sent twice with the same one, it is done once.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": operations.MOST_KEY, "pattern": r"^[ -~]+$"},
+    "description": "Chosen by the client: sent twice with the same key, the request is carried out once.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARS, "pattern": r"^[ -~]+$"},
 }
 _AFTER: Final = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "The id of the last event that was seen; those after it follow.",
+    "description": "The id of the last event that the client has; the stream continues after it.",
     "schema": {"type": "string"},
 }
 _PREFER: Final = {
     "name": "Prefer",
     "in": "header",
-    "description": "`respond-async`: do not wait. `wait=30`: no longer than so many seconds.",
+    "description": "`respond-async`: do not wait. `wait=30`: wait at most 30 seconds.",
     "schema": {"type": "string"},
 }
 _STREAM: Final = {
     "name": "stream",
     "in": "query",
-    "description": "1: events as they come (also with `Accept: text/event-stream`), `run` as the last.",
+    "description": "1: send events (also with `Accept: text/event-stream`); the last one is `run`.",
     "schema": {"type": "string", "enum": ["0", "1"]},
 }
 _FRAMES: Final = {
     "name": "frames",
     "in": "query",
-    "description": "1: frames as they went over the wire, in place of rows.",
+    "description": "1: JSON-RPC frames between Dragoman and the agent instead of rows.",
     "schema": {"type": "string", "enum": ["0", "1"]},
 }
 _SESSION_ID: Final = {"name": "session_id", "in": "path", "required": True, "schema": {"type": "string"}}
-# Of each event: 3.1 has no word for a stream of them, and tools read it so.
+# OpenAPI 3.1 cannot describe a stream of events; tools take this for the schema of each.
 _EVENTS: Final = {
     "schema": {
         "type": "object",
@@ -64,29 +72,32 @@ _TEXT: Final = {"schema": {"type": "string"}}
 
 @cache
 def description() -> bytes:
-    """As JSON."""
+    """The OpenAPI document as JSON."""
     return msgspec.json.encode(document())
 
 
 def document() -> Schema:
+    """The OpenAPI document."""
+    declarations = [declaration for declaration in REQUESTS.values() if declaration.route is not None]
     types = [
-        *(operation.control for operation in (*OPERATIONS, http.RUN, http.EXPORT)),
-        *asked.RESULTS.values(),
-        Failed,
-        http.Health,
-        http.Signed,
-        runs.RunTold,
+        *(declaration.request for declaration in declarations),
+        *dict.fromkeys(declaration.result for declaration in REQUESTS.values()),
+        results.HttpError,
+        results.Health,
+        results.Paired,
+        results.RunResult,
         messages.SessionSnapshot,
         messages.PermissionsSnapshot,
-        asked.AnyControl,
+        AnyRequest,
     ]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
-    known = dict(zip(types[:-1], schemas, strict=False))
-    described = _Described(known, components)
+    builder = _Builder(dict(zip(types[:-1], schemas, strict=False)), components)
     paths: dict[str, Schema] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = described.operation(operation)
-    for (method, path), entry in described.own(schemas[-1]).items():
+    for declaration in declarations:
+        route = declaration.route
+        assert route is not None
+        paths.setdefault(route.path, {})[route.method.lower()] = builder.operation(declaration, route)
+    for (method, path), entry in builder.other_operations(schemas[-1]).items():
         paths.setdefault(path, {})[method] = entry
     return {
         "openapi": "3.1.0",
@@ -100,22 +111,27 @@ def document() -> Schema:
     }
 
 
-class _Described:
-    def __init__(self, known: dict[Any, Schema], components: dict[str, Schema]) -> None:
-        self._known = known
+class _Builder:
+    """Operations of the document. `schemas` by type, `components` by name."""
+
+    def __init__(self, schemas: dict[Any, Schema], components: dict[str, Schema]) -> None:
+        self._schemas = schemas
         self._components = components
 
-    def operation(self, operation: Operation) -> Schema:
-        fields = self._fields(operation)
-        path = [_parameter("path", name, self._field(operation, name), True) for name in sorted(operation.in_path)]
+    def operation(self, declaration: Declaration, route: Route) -> Schema:
+        fields = self._fields(declaration, route)
+        path = [
+            _parameter("path", name, self._component(declaration)["properties"][name], True)
+            for name in sorted(route.path_fields)
+        ]
         entry: Schema = {
-            "operationId": str(operation.control.__struct_config__.tag).replace(".", "_"),
-            "summary": operation.summary,
-            "description": _about(operation.control),
+            "operationId": declaration.name.replace(".", "_"),
+            "summary": declaration.summary,
+            "description": declaration.description,
         }
-        if operation.has_body:
+        if route.has_body:
             entry["parameters"] = [*path, _KEY]
-            required = [name for name, (_, needed) in fields.items() if needed]
+            required = [name for name, (_, is_required) in fields.items() if is_required]
             entry["requestBody"] = {
                 "required": bool(required),
                 "content": {
@@ -130,102 +146,101 @@ class _Described:
                 },
             }
         else:
-            query = [_parameter("query", name, schema, needed) for name, (schema, needed) in fields.items()]
-            entry["parameters"] = [*path, *query, *([_KEY] if operation.method == "DELETE" else [])]
-        entry["responses"] = self._answers(self._ref(asked.RESULTS[operation.control]), operation.status)
+            query = [_parameter("query", name, schema, is_required) for name, (schema, is_required) in fields.items()]
+            entry["parameters"] = [*path, *query, *([_KEY] if route.method == "DELETE" else [])]
+        entry["responses"] = self._responses(self._schemas[declaration.result], route.status)
+        if declaration.request is SessionPrompt:
+            self._describe_run(entry)
+        if declaration.request is SessionExport:
+            entry["responses"]["200"]["content"] = dict.fromkeys(("text/markdown", "application/x-ndjson"), _TEXT)
         return entry
 
-    def own(self, any_control: Schema) -> dict[tuple[str, str], Schema]:
-        """Those that are no control alone."""
-        run = self.operation(http.RUN)
-        run["parameters"] += [_PREFER, _STREAM]
-        run["responses"] = {
-            **self._answers(self._ref(runs.RunTold)),
-            "202": _answer(
-                "It goes on, or waits in the queue",
-                {"anyOf": [self._ref(answers.Prompted), self._ref(runs.RunTold)]},
+    def _describe_run(self, entry: Schema) -> None:
+        entry["parameters"] += [_PREFER, _STREAM]
+        run = self._schemas[results.RunResult]
+        entry["responses"] = {
+            **self._responses(run),
+            "202": _response(
+                "The run goes on, or the prompt is queued",
+                {"anyOf": [self._schemas[results.PromptAccepted], run]},
             ),
         }
-        run["responses"]["200"]["content"]["text/event-stream"] = _EVENTS
-        export = self.operation(http.EXPORT)
-        export["responses"]["200"]["content"] = {
-            kind: {"schema": {"type": "string"}} for kind in ("text/markdown", "application/x-ndjson")
-        }
-        snapshot = self._answers(self._ref(messages.SessionSnapshot))
-        events = {**self._answers({}), "200": {"description": "Events", "content": {"text/event-stream": _EVENTS}}}
-        metrics = {**self._answers({}), "200": {"description": "Figures", "content": {"text/plain": _TEXT}}}
+        entry["responses"]["200"]["content"]["text/event-stream"] = _EVENTS
+
+    def other_operations(self, any_request: Schema) -> dict[tuple[str, str], Schema]:
+        """Operations that are not a single request of the protocol."""
+        events = {**self._responses({}), "200": {"description": "Events", "content": {"text/event-stream": _EVENTS}}}
+        metrics = {**self._responses({}), "200": {"description": "Figures", "content": {"text/plain": _TEXT}}}
         pair_body = {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}
+
+        def returns(result: type[msgspec.Struct]) -> Schema:
+            return self._responses(self._schemas[result])
+
         return {
-            ("post", http.RUN.path): run,
-            ("get", http.EXPORT.path): export,
-            ("get", SESSION): _own("session_get", "A session: how it stands, and its rows", snapshot, _SESSION_ID),
-            ("get", f"{SESSION}/events"): _own(
-                "session_events", "A session as it goes on", events, _SESSION_ID, _FRAMES, _AFTER
+            ("get", SESSION): _operation(
+                "session_get", "Read a session: its state and its rows", returns(messages.SessionSnapshot), _SESSION_ID
             ),
-            ("get", "/v1/permissions"): _own(
-                "permissions", "All that waits for a person", self._answers(self._ref(messages.PermissionsSnapshot))
+            ("get", f"{SESSION}/events"): _operation(
+                "session_events", "Follow a session", events, _SESSION_ID, _FRAMES, _AFTER
             ),
-            ("get", "/v1/metrics"): _own("metrics", "Figures, as Prometheus reads them", metrics),
-            ("get", "/v1/health"): _open(_own("health", "Whether it answers", self._answers(self._ref(http.Health)))),
-            ("post", "/v1/controls"): _own(
-                "control",
-                "Any control, as on the socket",
-                self._answers({"type": "object"}),
+            ("get", "/v1/permissions"): _operation(
+                "permissions", "List pending permissions and questions", returns(messages.PermissionsSnapshot)
+            ),
+            ("get", "/v1/metrics"): _operation("metrics", "Read figures for Prometheus", metrics),
+            ("get", "/v1/health"): _without_token(
+                _operation("health", "Check that the server answers", returns(results.Health))
+            ),
+            ("post", "/v1/requests"): _operation(
+                "request",
+                "Send any request, in the form of the socket",
+                self._responses({"type": "object"}),
                 _KEY,
-                body=any_control,
+                body=any_request,
             ),
-            ("post", "/v1/pair"): _open(
-                _own("pair", "A cookie for a pairing code", self._answers(self._ref(http.Signed)), body=pair_body)
+            ("post", "/v1/pair"): _without_token(
+                _operation("pair", "Exchange a pairing code for a cookie", returns(results.Paired), body=pair_body)
             ),
-            ("post", "/v1/sign_out"): _open(
-                _own("sign_out", "Revoke this browser's cookie", self._answers(self._ref(answers.Done)))
+            ("post", "/v1/sign_out"): _without_token(
+                _operation("sign_out", "Revoke this browser's cookie", returns(results.Done))
             ),
         }
 
-    def _fields(self, operation: Operation) -> dict[str, tuple[Schema, bool]]:
-        whole = self._components[operation.control.__name__]
-        hidden = OURS | operation.in_path
+    def _fields(self, declaration: Declaration, route: Route) -> dict[str, tuple[Schema, bool]]:
+        """The schema of each field outside the path, and whether it is required."""
+        component = self._component(declaration)
+        hidden = ENVELOPE_FIELDS | route.path_fields
         return {
             name: (
-                {**schema, "default": operation.defaults[name]} if name in operation.defaults else schema,
-                name in whole["required"],
+                {**schema, "default": route.defaults[name]} if name in route.defaults else schema,
+                name in component["required"],
             )
-            for name, schema in whole["properties"].items()
+            for name, schema in component["properties"].items()
             if name not in hidden
         }
 
-    def _field(self, operation: Operation, name: str) -> Schema:
-        found: Schema = self._components[operation.control.__name__]["properties"][name]
-        return found
+    def _component(self, declaration: Declaration) -> Schema:
+        return self._components[declaration.request.__name__]
 
-    def _ref(self, kind: Any) -> Schema:
-        return self._known[kind]
-
-    def _answers(self, schema: Schema, status: int = 200) -> Schema:
-        return {str(status): _answer("Done", schema), "default": _answer("It was not done", self._ref(Failed))}
+    def _responses(self, schema: Schema, status: int = 200) -> Schema:
+        error = self._schemas[results.HttpError]
+        return {str(status): _response("Success", schema), "default": _response("Error", error)}
 
 
-def _answer(about: str, schema: Schema) -> Schema:
-    return {"description": about, "content": {"application/json": {"schema": schema}}}
+def _response(description: str, schema: Schema) -> Schema:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-def _parameter(where: str, name: str, schema: Schema, required: bool) -> Schema:
-    return {"name": name, "in": where, "required": required, "schema": schema}
+def _parameter(location: str, name: str, schema: Schema, required: bool) -> Schema:
+    return {"name": name, "in": location, "required": required, "schema": schema}
 
 
-def _own(name: str, summary: str, responses: Schema, *parameters: Schema, body: Schema | None = None) -> Schema:
+def _operation(name: str, summary: str, responses: Schema, *parameters: Schema, body: Schema | None = None) -> Schema:
     entry: Schema = {"operationId": name, "summary": summary, "parameters": list(parameters), "responses": responses}
     if body is not None:
         entry["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
     return entry
 
 
-def _open(entry: Schema) -> Schema:
-    """For who has no token."""
+def _without_token(entry: Schema) -> Schema:
+    """The operation of a client that has no token."""
     return {**entry, "security": []}
-
-
-def _about(kind: type[asked.Control]) -> str:
-    """What its docstring says of it, without the socket's words on its result."""
-    text = " ".join((kind.__doc__ or "").split()) if kind.__doc__ != asked.Control.__doc__ else ""
-    return text.partition("Result: ")[0].strip()

@@ -1,10 +1,14 @@
-"""`Refusal`: why something that a client asked was not done. Here, and here alone, errors become what it is told."""
+"""`Refusal`: why a request of a client failed. The one place where errors become what a client is sent."""
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import Final
 
-from dragoman.bridge.messages import ErrorBody
+import msgspec
+
 from dragoman.errors import (
     AuthenticationRequired,
     CapabilityMissing,
@@ -17,8 +21,9 @@ from dragoman.errors import (
     StartError,
 )
 from dragoman.journal.errors import JournalError, NotTheOwner
+from dragoman.protocol.messages import ErrorDetails
 
-# Kind of a refusal, and the status of an HTTP answer that tells it.
+# The HTTP status of each kind of refusal.
 STATUS: Final = {
     "invalid": 400,
     "unauthorized": 401,
@@ -36,7 +41,7 @@ STATUS: Final = {
 
 
 class Refusal(Exception):
-    """`kind` is one of `STATUS`."""
+    """A request failed. `kind` is one of `STATUS`; `details` is what the client is sent."""
 
     def __init__(
         self,
@@ -50,7 +55,7 @@ class Refusal(Exception):
         stderr: str = "",
     ) -> None:
         super().__init__(message)
-        self.body = ErrorBody(
+        self.details = ErrorDetails(
             kind=kind,
             message=message,
             guidance=guidance,
@@ -62,14 +67,14 @@ class Refusal(Exception):
 
     @property
     def status(self) -> int:
-        return STATUS[self.body.kind]
+        return STATUS[self.details.kind]
 
 
-def refusal_of(problem: Exception) -> Refusal:
-    """What a client is told of an error. Of a defect of ours only that there is one; the log has the rest."""
-    match problem:
+def refusal_of(error: Exception) -> Refusal:
+    """The refusal for an error. A defect of ours is only reported as one; the log has the rest."""
+    match error:
         case Refusal():
-            return problem
+            return error
         case NotTheOwner() | SessionBusy() | SessionClosed():
             kind = "conflict"
         case CapabilityMissing():
@@ -86,12 +91,29 @@ def refusal_of(problem: Exception) -> Refusal:
             return Refusal(
                 "internal",
                 "something went wrong inside Dragoman",
-                guidance="The server's log says what. Please report it.",
+                guidance="The server's log has the details. Please report it.",
             )
     return Refusal(
         kind,
-        str(problem),
-        guidance=problem.guidance,
-        error=type(problem).__name__,
-        stderr=getattr(problem, "stderr", ""),
+        str(error),
+        guidance=error.guidance,
+        error=type(error).__name__,
+        stderr=getattr(error, "stderr", ""),
     )
+
+
+def refusal_of_field(error: msgspec.ValidationError) -> Refusal:
+    """The refusal for a field with a wrong value; it names the field."""
+    message, _, path = str(error).partition(" - at ")
+    field = re.sub(r"^\$\.?", "", path.strip("`")) or None
+    return Refusal("invalid", f"{field}: {message}" if field else message, field=field)
+
+
+def existing_folder(cwd: str, field: str = "cwd") -> Path:
+    """A folder that a client names by its absolute path, or by `~`; a `Refusal` where it does not exist."""
+    folder = Path(os.path.expanduser(cwd)) if "\0" not in cwd else Path()
+    if not folder.is_absolute() or not folder.is_dir():
+        raise Refusal(
+            "invalid", f"{cwd!r} is not a folder on this machine", guidance="Give its absolute path.", field=field
+        )
+    return folder

@@ -1,6 +1,6 @@
-"""`Server`: an ASGI application on a port of this machine, until it is told to stop.
+"""Serve an ASGI application on a port of this machine, by uvicorn.
 
-uvicorn does the serving; signals are left to the command, which has more to end than the server.
+Signals are left to the command line, which has more to end than the server.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
-from dragoman.bridge.door import MOST_HEADER_BYTES
-from dragoman.bridge.metrics import Histogram
+from dragoman.bridge.metrics import Metrics
+from dragoman.bridge.security import MAX_HEADER_BYTES
 from dragoman.errors import InputError
 
-# Seconds that answers under way get to end, when they were told to.
-GRACE: Final = 2
+# Time that unfinished responses get when the server stops.
+STOP_GRACE_S: Final = 2
 
-# Connections at once. A browser keeps six and a socket; beyond this, who comes is told that it is busy.
-MOST_CONNECTIONS: Final = 1000
+# Open connections. A browser keeps six and a socket; further clients are answered that the server is busy.
+MAX_CONNECTIONS: Final = 1000
 
-# Of a socket's message. Twice what it may have, so that the usual too large one is answered, and not cut off.
-MOST_MESSAGE: Final = 64 * 1024 * 1024
+# Size of a socket's message. Twice the documented limit, so that most larger ones get an answer, not a closed socket.
+MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 
-# Seconds between two looks at how late the loop is.
-BEAT: Final = 0.25
+# Time between two measurements of the event loop's delay.
+MEASURE_PAUSE_S: Final = 0.25
 
 
 def open_port(host: str, port: int) -> socket.socket:
-    """A socket that listens; `PortTaken` or another `InputError` where it cannot."""
+    """Open a listening socket; raises `PortTaken` or another `InputError`."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -50,12 +50,12 @@ def open_port(host: str, port: int) -> socket.socket:
         opened.bind(address)
         opened.listen(256)
         opened.setblocking(False)
-    except OSError as problem:
+    except OSError as error:
         opened.close()
-        if problem.errno == errno.EADDRINUSE:
-            raise PortTaken(f"port {port} is taken", guidance="Choose another one.") from None
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(f"port {port} is in use", guidance="Choose another one.") from None
         raise InputError(
-            f"{host}:{port} cannot be listened on: {problem.strerror}", guidance="Choose another --host or --port."
+            f"cannot listen on {host}:{port}: {error.strerror}", guidance="Choose another --host or --port."
         ) from None
     return opened
 
@@ -64,8 +64,8 @@ class PortTaken(InputError):
     pass
 
 
-class _Quiet(uvicorn.Server):
-    """`listening` is set when it is."""
+class _Server(uvicorn.Server):
+    """uvicorn without signal handlers. `listening` is set when it listens."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -81,32 +81,31 @@ class _Quiet(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(app: ASGIApp, on: socket.socket, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
-    """Answers on the socket while the block lasts. Then connections are closed, and what still answers after a grace
-    is cut."""
+async def serving(app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
+    """Serve on the socket while the block lasts, then close all connections; responses get a grace to finish."""
     config = uvicorn.Config(
         app,
         http="h11",
         ws="websockets-sansio",
-        ws_max_size=MOST_MESSAGE,
+        ws_max_size=MAX_MESSAGE_BYTES,
         lifespan="off",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_graceful_shutdown=GRACE,
-        h11_max_incomplete_event_size=2 * MOST_HEADER_BYTES,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_graceful_shutdown=STOP_GRACE_S,
+        h11_max_incomplete_event_size=2 * MAX_HEADER_BYTES,
     )
     config.load()
     config.ssl = tls
-    server = _Quiet(config)
-    task = asyncio.create_task(server.serve([on]), name="dragoman server")
+    server = _Server(config)
+    task = asyncio.create_task(server.serve([listener]), name="dragoman server")
     listening = asyncio.create_task(server.listening.wait())
     try:
         await asyncio.wait({task, listening}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
-            await task  # it failed, and says why
+            await task  # raises why it failed
         yield
     finally:
         listening.cancel()
@@ -115,14 +114,14 @@ async def serving(app: ASGIApp, on: socket.socket, tls: ssl.SSLContext | None = 
 
 
 @contextlib.asynccontextmanager
-async def measured(delays: Histogram, clock: Callable[[], float] = time.monotonic) -> AsyncIterator[None]:
-    """Looks, while the block lasts, how late the loop comes to what it has to do."""
+async def measuring_loop_delay(metrics: Metrics, clock: Callable[[], float] = time.monotonic) -> AsyncIterator[None]:
+    """Measure the event loop's delay while the block lasts."""
 
     async def measure() -> None:
         while True:
-            due = clock() + BEAT
-            await asyncio.sleep(BEAT)
-            delays.observe(max(0.0, clock() - due))
+            due = clock() + MEASURE_PAUSE_S
+            await asyncio.sleep(MEASURE_PAUSE_S)
+            metrics.loop_delay_seconds.observe(max(0.0, clock() - due))
 
     task = asyncio.create_task(measure(), name="dragoman loop delay")
     try:

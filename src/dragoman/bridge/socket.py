@@ -1,8 +1,8 @@
-"""One client's WebSocket: what it subscribes to, and what it wants done.
+"""One client's WebSocket: its subscriptions and its requests.
 
-Each subscription is a task that makes its next message when it is its turn, and reads on from its cursor then: a client
-that reads slowly, or not at all, costs a task for each, one message, and what the system's own buffers hold. What a
-client says wrong is answered by an error that says what, and the socket stays.
+Each subscription is a task that builds its next message when the socket is free, and continues from its cursor then: a
+client that reads slowly, or not at all, costs one task per subscription, one message, and the system's own buffers. A
+message that the server cannot read is answered by an error, and the socket stays open.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import base64
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -20,80 +20,86 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from dragoman._version import __version__
-from dragoman.bridge import asked, messages
+from dragoman.bridge.auth import Caller
 from dragoman.bridge.bridge import Bridge
-from dragoman.bridge.caller import Caller
-from dragoman.bridge.messages import Ended, ErrorBody, Failure, Hello, Limits, Pong, Result
-from dragoman.bridge.payload import Out
 from dragoman.bridge.refusal import Refusal, refusal_of
+from dragoman.bridge.rows import row_model
 from dragoman.errors import ConfigError
+from dragoman.protocol import messages, models, requests
+from dragoman.protocol.messages import ErrorMessage, Hello, Pong, ResultMessage, SocketLimits, StreamEnded
+from dragoman.protocol.models import Model
 
 logger = logging.getLogger(__name__)
 
-# An image of 20 MB, in base64, goes with a prompt.
-MESSAGE_BYTES: Final = 32 * 1024 * 1024
+# A prompt with an image of 20 MB, in base64.
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 
-# A person who types, and a page that asks for many things as it opens, stay far below.
-MESSAGES_PER_SECOND: Final = 50
-BURST: Final = 200
+# A person who types, and a page that sends many requests when it opens, stay far below.
+MAX_MESSAGES_PER_SECOND: Final = 50
+MAX_BURST: Final = 200
 
-SUBSCRIPTIONS: Final = 64
+MAX_SUBSCRIPTIONS: Final = 64
 
-# Characters of what is subscribed to. Ids of sessions and terminals are far shorter, and each is kept while it is.
-STREAM_ID: Final = 500
+# Ids of sessions and terminals are far shorter, and each is kept as long as its subscription.
+MAX_STREAM_ID_CHARS: Final = 500
 
-# Controls of one client that are carried out at the same time; more are read when one of them is done.
-AT_ONCE: Final = 16
+# Requests of one client that are carried out at the same time; the next one is read when one of them is done.
+MAX_CONCURRENT_REQUESTS: Final = 16
 
-# Sessions in the first list.
-LISTED: Final = 200
+# Sessions in the first snapshot of the list, and rows in a snapshot of a session.
+LISTED_SESSIONS: Final = 200
+MAX_SNAPSHOT_ROWS: Final = 5000
 
 CAPABILITIES: Final = ("frames", "history", "queue", "terminals", "questions")
 
-_decoder: msgspec.json.Decoder[asked.FromClient] = msgspec.json.Decoder(asked.FromClient)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(requests.FROM_CLIENT)
 _encode = msgspec.json.Encoder().encode
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """What is read of a message that cannot be read as a whole."""
+    """The part that is read of a message that cannot be read as a whole."""
 
     id: str | None = None
     type: str = ""
 
 
-async def serve(websocket: WebSocket, bridge: Bridge, caller: Caller) -> None:
-    """Until the client goes, or the bridge ends. The caller is known, and the socket not yet accepted."""
+async def serve_socket(websocket: WebSocket, bridge: Bridge, caller: Caller) -> None:
+    """Serve a socket that is not accepted yet, until the client disconnects or the bridge closes."""
     await websocket.accept()
-    bridge.metrics.sockets.add(1)
-    socket = Socket(websocket, bridge, caller)
+    bridge.metrics.sockets.inc()
     try:
-        await socket.run()
+        await Socket(websocket, bridge, caller).run()
     finally:
-        bridge.metrics.sockets.add(-1)
+        bridge.metrics.sockets.dec()
 
 
 class Socket:
-    def __init__(self, websocket: WebSocket, bridge: Bridge, caller: Caller) -> None:
+    def __init__(
+        self, websocket: WebSocket, bridge: Bridge, caller: Caller, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._websocket = websocket
         self._bridge = bridge
         self._caller = caller
+        self._clock = clock
         self._sending = asyncio.Lock()
-        self._turn = asyncio.Lock()  # of the streams: one at a time makes a message, and sends it
+        self._stream_lock = asyncio.Lock()  # one stream at a time builds a message and sends it
         self._streams: dict[tuple[str, str], asyncio.Task[None]] = {}
-        self._controls: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(AT_ONCE)
-        self._allowance = float(BURST)
-        self._counted = time.monotonic()
+        self._requests: set[asyncio.Task[None]] = set()
+        self._request_slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._allowance = float(MAX_BURST)
+        self._allowance_at = clock()
+        self._messages_in = bridge.metrics.socket_messages.labels(direction="in")
+        self._messages_out = bridge.metrics.socket_messages.labels(direction="out")
 
     async def run(self) -> None:
         try:
             await self._send(await self._hello())
             while (text := await self._receive()) is not None:
-                await self._heard(text)
+                await self._handle(text)
         except WebSocketDisconnect:
             pass
         finally:
-            tasks = {*self._streams.values(), *self._controls}
+            tasks = {*self._streams.values(), *self._requests}
             for task in tasks:
                 task.cancel()
             if tasks:
@@ -108,246 +114,281 @@ class Socket:
             cursor=await journal.cursor(),
             scope=self._caller.scope,
             capabilities=CAPABILITIES,
-            limits=Limits(
-                message_bytes=MESSAGE_BYTES, messages_per_second=MESSAGES_PER_SECOND, subscriptions=SUBSCRIPTIONS
+            limits=SocketLimits(
+                message_bytes=MAX_MESSAGE_BYTES,
+                messages_per_second=MAX_MESSAGES_PER_SECOND,
+                subscriptions=MAX_SUBSCRIPTIONS,
             ),
             time=time.time(),
         )
 
     # -- in and out
 
-    async def _receive(self) -> bytes | None:
-        """The next message; None when the client has gone."""
+    async def _receive(self) -> str | bytes | None:
+        """The next message; None when the client has disconnected."""
         event = await self._websocket.receive()
         if event["type"] == "websocket.disconnect":
             return None
-        text = event.get("text")
-        if text is None:
-            return event.get("bytes") or b""
-        return str(text).encode("utf-8", "replace")
+        text: str | None = event.get("text")
+        return text if text is not None else event.get("bytes") or b""
 
-    async def _send(self, message: Out | bytes) -> None:
+    async def _send(self, message: Model | bytes) -> None:
         data = message if isinstance(message, bytes) else _encode(message)
         async with self._sending:
             if self._websocket.application_state is not WebSocketState.CONNECTED:
                 raise WebSocketDisconnect
             try:
-                await self._websocket.send_text(data.decode())
-            except (RuntimeError, OSError) as problem:
-                raise WebSocketDisconnect from problem  # it has gone meanwhile
-        self._bridge.metrics.socket_messages.add(direction="out")
+                await self._websocket.send_text(data.decode())  # browsers want text messages
+            except (RuntimeError, OSError) as error:
+                raise WebSocketDisconnect from error  # it has disconnected meanwhile
+        self._messages_out.inc()
 
-    # -- what the client says
+    # -- messages of the client
 
-    async def _heard(self, text: bytes) -> None:
-        self._bridge.metrics.socket_messages.add(direction="in")
+    async def _handle(self, text: str | bytes) -> None:
+        self._messages_in.inc()
         try:
             self._check(text)
-            said = _read(text)
+            message = _read(text)
         except Refusal as refusal:
-            await self._send(Failure(id=_id_of(text), error=refusal.body))
+            await self._send(ErrorMessage(id=_id_of(text), error=refusal.details))
             return
-        match said:
-            case asked.Ping():
+        match message:
+            case requests.Ping():
                 await self._send(Pong(time=time.time()))
-            case asked.Subscribe():
-                await self._subscribe(said)
-            case asked.Unsubscribe():
-                await self._unsubscribe(said.stream, said.id)
+            case requests.Subscribe():
+                await self._subscribe(message)
+            case requests.Unsubscribe():
+                await self._unsubscribe(message.stream, message.id)
+            case requests.Request():
+                await self._begin(message)
             case _:
-                await self._room.acquire()
-                try:
-                    doing = self._bridge.begin(said, self._caller)  # now: the client may close right after it
-                except Refusal as refusal:
-                    self._room.release()
-                    await self._send(Failure(id=said.id, error=refusal.body))
-                else:
-                    self._begin(self._answer(said, doing))
+                raise AssertionError(f"{message} is no message of a client")
 
-    def _check(self, text: bytes) -> None:
-        now = time.monotonic()
-        self._allowance = min(BURST, self._allowance + (now - self._counted) * MESSAGES_PER_SECOND)
-        self._counted = now
+    async def _begin(self, request: requests.Request[Any]) -> None:
+        await self._request_slots.acquire()
+        try:
+            execution = self._bridge.begin(request, self._caller)  # now: the client may disconnect right after it
+        except Refusal as refusal:
+            self._request_slots.release()
+            await self._send(ErrorMessage(id=request.id, error=refusal.details))
+        else:
+            self._start(self._answer(request, execution))
+
+    def _check(self, text: str | bytes) -> None:
+        now = self._clock()
+        refill = (now - self._allowance_at) * MAX_MESSAGES_PER_SECOND
+        self._allowance = min(MAX_BURST, self._allowance + refill)
+        self._allowance_at = now
         if self._allowance < 1:
             raise Refusal(
                 "too_fast",
-                f"more than {MESSAGES_PER_SECOND} messages a second",
-                guidance="Wait a moment; nothing of this message was done.",
-                retry_after=1 / MESSAGES_PER_SECOND,
+                f"more than {MAX_MESSAGES_PER_SECOND} messages per second",
+                guidance="Wait a moment; this message had no effect.",
+                retry_after=1 / MAX_MESSAGES_PER_SECOND,
             )
         self._allowance -= 1
         self._check_token()
-        if len(text) > MESSAGE_BYTES:
-            raise Refusal("too_large", f"a message may have {MESSAGE_BYTES} bytes; this one has {len(text)}")
+        if len(text) > MAX_MESSAGE_BYTES:
+            raise Refusal("too_large", f"a message has at most {MAX_MESSAGE_BYTES} bytes; this one has {len(text)}")
 
     def _check_token(self) -> None:
-        """It may have been revoked since the socket was opened: nothing more is done, or told, from then on."""
+        """Refuse to read or send anything more once the socket's token was revoked."""
         try:
-            good = self._bridge.tokens.holds(self._caller.token_id)
-        except ConfigError:  # nobody knows which tokens are good
-            good = False
-        if not good:
-            raise Refusal("unauthorized", "the token of this socket was revoked", guidance="Pair this device anew.")
+            is_valid = self._bridge.tokens.has(self._caller.token_id)
+        except ConfigError:  # the tokens cannot be read
+            is_valid = False
+        if not is_valid:
+            raise Refusal("unauthorized", "the token of this socket was revoked", guidance="Pair this device again.")
 
-    async def _answer(self, said: asked.Control, doing: asyncio.Task[Out]) -> None:
+    async def _answer(self, request: requests.Request[Any], execution: asyncio.Task[Model]) -> None:
         try:
             try:
-                result = await asyncio.shield(doing)
+                result = await asyncio.shield(execution)
             except Refusal as refusal:
-                await self._send(Failure(id=said.id, error=refusal.body))
+                await self._send(ErrorMessage(id=request.id, error=refusal.details))
             else:
-                await self._send(Result(id=said.id, result=result))
+                await self._send(ResultMessage(id=request.id, result=result))
         except WebSocketDisconnect:
             pass
         finally:
-            self._room.release()
+            self._request_slots.release()
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name="dragoman control")
-        self._controls.add(task)
-        task.add_done_callback(self._controls.discard)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="dragoman request")
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
 
     # -- streams
 
-    async def _subscribe(self, said: asked.Subscribe) -> None:
-        """Subscribing again to the same begins it anew."""
-        if len(said.id) > STREAM_ID:
-            error = ErrorBody(kind="invalid", message=f"an id may have {STREAM_ID} characters", field="id")
-            await self._send(Failure(id=None, error=error))
+    async def _subscribe(self, subscription: requests.Subscribe) -> None:
+        """Start a stream; one that is subscribed already is started again."""
+        if len(subscription.id) > MAX_STREAM_ID_CHARS:
+            refusal = Refusal("invalid", f"an id has at most {MAX_STREAM_ID_CHARS} characters", field="id")
+            await self._send(ErrorMessage(id=None, error=refusal.details))
             return
-        key = (said.stream, said.id)
+        key = (subscription.stream, subscription.id)
         await self._unsubscribe(*key)
-        if len(self._streams) >= SUBSCRIPTIONS:
-            error = ErrorBody(kind="too_large", message=f"a socket may have {SUBSCRIPTIONS} subscriptions")
-            await self._send(Failure(id=said.id or None, error=error))
+        if len(self._streams) >= MAX_SUBSCRIPTIONS:
+            refusal = Refusal("too_large", f"a socket has at most {MAX_SUBSCRIPTIONS} subscriptions")
+            await self._send(ErrorMessage(id=subscription.id or None, error=refusal.details))
             return
-        task = asyncio.get_running_loop().create_task(self._stream(said), name=f"dragoman stream {said.stream}")
+        task = asyncio.get_running_loop().create_task(
+            self._stream(subscription), name=f"dragoman stream {subscription.stream}"
+        )
         self._streams[key] = task
-        task.add_done_callback(lambda done: self._ended(key, done))
+        task.add_done_callback(lambda done: self._on_stream_done(key, done))
 
-    def _ended(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
+    def _on_stream_done(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
         if self._streams.get(key) is task:
             del self._streams[key]
 
-    async def _unsubscribe(self, stream: str, id_: str) -> None:
-        task = self._streams.pop((stream, id_), None)
+    async def _unsubscribe(self, stream: str, stream_id: str) -> None:
+        task = self._streams.pop((stream, stream_id), None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _stream(self, said: asked.Subscribe) -> None:
-        reason, kind = "the server has ended it", None
+    async def _stream(self, subscription: requests.Subscribe) -> None:
+        reason, kind = "The server ended the stream.", None
         try:
-            async with aclosing(self._messages(said)) as found:
-                async for message in found:
+            async with aclosing(self._messages(subscription)) as stream:
+                async for message in stream:
                     self._check_token()
                     await self._send(message)
-                    del message  # else it would be kept while the next is waited for
+                    del message  # or it would stay in memory while the next one is awaited
         except WebSocketDisconnect:
             return
-        except Exception as problem:
-            refusal = refusal_of(problem)
-            if refusal.body.kind == "internal":
-                logger.exception("the stream %s failed", said.stream)
-            reason, kind = refusal.body.message, refusal.body.kind
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal.details.kind == "internal":
+                logger.exception("the stream %s failed", subscription.stream)
+            reason, kind = refusal.details.message, refusal.details.kind
         try:
-            await self._send(Ended(stream=said.stream, id=said.id, reason=reason, kind=kind))
+            await self._send(StreamEnded(stream=subscription.stream, id=subscription.id, reason=reason, kind=kind))
         except WebSocketDisconnect:
             pass
 
-    def _messages(self, said: asked.Subscribe) -> AsyncGenerator[bytes | Out, None]:
-        feeds = self._bridge.feeds
-        match said.stream:
-            case "session" if said.frames:
-                self._caller.require("prompt", "reading frames")
-                return feeds.follow_frames(said.id, said.after, self._turn)
+    def _messages(self, subscription: requests.Subscribe) -> AsyncGenerator[bytes | Model, None]:
+        match subscription.stream:
             case "session":
-                limit = min(max(said.limit, 1), 5000)
-                return feeds.follow(said.id, said.after, limit, self._turn)
+                return self._session(subscription)
             case "sessions":
                 return self._sessions()
             case "permissions":
-                return self._waiting()
+                return self._permissions()
             case "terminal":
-                return self._terminal(said)
+                return self._terminal(subscription)
             case "agents":
                 return self._agents()
 
-    async def _sessions(self) -> AsyncGenerator[bytes | Out, None]:
-        listing, journal = self._bridge.feeds.listing, self._bridge.hub.journal
-        async with self._turn:
+    async def _session(self, subscription: requests.Subscribe) -> AsyncGenerator[bytes | Model, None]:
+        broadcaster = self._bridge.broadcaster
+        if subscription.frames:
+            self._caller.require("prompt", "reading frames")
+            stream = broadcaster.follow_frames(subscription.id, subscription.after, self._stream_lock)
+        else:
+            limit = min(max(subscription.limit, 1), MAX_SNAPSHOT_ROWS)
+            stream = broadcaster.follow(subscription.id, subscription.after, limit, self._stream_lock)
+        async with aclosing(stream):
+            async for message in stream:
+                yield message.data
+                del message  # or it would stay in memory while the next one is awaited
+
+    async def _sessions(self) -> AsyncGenerator[bytes | Model, None]:
+        listing, journal = self._bridge.broadcaster.listing, self._bridge.hub.journal
+        async with self._stream_lock:
             number = listing.number
-            sessions, more = listing.latest(LISTED)
+            sessions, more = listing.latest(LISTED_SESSIONS)
             yield messages.SessionsSnapshot(cursor=await journal.cursor(), sessions=tuple(sessions), more=more)
         while True:
             await listing.wait(number)
-            async with self._turn:
+            async with self._stream_lock:
                 changed, removed = listing.since(number)
                 number = listing.number
                 yield messages.SessionsUpdate(cursor=f"n{number}", changed=tuple(changed), removed=tuple(removed))
 
-    async def _waiting(self) -> AsyncGenerator[bytes | Out, None]:
-        listing = self._bridge.feeds.listing
-        async with self._turn:
-            number = listing.waiting_number
-            yield messages.PermissionsSnapshot(cursor=f"w{number}", waiting=tuple(listing.waiting()))
+    async def _permissions(self) -> AsyncGenerator[bytes | Model, None]:
+        listing = self._bridge.broadcaster.listing
+        async with self._stream_lock:
+            number = listing.pending_number
+            yield self._bridge.pending()
         while True:
-            await listing.wait(number, waiting=True)
-            async with self._turn:
-                number = listing.waiting_number
-                yield messages.PermissionsUpdate(cursor=f"w{number}", waiting=tuple(listing.waiting()))
+            await listing.wait_for_pending(number)
+            async with self._stream_lock:
+                number = listing.pending_number
+                yield messages.PermissionsUpdate(cursor=f"w{number}", pending=tuple(listing.pending()))
 
-    async def _agents(self) -> AsyncGenerator[bytes | Out, None]:
+    async def _agents(self) -> AsyncGenerator[bytes | Model, None]:
         agents = self._bridge.agents
-        async with self._turn:
+        async with self._stream_lock:
             number = agents.number
-            yield messages.AgentsSnapshot(cursor=f"a{number}", agents=await agents.listed())
+            yield messages.AgentsSnapshot(cursor=f"a{number}", agents=await agents.items())
         while True:
             await agents.wait(number)
-            async with self._turn:
+            async with self._stream_lock:
                 number = agents.number
-                yield messages.AgentsUpdate(cursor=f"a{number}", agents=await agents.listed())
+                yield messages.AgentsUpdate(cursor=f"a{number}", agents=await agents.items())
 
-    async def _terminal(self, said: asked.Subscribe) -> AsyncGenerator[bytes | Out, None]:
-        terminal, row = self._bridge.terminal(said.id)
-        after = int(said.after) if said.after is not None and re.fullmatch(r"[0-9]{1,15}", said.after) else 0
-        first = True
-        async for chunk in terminal.follow(after):
+    async def _terminal(self, subscription: requests.Subscribe) -> AsyncGenerator[bytes | Model, None]:
+        session_id, _, terminal_id = subscription.id.partition("/")
+        terminal = self._bridge.services.terminal(session_id, terminal_id)
+        row = self._terminal_row(session_id, terminal_id)
+        after = subscription.after or ""
+        is_first = True
+        async for chunk in terminal.follow(int(after) if re.fullmatch(r"[0-9]{1,15}", after) else 0):
             data = base64.b64encode(chunk.data).decode()
-            if first:
-                first = False
+            if is_first:
+                is_first = False
                 yield messages.TerminalSnapshot(
-                    id=said.id,
+                    id=subscription.id,
                     cursor=str(chunk.end),
                     offset=chunk.offset,
                     data=data,
                     terminal=row,
-                    typable=terminal.has_pty,
+                    accepts_input=terminal.has_pty,
                     ended=False,
                 )
             else:
                 yield messages.TerminalUpdate(
-                    id=said.id, cursor=str(chunk.end), offset=chunk.offset, data=data, ended=False
+                    id=subscription.id, cursor=str(chunk.end), offset=chunk.offset, data=data, ended=False
                 )
         end = terminal.total_bytes
-        if first:
+        if is_first:
             yield messages.TerminalSnapshot(
-                id=said.id, cursor=str(end), offset=end, data="", terminal=row, typable=False, ended=True
+                id=subscription.id,
+                cursor=str(end),
+                offset=end,
+                data="",
+                terminal=row,
+                accepts_input=False,
+                ended=True,
             )
         else:
-            yield messages.TerminalUpdate(id=said.id, cursor=str(end), offset=end, data="", ended=True)
+            yield messages.TerminalUpdate(id=subscription.id, cursor=str(end), offset=end, data="", ended=True)
+
+    def _terminal_row(self, session_id: str, terminal_id: str) -> models.Terminal | None:
+        owned = self._bridge.hub.owned_sessions.get(session_id)
+        if owned is None or owned.session is None:
+            return None
+        row = owned.session.fold.terminals.by_terminal_id(terminal_id)
+        model = row_model(row) if row is not None else None
+        return model if isinstance(model, models.Terminal) else None
 
 
-def _read(text: bytes) -> asked.FromClient:
+def _read(text: str | bytes) -> requests.FromClient:
     try:
-        return _decoder.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        field = str(problem).partition("`$.")[2].partition("`")[0] or None
-        raise Refusal("invalid", f"this message cannot be read: {problem}", field=field) from None
+        message: requests.FromClient = _decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        field = str(error).partition("`$.")[2].partition("`")[0] or None
+        raise Refusal("invalid", f"this message cannot be read: {error}", field=field) from None
+    if isinstance(message, requests.Request) and not message.id:
+        raise Refusal("invalid", "this message cannot be read: a request needs an id", field="id")
+    return message
 
 
-def _id_of(text: bytes) -> str | None:
+def _id_of(text: str | bytes) -> str | None:
     try:
         return msgspec.json.decode(text, type=_Header).id
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None

@@ -1,8 +1,7 @@
-"""A certificate of our own for the local network, in the home folder's `certificate.pem` (0600), with its key.
+"""A self-signed certificate for the local network, in the home folder's `certificate.pem` (0600), with its key.
 
-Nobody vouches for it: a browser warns once, and shows the fingerprint that the server prints. It is kept, so that the
-warning does not come again, and made anew when it is about to end, or when the machine has a name or address that it
-does not have; the names that it had stay in it.
+A browser warns once and shows the fingerprint that the server prints. The certificate is reused, so that the warning
+does not come again, and renewed before it expires, or when the machine has a new name or address; old names stay in it.
 """
 
 from __future__ import annotations
@@ -26,75 +25,78 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "certificate.pem"
 
-# Apple's systems take none that lives longer than 398 days.
-LIFE: Final = timedelta(days=365)
-RENEWED: Final = timedelta(days=30)
+# Apple's systems accept none that is valid for more than 398 days.
+VALIDITY: Final = timedelta(days=365)
+RENEW_BEFORE: Final = timedelta(days=30)
 
-# Of a machine that travels; the oldest are forgotten.
-MOST_NAMES: Final = 40
+# Names and addresses of a machine that travels; the oldest are dropped.
+MAX_NAMES: Final = 40
 
 
 def server_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
-    """For files of the user's own, and of ours. `ConfigError` where they are none."""
+    """The TLS context for a certificate and its key; a `ConfigError` where they cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        # A password would be asked for on the terminal, of a server that may have none.
+        # OpenSSL would ask for a password on the terminal, which a server may not have.
         context.load_cert_chain(certificate, key, password=lambda: b"")
     except FileNotFoundError:
         missing = certificate if key is None or not certificate.exists() else key
         raise ConfigError("there is no such file", where=str(missing)) from None
-    except (OSError, ssl.SSLError, ValueError) as problem:
+    except (OSError, ssl.SSLError, ValueError) as error:
         raise ConfigError(
-            f"the certificate and its key cannot be used: {problem}",
+            f"the certificate and its key cannot be used: {error}",
             where=str(certificate),
             guidance="--cert is a PEM file with the whole chain, --key its private key, without a password.",
         ) from None
     return context
 
 
-def own_certificate(home: Path, names: Iterable[str], now: datetime | None = None) -> Path:
-    """The file with certificate and key, good for these names; made or renewed where need be."""
-    wanted = list(dict.fromkeys(names))
+def generated_certificate(home: Path, names: Iterable[str], now: datetime | None = None) -> Path:
+    """The file with a certificate for these names and its key; created or renewed where necessary."""
+    current_names = list(dict.fromkeys(names))
     now = now or datetime.now(UTC)
     path = make_home(home) / FILE_NAME
     old = _read(path)
-    had = [] if old is None else _names(old)
-    if old is not None and old.not_valid_after_utc - now > RENEWED and set(wanted) <= set(had):
+    old_names = [] if old is None else _names(old)
+    if old is not None and old.not_valid_after_utc - now > RENEW_BEFORE and set(current_names) <= set(old_names):
         return path
-    _write(path, _made([*wanted, *(name for name in had if name not in wanted)][:MOST_NAMES], now))
+    added_names = [name for name in old_names if name not in current_names]
+    _write(path, _generate([*current_names, *added_names][:MAX_NAMES], now))
     return path
 
 
 def fingerprint(path: Path) -> str:
-    """As browsers show it: SHA-256, in pairs."""
+    """The SHA-256 fingerprint in the form that browsers show."""
     text = path.read_text("ascii")
     begin = text.index("-----BEGIN CERTIFICATE-----")
-    whole = ssl.PEM_cert_to_DER_cert(text[begin : text.index("-----END CERTIFICATE-----") + 26].strip() + "\n")
-    return hashlib.sha256(whole).digest().hex(":").upper()
+    der = ssl.PEM_cert_to_DER_cert(text[begin : text.index("-----END CERTIFICATE-----") + 26].strip() + "\n")
+    return hashlib.sha256(der).digest().hex(":").upper()
 
 
 def machine_addresses() -> tuple[str, ...]:
-    """The addresses by which others on the network may reach this machine, the likeliest first. Nothing is sent."""
-    found: dict[str, None] = {}
-    # Connecting a datagram socket only asks the system by which address it would send.
+    """The addresses by which other machines may reach this one, the likeliest first. Nothing is sent."""
+    addresses: dict[str, None] = {}
+    # Connecting a datagram socket only asks the system from which address it would send.
     for family, far in ((socket.AF_INET, "198.51.100.1"), (socket.AF_INET6, "2001:db8::1")):
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((far, 9))
-            found[probe.getsockname()[0]] = None
+            addresses[probe.getsockname()[0]] = None
     with contextlib.suppress(OSError):
         for *_, address in socket.getaddrinfo(socket.gethostname(), None, type=socket.SOCK_STREAM):
-            found[str(address[0])] = None
-    return tuple(one for one in found if "%" not in one and not ipaddress.ip_address(one).is_loopback)
+            addresses[str(address[0])] = None
+    return tuple(
+        address for address in addresses if "%" not in address and not ipaddress.ip_address(address).is_loopback
+    )
 
 
 def machine_names() -> tuple[str, ...]:
-    """What the machine is called, also as the local network's own name service has it."""
+    """The machine's name, and its name in the local network (mDNS)."""
     name = socket.gethostname().lower().rstrip(".")
     return (name, f"{name.partition('.')[0]}.local") if name and name != "localhost" else ()
 
 
-def _made(names: list[str], now: datetime) -> bytes:
+def _generate(names: list[str], now: datetime) -> bytes:
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -102,20 +104,20 @@ def _made(names: list[str], now: datetime) -> bytes:
         from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
     except ImportError as missing:
         raise InputError(
-            "to make a certificate the package `cryptography` is needed, and it is not installed",
-            guidance="Install it: pip install 'dragoman[lan]'. Or bring your own: --cert FILE --key FILE.",
+            "the package `cryptography` is not installed; it is needed to generate a certificate",
+            guidance="Install it: pip install 'dragoman[lan]'. Or use your own certificate: --cert FILE --key FILE.",
         ) from missing
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Dragoman")])
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))  # for clocks that go a little wrong
-        .not_valid_after(now + LIFE)
-        .add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        .not_valid_before(now - timedelta(days=1))  # for clocks that are a little wrong
+        .not_valid_after(now + VALIDITY)
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(key, hashes.SHA256())
@@ -123,10 +125,10 @@ def _made(names: list[str], now: datetime) -> bytes:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return private + made.public_bytes(serialization.Encoding.PEM)
+    return private + certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _general(name: str) -> x509.GeneralName:
+def _general_name(name: str) -> x509.GeneralName:
     from cryptography import x509
 
     try:
@@ -136,7 +138,7 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def _read(path: Path) -> x509.Certificate | None:
-    """None where there is none that could be used: a new one is made then."""
+    """The certificate in a file; None where there is no usable one."""
     try:
         from cryptography import x509
 
@@ -151,14 +153,14 @@ def _names(certificate: x509.Certificate) -> list[str]:
     from cryptography import x509
 
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    return [str(one.value) for one in found]
+    return [str(name.value) for name in names]
 
 
 def _write(path: Path, data: bytes) -> None:
     try:
         atomic_write(path, data)
-    except OSError as problem:
-        raise ConfigError(f"the certificate cannot be written: {problem.strerror}", where=str(path)) from None
+    except OSError as error:
+        raise ConfigError(f"the certificate cannot be written: {error.strerror}", where=str(path)) from None

@@ -19,18 +19,13 @@ from typing import Any, Final, Literal
 
 import click
 import msgspec
-from starlette.websockets import WebSocket
 
 from dragoman.bridge.app import application
 from dragoman.bridge.bridge import Bridge
-from dragoman.bridge.caller import Caller
-from dragoman.bridge.http import Health
+from dragoman.bridge.listen import WILDCARDS, ListenAddress, ServerEntry, ServerRegistry, this_server
 from dragoman.bridge.logs import set_up_log
 from dragoman.bridge.metrics import Metrics
-from dragoman.bridge.place import WILDCARDS, Place
-from dragoman.bridge.running import Running, forget_server, note_server, servers, this_server
-from dragoman.bridge.server import PortTaken, measured, open_port, serving
-from dragoman.bridge.socket import serve as serve_socket
+from dragoman.bridge.server import PortTaken, measuring_loop_delay, open_port, serving
 from dragoman.bridge.tls import fingerprint
 from dragoman.bridge.tokens import Tokens
 from dragoman.cli.command import sync_command
@@ -39,6 +34,7 @@ from dragoman.cli.form import has_desktop, open_page
 from dragoman.cli.output import STDIN, STDOUT
 from dragoman.cli.token import link_lines
 from dragoman.config import Config, load, make_home
+from dragoman.protocol.results import Health
 
 PORT = 8421
 
@@ -57,7 +53,7 @@ docs/serve.md tells more: as a service, behind a proxy, for scripts."""
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options as typed; `open_page` is None where neither --open nor --no-open was given."""
 
-    place: Place
+    place: ListenAddress
     open_page: bool | None
     log_format: Literal["human", "json"]
     verbose: bool
@@ -84,14 +80,16 @@ def serve(
     yours. Who wants in needs a link, good for one browser, or a token (dragoman token).
     """
     return run_server(
-        ServeOptions(place=Place(**place), open_page=open_page, log_format=log_format, verbose=verbose, home=home)
+        ServeOptions(
+            place=ListenAddress(**place), open_page=open_page, log_format=log_format, verbose=verbose, home=home
+        )
     )
 
 
-def _port_taken(place: Place, home: Path) -> str:
+def _port_taken(place: ListenAddress, home: Path) -> str:
     port = place.port
     another = f"  Choose another port: dragoman serve --port {port + 1 if port < 65535 else 0}"
-    own = next((one for one in servers(home) if one.port == port), None)
+    own = next((one for one in ServerRegistry(home).running() if one.port == port), None)
     if own is not None:
         return f"dragoman: it runs already, as process {own.pid}: {own.url}\n  For a link to it: dragoman token link"
     if (health := _health("127.0.0.1" if place.host in WILDCARDS else place.host, port)) is not None:
@@ -142,14 +140,9 @@ async def _serve(options: ServeOptions, config: Config, listening: socket.socket
     with _signals(stop):
         bridge = await Bridge(config, tokens, metrics).start()
 
-        async def open_socket(websocket: WebSocket, caller: Caller) -> None:
-            await serve_socket(websocket, bridge, caller)
-
         try:
-            app = application(
-                bridge, open_socket, tokens=tokens, names=place.names(), metrics=metrics, ending=ending, port=port
-            )
-            async with serving(app, listening, tls), measured(metrics.loop_delay_seconds), _renewed(place, home, tls):
+            app = application(bridge, host_names=place.host_names(), stopping=ending, port=port)
+            async with serving(app, listening, tls), measuring_loop_delay(metrics), _renewed(place, home, tls):
                 with _noted(home, server), _keys(lambda: _say(*link_lines(server, tokens.new_code()))):
                     await _greet(options, server, tokens, home)
                     await stop.wait()
@@ -162,11 +155,11 @@ async def _serve(options: ServeOptions, config: Config, listening: socket.socket
 
 # -- while it runs
 @contextlib.asynccontextmanager
-async def _renewed(place: Place, home: Path, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
+async def _renewed(place: ListenAddress, home: Path, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
     """Our own certificate is made anew in time; who connects from then on gets the new one."""
 
     async def renew() -> None:
-        while tls is not None and place.has_own_certificate:
+        while tls is not None and place.uses_generated_certificate:
             await asyncio.sleep(RENEWAL_CHECK_S)
             tls.load_cert_chain(await asyncio.to_thread(place.certificate, home))
 
@@ -179,13 +172,13 @@ async def _renewed(place: Place, home: Path, tls: ssl.SSLContext | None) -> Asyn
 
 
 @contextlib.contextmanager
-def _noted(home: Path, server: Running) -> Iterator[None]:
+def _noted(home: Path, server: ServerEntry) -> Iterator[None]:
     """`dragoman token link` finds it."""
-    note_server(home, server)
+    ServerRegistry(home).add(server)
     try:
         yield
     finally:
-        forget_server(home, server)
+        ServerRegistry(home).remove(server)
 
 
 @contextlib.contextmanager
@@ -236,11 +229,11 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
 
 
 # -- what is said
-async def _greet(options: ServeOptions, server: Running, tokens: Tokens, home: Path) -> None:
+async def _greet(options: ServeOptions, server: ServerEntry, tokens: Tokens, home: Path) -> None:
     _say(f"Dragoman is at {server.url}")
     if server.addresses and not server.tls:
         _say("  Without TLS, others on the network can read what is said: put a proxy with TLS before it.")
-    if options.place.has_own_certificate:
+    if options.place.uses_generated_certificate:
         _say(
             "  Browsers warn once, as nobody else vouches for its certificate. Its fingerprint (SHA-256):",
             f"  {fingerprint(options.place.certificate(home))}",

@@ -9,15 +9,14 @@ from typing import cast
 
 import click
 
-from dragoman.bridge.messages import Scope
-from dragoman.bridge.qr import qr_lines
-from dragoman.bridge.running import Running, servers
-from dragoman.bridge.tokens import CODE_LIFE, Token, Tokens
+from dragoman.bridge.listen import ServerEntry, ServerRegistry, qr_lines
+from dragoman.bridge.tokens import CODE_LIFE_S, Token, Tokens
 from dragoman.cli.command import Table, note, print_json, sync_command, when
 from dragoman.cli.options import home_option, json_option
 from dragoman.cli.output import STDOUT, terminal_width
 from dragoman.config import load
 from dragoman.errors import InputError
+from dragoman.protocol.messages import Scope
 
 EPILOG = """\b
 Examples:
@@ -68,7 +67,7 @@ def create(name: str, scope: str, home: str | None) -> None:
 @sync_command
 def list_(as_json: bool, home: str | None) -> None:
     """List the tokens of programs, and of browsers that opened a link."""
-    tokens = _tokens(home).listed()
+    tokens = _tokens(home).all()
     if as_json:
         return print_json([_record(token) for token in tokens])
     if not tokens:
@@ -106,7 +105,7 @@ def link(scope: str, home: str | None) -> None:
     For a server on the network the link is also shown as a QR code.
     """
     folder = _home(home)
-    running = servers(folder)
+    running = ServerRegistry(folder).running()
     if not running:
         raise InputError("no server is running", guidance="Start one: dragoman serve")
     tokens = Tokens(folder)
@@ -116,7 +115,7 @@ def link(scope: str, home: str | None) -> None:
 
 def _find(tokens: Tokens, token_id: str) -> Token:
     """Find a token by its id, or by an unambiguous beginning of it."""
-    found = [token for token in tokens.listed() if token.id.startswith(token_id)]
+    found = [token for token in tokens.all() if token.id.startswith(token_id)]
     if len(found) != 1:
         several = f"{len(found)} tokens begin with {token_id!r}"
         raise InputError(
@@ -145,10 +144,10 @@ def _tokens(home: str | None) -> Tokens:
     return Tokens(_home(home))
 
 
-MINUTES = round(CODE_LIFE / 60)
+MINUTES = round(CODE_LIFE_S / 60)
 
 
-def link_lines(server: Running, code: str) -> list[str]:
+def link_lines(server: ServerEntry, code: str) -> list[str]:
     """Links to the server, all with the same code: it works for one browser."""
     if not server.addresses:
         return [f"Open this link, once, within {MINUTES} minutes:", f"  {server.link(code)}"]

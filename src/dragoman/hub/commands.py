@@ -10,39 +10,11 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
+from dragoman.protocol.requests import Attachment
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     pass
-
-
-class FileAttachment(_Given, frozen=True, kw_only=True, tag="file"):
-    """A file of the workspace, by its path in it."""
-
-    path: str
-
-
-class ImageAttachment(_Given, frozen=True, kw_only=True, tag="image"):
-    mime_type: str
-    data: str  # base64
-    name: str = ""
-
-
-class AudioAttachment(_Given, frozen=True, kw_only=True, tag="audio"):
-    mime_type: str
-    data: str
-    name: str = ""
-
-
-class TextAttachment(_Given, frozen=True, kw_only=True, tag="text"):
-    """A text that is no file of the workspace: one that was dropped, pasted, or selected on a web page (`uri`)."""
-
-    name: str
-    text: str
-    uri: str | None = None
-
-
-Attachment: TypeAlias = FileAttachment | ImageAttachment | AudioAttachment | TextAttachment
 
 
 class Prompt(_Given, frozen=True, kw_only=True, tag="prompt"):

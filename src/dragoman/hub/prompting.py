@@ -9,6 +9,7 @@ from pathlib import Path
 from dragoman.errors import InputError
 from dragoman.host.files.text_files import read_text
 from dragoman.hub import commands
+from dragoman.protocol import requests
 from dragoman.session.prompt import Attachment, Part
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
@@ -21,27 +22,27 @@ async def parts_of(prompt: commands.Prompt, workspace: Workspace, home: Path) ->
     parts: list[Part] = [prompt.text] if prompt.text.strip() else []
     for attachment in prompt.attachments:
         match attachment:
-            case commands.FileAttachment(path=path):
+            case requests.FileAttachment(path=path):
                 parts.append(await asyncio.to_thread(_file, workspace, path, home))
-            case commands.ImageAttachment(mime_type=mime_type, data=data):
+            case requests.ImageAttachment(mime_type=mime_type, data=data):
                 _check_kind(mime_type, "image")
                 parts.append(acp.ImageContent(data=data, mime_type=mime_type))
-            case commands.AudioAttachment(mime_type=mime_type, data=data):
+            case requests.AudioAttachment(mime_type=mime_type, data=data):
                 _check_kind(mime_type, "audio")
                 parts.append(acp.AudioContent(data=data, mime_type=mime_type))
-            case commands.TextAttachment(name=name, text=text, uri=uri):
+            case requests.TextAttachment(name=name, text=text, uri=uri):
                 parts.append(Attachment(f"{name} ({uri})" if uri else name, text))
     return parts
 
 
-def describe(attachment: commands.Attachment) -> str:
+def describe(attachment: requests.Attachment) -> str:
     """In a few words, for lists."""
     match attachment:
-        case commands.FileAttachment(path=path):
+        case requests.FileAttachment(path=path):
             return path
-        case commands.ImageAttachment(name=name) | commands.AudioAttachment(name=name):
-            return name or ("image" if isinstance(attachment, commands.ImageAttachment) else "audio")
-        case commands.TextAttachment(name=name):
+        case requests.ImageAttachment(name=name) | requests.AudioAttachment(name=name):
+            return name or ("image" if isinstance(attachment, requests.ImageAttachment) else "audio")
+        case requests.TextAttachment(name=name):
             return name
 
 

@@ -1,15 +1,12 @@
-"""Sessions on a server: what a program drives here is run by a `dragoman serve` elsewhere.
+"""Sessions on a server: a program here drives what a `dragoman serve` on this or another machine runs.
 
-client       `Client`: sessions by the agent's name, on a server
-socket       one WebSocket, kept up: calls that are done once, sessions that are followed without a gap
-connecting   how that connection comes about
-session      a session on the server, with the promises of one here
-turns        its runs: ours, one at a time, and those of others
-frames       what the server tells of a session, as what happened in it
-asking       `on_permission` and `on_question` of a program, for questions that are asked there
-said         a prompt as it crosses
-refused      the server's errors as ours
-sync         the same for programs that are not async
+client      `Client`: the sessions of a server; `sync` for programs that are not async
+connection  one WebSocket that is kept open: requests that are carried out once, sessions followed without a gap
+session     `RemoteSession`: a session on the server, with the promises of a local one
+fold        its state, folded here from the frames that the server sends
+run_queue   its runs: ours, one at a time, and those of other clients
+callbacks   `on_permission` and `on_question` of the program
+errors      errors of the server as exceptions
 
-Nothing of the server itself is loaded: no HTTP, no database.
+Nothing of the server itself is imported: no HTTP server, no database.
 """

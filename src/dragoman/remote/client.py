@@ -4,9 +4,9 @@
         async with client.open_session("claude", cwd="/home/ada/project") as session:
             print((await session.run("What does this project do?")).text)
 
-Sessions and runs are as those of `dragoman.open_session`. What is different: folders are the server's; the agent's
-files and commands are served there, by the server's rules; what a program without `on_permission` is asked waits for
-someone on the page, or another client; and the session stays on the server when the program lets go of it.
+Sessions and runs are those of `dragoman.open_session`, with these differences: folders are the server's; the agent's
+files and commands are served there, by the server's rules; without `on_permission`, permissions wait for an answer on
+the page or of another client; and the session stays on the server when the program ends.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from dragoman.bridge import answers, asked
-from dragoman.bridge.payload import AgentItem, Live, SessionItem
 from dragoman.errors import InputError
 from dragoman.host.permission import OnPermission
 from dragoman.host.question.question import OnQuestion
+from dragoman.protocol import requests, results
+from dragoman.protocol.models import AgentItem, SessionItem, SessionState
+from dragoman.remote.connection import Connection
 from dragoman.remote.session import RemoteSession
-from dragoman.remote.socket import Socket, new_call
 from dragoman.session.handle import SessionHandle, read_handle
 from dragoman.session.spec import OnEvent, SessionConfig
 
-_CANNOT_CROSS = {
-    "rules": "The server's own rules hold: set them there with `dragoman policy`, or answer by on_permission.",
-    "mcp_servers": "Tools of this program cannot be reached from there.",
-    "env": "Set variables where the server runs, or add an agent of your own there that has them.",
-    "headers": "Add an agent of your own on the server.",
-    "limits": "They are the server's settings.",
-    "journal_client": "Sessions on a server are kept there.",
-    "session_id": "The server gives it.",
-    "on_diagnostic": "It is in the server's log.",
+_LOCAL_ONLY = {
+    "rules": "The server's rules apply: set them there with `dragoman policy`, or answer by on_permission.",
+    "mcp_servers": "The server cannot reach tools of this program.",
+    "env": "Set variables where the server runs, or add a custom agent with them there.",
+    "headers": "Add a custom agent on the server.",
+    "limits": "They are settings of the server.",
+    "journal_client": "The server records its sessions.",
+    "session_id": "The server chooses it.",
+    "on_diagnostic": "The server's log has it.",
     "buffers": "Files are served where the server runs.",
     "file_handler": "Files are served where the server runs.",
     "terminal_handler": "Commands are run where the server runs.",
@@ -43,7 +43,7 @@ _CANNOT_CROSS = {
 
 
 class Opening:
-    """A session about to be had: await it, or enter it."""
+    """A session that is about to be opened: await it, or use it with `async with`."""
 
     def __init__(self, open_it: Callable[[], Coroutine[Any, Any, RemoteSession]]) -> None:
         self._open_it = open_it
@@ -66,20 +66,20 @@ class Opening:
 class Client:
     """Sessions on the server at `url`. `token` is one of the server's (`dragoman token create NAME --scope prompt`).
 
-    It connects when it is first needed, and again by itself when the connection breaks: nothing is lost, and nothing
-    done twice. After `patience` seconds without one it gives up, and what waits fails with `ServerUnreachable`.
-    `fingerprint`: of the certificate of a server that made its own, as `dragoman serve` prints it.
+    It connects when it is first used, and reconnects by itself: nothing is lost, and nothing is done twice. After
+    `patience` seconds without a connection it gives up, and pending calls fail with `ServerUnreachable`. `fingerprint`:
+    of the server's self-signed certificate, as `dragoman serve` prints it.
     """
 
     def __init__(self, url: str, token: str, *, fingerprint: str | None = None, patience: float = 60.0) -> None:
-        self._socket = Socket(url, token, fingerprint=fingerprint, patience=patience)
+        self._connection = Connection(url, token, fingerprint=fingerprint, patience_s=patience)
         self._sessions: list[RemoteSession] = []
 
     # -- for programs
 
     async def start(self) -> Client:
-        """Connects, so that a wrong address or token shows at once."""
-        await self._socket.start()
+        """Connect, so that a wrong URL or token is reported at once."""
+        await self._connection.start()
         return self
 
     def open_session(
@@ -103,21 +103,19 @@ class Client:
     ) -> Opening:
         """A session with one of the server's agents, as `dragoman.open_session`. Await it, or use it with `async with`.
 
-        `agent` is its name there; the server's default when left out. `cwd` and `additional` are folders there. What
-        works only in one's own process (`rules`, `mcp_servers`, `env`, …) is an error.
+        `agent` is the name of one of the server's agents; its default when left out. `cwd` and `additional` are folders
+        on the server. Settings that only work in this process (`rules`, `mcp_servers`, `env`, …) are an error.
         """
         if agent is not None and not isinstance(agent, str):
             raise InputError(
-                f"the agent is {agent!r}; a server has agents by name",
-                guidance="Add it there as an agent of your own, then name it; `client.agents()` lists them.",
+                f"the agent is {agent!r}; a server's agents have names",
+                guidance="Add it there as a custom agent, then give its name; `client.agents()` lists them.",
             )
         for name, value in here.items():
-            _check_crosses(name, value)
+            _check_local_only(name, value)
 
         async def open_it() -> RemoteSession:
-            control = asked.SessionOpen(
-                id=new_call(),
-                command_id=new_call(),
+            request = requests.SessionOpen(
                 agent=agent,
                 cwd=_folder(cwd),
                 additional=tuple(_folder(folder) for folder in additional),
@@ -130,12 +128,12 @@ class Client:
                 network=network,
                 web_search=web_search,
             )
-            opened = await self._socket.call(control, answers.Opened)
-            return await self._had(
+            opened = await self._connection.call(request)
+            return await self._register(
                 RemoteSession(
-                    self._socket,
+                    self._connection,
                     opened.session_id,
-                    opened.live,
+                    opened.state,
                     on_permission=on_permission,
                     on_question=on_question,
                     on_event=on_event,
@@ -147,9 +145,9 @@ class Client:
     async def open(self, agent: str | None, config: SessionConfig) -> RemoteSession:
         """The same by a `SessionConfig`, as any `AgentClient`."""
         fields = {name: getattr(config, name) for name in config.__struct_fields__}
-        for name in _CANNOT_CROSS:
+        for name in _LOCAL_ONLY:
             if name in fields:
-                _check_crosses(name, fields.pop(name))
+                _check_local_only(name, fields.pop(name))
         workspace = fields.pop("workspace")
         return await self.open_session(agent, cwd=workspace.cwd, additional=workspace.additional, **fields)
 
@@ -162,24 +160,24 @@ class Client:
         on_question: OnQuestion | None = None,
         on_event: OnEvent | None = None,
     ) -> RemoteSession:
-        """A session of the server's, continued by its agent: by its id, or by what `snapshot()` gave.
+        """Resume a session of the server: by its id, or by the result of `snapshot()`.
 
-        `how`: "resume" as the agent can, "load" by having it tell its history again, "anew" with an agent that
-        remembers nothing.
+        `how`: "resume" in the way that the agent supports, "load" by having it replay its history, "anew" with an agent
+        that remembers nothing.
         """
         session_id = _session_id(handle)
         self._check_new(session_id)
-        opened = await self._socket.call(_continuing(how, session_id), answers.Opened)
+        opened = await self._connection.call(_resume_request(how, session_id))
         session = RemoteSession(
-            self._socket,
+            self._connection,
             session_id,
-            opened.live,
+            opened.state,
             on_permission=on_permission,
             on_question=on_question,
             on_event=on_event,
             history=True,
         )
-        return await self._had(session)
+        return await self._register(session)
 
     def session(
         self,
@@ -189,38 +187,38 @@ class Client:
         on_question: OnQuestion | None = None,
         on_event: OnEvent | None = None,
     ) -> Opening:
-        """A session that is on the server, whoever opened it. Await it, or use it with `async with`: leaving the block
-        leaves the session as it is. `on_event` is told what happens in it from now on."""
+        """A session that is open on the server, whichever client opened it. Await it, or use it with `async with`:
+        leaving the block leaves the session as it is. `on_event` gets its events from now on."""
 
         async def attach() -> RemoteSession:
-            await self._socket.start()
+            await self._connection.start()
             session = RemoteSession(
-                self._socket,
+                self._connection,
                 session_id,
-                Live(),
+                SessionState(),
                 on_permission=on_permission,
                 on_question=on_question,
                 on_event=on_event,
                 owned=False,
                 history=True,
             )
-            return await self._had(session)
+            return await self._register(session)
 
         return Opening(attach)
 
     async def sessions(
         self, *, agent: str | None = None, cwd: str | None = None, before: float | None = None, limit: int = 100
     ) -> tuple[SessionItem, ...]:
-        """The sessions of the server, the one with the latest word first."""
-        control = asked.SessionList(id=new_call(), agent=agent, cwd=cwd, before=before, limit=limit)
-        return (await self._socket.call(control, answers.Listed)).sessions
+        """The sessions of the server, newest first."""
+        request = requests.SessionList(agent=agent, cwd=cwd, before=before, limit=limit)
+        return (await self._connection.call(request)).sessions
 
     async def search(
         self, text: str, *, agent: str | None = None, cwd: str | None = None, limit: int = 20
-    ) -> tuple[answers.Hit, ...]:
-        """What was said in any session, by its words."""
-        control = asked.Search(id=new_call(), text=text, agent=agent, cwd=cwd, limit=limit)
-        return (await self._socket.call(control, answers.Found)).hits
+    ) -> tuple[results.SearchHit, ...]:
+        """Search all sessions of the server."""
+        request = requests.Search(text=text, agent=agent, cwd=cwd, limit=limit)
+        return (await self._connection.call(request)).hits
 
     async def usage(
         self,
@@ -228,21 +226,20 @@ class Client:
         *,
         since: float | None = None,
         until: float | None = None,
-    ) -> answers.UsageTold:
-        """What all sessions used."""
-        control = asked.UsageAsked(id=new_call(), by=by, since=since, until=until)
-        return await self._socket.call(control, answers.UsageTold)
+    ) -> results.UsageReport:
+        """Sum up tokens and cost of all sessions."""
+        return await self._connection.call(requests.UsageQuery(by=by, since=since, until=until))
 
     async def agents(self) -> tuple[AgentItem, ...]:
-        """The agents that the server could start."""
-        return (await self._socket.call(asked.AgentList(id=new_call()), answers.Agents)).agents
+        """The agents that the server knows."""
+        return (await self._connection.call(requests.AgentList())).agents
 
     async def close(self) -> None:
-        """Ends the sessions that were opened or resumed here, leaves the others, and disconnects."""
+        """Close the sessions that were opened or resumed here, leave the others, and disconnect."""
         sessions, self._sessions = self._sessions, []
         for session in sessions:
             await session.close()
-        await self._socket.close()
+        await self._connection.close()
 
     async def __aenter__(self) -> Client:
         return await self.start()
@@ -253,12 +250,14 @@ class Client:
         await self.close()
 
     def _check_new(self, session_id: str) -> None:
-        if any(known.id == session_id and not known.closed for known in self._sessions):
-            raise InputError(f"this client has session {session_id} already", guidance="Use that, or another Client.")
+        if any(session.id == session_id and not session.closed for session in self._sessions):
+            raise InputError(
+                f"this client already has session {session_id}", guidance="Use that one, or another Client."
+            )
 
-    async def _had(self, session: RemoteSession) -> RemoteSession:
+    async def _register(self, session: RemoteSession) -> RemoteSession:
         self._check_new(session.id)
-        self._sessions = [*(known for known in self._sessions if not known.closed), session]
+        self._sessions = [*(other for other in self._sessions if not other.closed), session]
         try:
             await session.begin()
         except BaseException:
@@ -267,15 +266,14 @@ class Client:
         return session
 
 
-def _continuing(how: str, session_id: str) -> asked.Control:
-    call_id, command_id = new_call(), new_call()
+def _resume_request(how: str, session_id: str) -> requests.Request[results.SessionOpened]:
     match how:
         case "resume":
-            return asked.SessionResume(id=call_id, command_id=command_id, session_id=session_id)
+            return requests.SessionResume(session_id=session_id)
         case "load":
-            return asked.SessionLoad(id=call_id, command_id=command_id, session_id=session_id)
+            return requests.SessionLoad(session_id=session_id)
         case "anew":
-            return asked.SessionRestart(id=call_id, command_id=command_id, session_id=session_id)
+            return requests.SessionRestart(session_id=session_id)
         case _:
             raise InputError(f"how is 'resume', 'load' or 'anew', not {how!r}")
 
@@ -286,14 +284,14 @@ def _session_id(handle: SessionHandle | str | bytes | Mapping[str, object]) -> s
     return read_handle(handle).session_id
 
 
-def _check_crosses(name: str, value: object) -> None:
-    if name not in _CANNOT_CROSS:
+def _check_local_only(name: str, value: object) -> None:
+    if name not in _LOCAL_ONLY:
         raise TypeError(f"open_session() got an unexpected keyword argument {name!r}")
     if value:
-        raise InputError(f"{name} cannot go to a session on a server", guidance=_CANNOT_CROSS[name])
+        raise InputError(f"{name} is not available for a session on a server", guidance=_LOCAL_ONLY[name])
 
 
 def _folder(folder: str | Path) -> str:
-    """The whole path. `~` is left for the server: it is a home there."""
-    given = os.fspath(folder)
-    return given if given.startswith("~") else os.path.abspath(given)
+    """The absolute path. `~` is left to the server, where it is another home folder."""
+    path = os.fspath(folder)
+    return path if path.startswith("~") else os.path.abspath(path)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
-from dragoman.bridge.answers import Hit, UsageTold
-from dragoman.bridge.payload import AgentItem, SessionItem
+from dragoman.protocol.models import AgentItem, SessionItem
+from dragoman.protocol.results import SearchHit, UsageReport
 from dragoman.remote.client import Client, Opening
 from dragoman.remote.session import RemoteSession
 from dragoman.session.handle import SessionHandle
@@ -27,21 +27,21 @@ class ClientSync:
         return self
 
     def open_session(self, agent: str | None = None, **settings: Any) -> SyncSession:
-        return SyncSession(background.call(_had(self._client.open_session(agent, **settings))))
+        return SyncSession(background.call(_opened(self._client.open_session(agent, **settings))))
 
     def resume(self, handle: SessionHandle | str | bytes | Mapping[str, object], **settings: Any) -> SyncSession:
         return SyncSession(background.call(self._client.resume(handle, **settings)))
 
     def session(self, session_id: str, **settings: Any) -> SyncSession:
-        return SyncSession(background.call(_had(self._client.session(session_id, **settings))))
+        return SyncSession(background.call(_opened(self._client.session(session_id, **settings))))
 
     def sessions(self, **filters: Any) -> tuple[SessionItem, ...]:
         return background.call(self._client.sessions(**filters))
 
-    def search(self, text: str, **filters: Any) -> tuple[Hit, ...]:
+    def search(self, text: str, **filters: Any) -> tuple[SearchHit, ...]:
         return background.call(self._client.search(text, **filters))
 
-    def usage(self, *by: Any, **filters: Any) -> UsageTold:
+    def usage(self, *by: Any, **filters: Any) -> UsageReport:
         return background.call(self._client.usage(*by, **filters))
 
     def agents(self) -> tuple[AgentItem, ...]:
@@ -59,5 +59,5 @@ class ClientSync:
         self.close()
 
 
-async def _had(opening: Opening) -> RemoteSession:
+async def _opened(opening: Opening) -> RemoteSession:
     return await opening

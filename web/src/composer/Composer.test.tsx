@@ -3,21 +3,21 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 
 import { render, FakeBridge, type Rendered } from "../dev/render";
 import { LIVE, RowBuilder, SESSION, STATE } from "../dev/rowBuilder";
-import type { Live } from "../protocol";
+import type { SessionState } from "../protocol";
 import { Composer } from "./Composer";
 
-const IDLE: Live = { ...LIVE, status: "idle" };
+const IDLE: SessionState = { ...LIVE, status: "idle" };
 const ANSWERS = {
   "session.prompt": { run_id: "r", queued_id: null, how: "started" },
   "session.cancel": {},
-  "session.resume": { session_id: "s1", live: IDLE },
+  "session.resume": { session_id: "s1", state: IDLE },
 } as const;
 
 let drawn: Rendered;
 beforeEach(() => localStorage.clear());
 afterEach(() => drawn.end());
 
-async function composer(live: Live = IDLE, bridge = new FakeBridge(ANSWERS), made = new RowBuilder()) {
+async function composer(live: SessionState = IDLE, bridge = new FakeBridge(ANSWERS), made = new RowBuilder()) {
   const state = { ...STATE, commands: [{ name: "review", description: "Look at it", hint: null }] };
   drawn = await render(<Composer bridge={bridge} session={SESSION} live={live} state={state} rows={made.rows} />);
   return { bridge, area: drawn.place.querySelector("textarea") as HTMLTextAreaElement };
@@ -67,7 +67,7 @@ test("a command is completed from the agent's own", async () => {
 });
 
 test("a session that nobody has open is continued before it is written to", async () => {
-  const { bridge, area } = await composer({ ...IDLE, connection: "none", continuable: true });
+  const { bridge, area } = await composer({ ...IDLE, connection: "none", can_resume: true });
   await drawn.type(area, "go on");
   await drawn.key(area, "Enter");
   expect(bridge.requests.map((one) => one.type)).toEqual(["session.resume", "session.prompt"]);

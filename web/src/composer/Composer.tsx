@@ -12,7 +12,7 @@ import {
 import type { Bridge } from "../conversation/bridge";
 import { notifySent } from "../conversation/promptSent";
 import { useEvent } from "../ui/useEvent";
-import type { Attachment, Live, Rows, SessionItem, State } from "../protocol";
+import type { Attachment, SessionState, Rows, SessionItem, SessionDetails } from "../protocol";
 import { isAgentFailure, RequestError } from "../socket/requests";
 import { Button } from "../ui/Button";
 import { AttachButton, Attachments } from "./AttachedFiles";
@@ -31,8 +31,8 @@ import "./composer.css";
 export interface ComposerProps {
   bridge: Bridge;
   session: SessionItem;
-  live: Live;
-  state: State;
+  live: SessionState;
+  state: SessionDetails;
   rows: Rows;
   /** False where the token of this browser allows viewing only. */
   allowed?: boolean;
@@ -209,7 +209,7 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
             <Button
               onClick={() => void send("now")}
               title={
-                live.abilities.steering
+                live.capabilities.steering
                   ? "Send into the current run (Ctrl+Enter)"
                   : "Stop the current run, then send (Ctrl+Enter)"
               }
@@ -245,11 +245,11 @@ function ComposerForm({ bridge, session, live, state, rows, allowed = true }: Co
   );
 }
 
-function promptBlocker(live: Live, allowed: boolean): string {
+function promptBlocker(live: SessionState, allowed: boolean): string {
   if (!allowed) return "This device has view access only.";
   if (live.connection === "elsewhere") return "Another process has this session open. Continue there.";
   if (live.connection === "watched") return "Another program is working on this session. Continue there.";
-  if (live.connection === "none" && !live.continuable) return "This session cannot be continued.";
+  if (live.connection === "none" && !live.can_resume) return "This session cannot be continued.";
   return "";
 }
 

@@ -1,14 +1,14 @@
 import { useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
-import type { Queued } from "../protocol";
+import type { QueuedPrompt } from "../protocol";
 import { IconButton } from "../ui/Button";
 import { focusOnMount } from "../ui/focusOnMount";
 
 interface Props {
   bridge: Bridge;
   sessionId: string;
-  queue: readonly Queued[];
+  queue: readonly QueuedPrompt[];
   onProblem: (error: unknown) => void;
 }
 
@@ -16,7 +16,7 @@ interface Props {
 export function QueueList({ bridge, sessionId, queue, onProblem }: Props) {
   if (queue.length === 0) return null;
   const did = (done: Promise<unknown>) => void done.catch(onProblem);
-  const target = (queued: Queued) => ({ session_id: sessionId, queued_id: queued.id });
+  const target = (queued: QueuedPrompt) => ({ session_id: sessionId, queued_id: queued.id });
   return (
     <ol className="queue" aria-label="Queued prompts">
       {queue.map((queued, at) => (
@@ -36,7 +36,7 @@ export function QueueList({ bridge, sessionId, queue, onProblem }: Props) {
 }
 
 interface QueuedProps {
-  queued: Queued;
+  queued: QueuedPrompt;
   first: boolean;
   last: boolean;
   onEdit: (text: string) => void;

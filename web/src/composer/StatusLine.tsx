@@ -1,12 +1,12 @@
 import { formatCount, formatUsage } from "../conversation/format";
 import { useSeconds } from "../conversation/useSecond";
-import type { Live, Rows, State } from "../protocol";
+import type { SessionState, Rows, SessionDetails } from "../protocol";
 import { contextFraction, statusText } from "./status";
 
 interface Props {
-  live: Live;
+  live: SessionState;
   rows: Rows;
-  state: State;
+  state: SessionDetails;
   workspace: string;
 }
 

@@ -28,10 +28,10 @@ test("a file that no agent can take is refused with why", async () => {
 
 test("what this agent cannot take is said before it is sent", () => {
   const image = { type: "image" as const, mime_type: "image/png", data: "" };
-  const abilities = { ...LIVE.abilities, image: false };
-  expect(unsupportedAttachments([image], { connection: "connected", abilities })).toEqual([
+  const abilities = { ...LIVE.capabilities, image: false };
+  expect(unsupportedAttachments([image], { connection: "connected", capabilities: abilities })).toEqual([
     "This agent does not accept images. Remove them to send.",
   ]);
   expect(unsupportedAttachments([image], LIVE)).toEqual([]);
-  expect(unsupportedAttachments([image], { connection: "none", abilities })).toEqual([]);
+  expect(unsupportedAttachments([image], { connection: "none", capabilities: abilities })).toEqual([]);
 });

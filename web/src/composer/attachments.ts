@@ -1,6 +1,6 @@
 // Dropped and pasted files as attachments, and which of them an agent does not accept.
 
-import type { Attachment, Live } from "../protocol";
+import type { Attachment, SessionState } from "../protocol";
 
 export type InlineAttachment = Exclude<Attachment, { type: "file" }>;
 
@@ -47,13 +47,13 @@ function textOf(bytes: Uint8Array): string | null {
 /** The reasons why these attachments cannot be sent. An agent that is not connected has not declared any limits yet. */
 export function unsupportedAttachments(
   attachments: readonly Attachment[],
-  { connection, abilities }: Pick<Live, "connection" | "abilities">,
+  { connection, capabilities }: Pick<SessionState, "connection" | "capabilities">,
 ): readonly string[] {
   if (connection !== "connected") return [];
   const reasons: string[] = [];
-  if (!abilities.image && attachments.some((one) => one.type === "image"))
+  if (!capabilities.image && attachments.some((one) => one.type === "image"))
     reasons.push("This agent does not accept images. Remove them to send.");
-  if (!abilities.audio && attachments.some((one) => one.type === "audio"))
+  if (!capabilities.audio && attachments.some((one) => one.type === "audio"))
     reasons.push("This agent does not accept audio. Remove it to send.");
   return reasons;
 }

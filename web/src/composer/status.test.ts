@@ -45,9 +45,11 @@ test("what is wrong is told elsewhere, and here by a word", () => {
   const { rows } = new RowBuilder();
   const reason = "exited with 1";
   const problem = { kind: "", category: "", message: reason, guidance: "", stderr: "", actions: [], install: null };
-  expect(statusText({ ...LIVE, connection: "disconnected", reason, problem }, rows, 0, "/w")).toBe("disconnected");
-  expect(statusText({ ...LIVE, connection: "error", reason, problem }, rows, 0, "/w")).toBe("not started");
-  expect(statusText({ ...LIVE, status: "idle", reason, problem }, rows, 0, "/w")).toBe("ready");
+  expect(statusText({ ...LIVE, connection: "disconnected", reason, failure: problem }, rows, 0, "/w")).toBe(
+    "disconnected",
+  );
+  expect(statusText({ ...LIVE, connection: "error", reason, failure: problem }, rows, 0, "/w")).toBe("not started");
+  expect(statusText({ ...LIVE, status: "idle", reason, failure: problem }, rows, 0, "/w")).toBe("ready");
 });
 
 test("a figure that cannot be a part of the context is none", () => {

@@ -1,17 +1,17 @@
 // The agent's activity in words, and how full its context is. Pure.
 
 import { commandLine } from "../terminal/command";
-import type { Live, Rows, Usage } from "../protocol";
+import type { SessionState, Rows, Usage } from "../protocol";
 import { displayTitle } from "../conversation/paths";
 import { formatDuration } from "../conversation/format";
 
 /** `now` is in seconds. Errors are not repeated here: the notice above the conversation and the end of the run show
  * them. */
-export function statusText(live: Live, rows: Rows, now: number, workspace: string): string {
-  const why = live.reason && live.reason !== live.problem?.message ? `: ${live.reason}` : "";
+export function statusText(live: SessionState, rows: Rows, now: number, workspace: string): string {
+  const why = live.reason && live.reason !== live.failure?.message ? `: ${live.reason}` : "";
   switch (live.connection) {
     case "none":
-      return live.continuable ? "not connected; sending resumes the session" : `not connected${why}`;
+      return live.can_resume ? "not connected; sending resumes the session" : `not connected${why}`;
     case "starting":
       return `starting the agent${why}`;
     case "disconnected":
@@ -41,7 +41,7 @@ function activityText(rows: Rows, now: number, workspace: string): string {
   const call =
     open.findLast((one) => one.status === "in_progress") ??
     // Claude Code never reports `in_progress`; a later message shows that the call is over.
-    open.findLast((one) => one.status === "pending" && one.place > (message?.place ?? 0));
+    open.findLast((one) => one.status === "pending" && one.position > (message?.position ?? 0));
   if (call) {
     const title = displayTitle(call.title, call.kind, workspace) || call.kind;
     return `${call.kind === "execute" ? "running " : ""}${truncateLine(title)}${since(call.time)}`;

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 
 import { OpenFileContext } from "../markdown";
 import { PermissionCard, QuestionCard } from "../permission";
-import type { Live, Rows, SessionItem } from "../protocol";
+import type { SessionState, Rows, SessionItem } from "../protocol";
 import { plural } from "../ui/format";
 import { Announcer } from "./Announcer";
 import type { Bridge } from "./bridge";
@@ -23,7 +23,7 @@ export interface ConversationProps {
   bridge: Bridge;
   session: SessionItem;
   rows: Rows;
-  live: Live;
+  live: SessionState;
   /** There are older rows, which `onHistory` asks for. */
   more: boolean;
   /** Changes when the server sent all rows again; the rows that are read may then be among older ones. */
@@ -45,7 +45,7 @@ export function Conversation(props: ConversationProps) {
   const onOpenFile = useEvent(props.onOpenFile);
   const onShowChanges = useEvent(props.onShowChanges);
   const onAction = useEvent(props.onAction);
-  const shownError = isErrorShownAbove(props.live) ? (props.live.problem?.message ?? null) : null;
+  const shownError = isErrorShownAbove(props.live) ? (props.live.failure?.message ?? null) : null;
   const context = useMemo<ConversationContextValue>(
     () => ({ bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction }),
     [bridge, sessionId, workspace, shownError, onOpenFile, onShowChanges, onAction],
@@ -124,15 +124,15 @@ function List({ session, rows, live, more, snapshotVersion = 0, onHistory, onHol
 }
 
 /** True if the notice above the conversation shows the agent's error; the last run then does not repeat it. */
-function isErrorShownAbove(live: Live): boolean {
+function isErrorShownAbove(live: SessionState): boolean {
   return live.connection !== "connected";
 }
 
-function useItems(rows: Rows, opened: OpenState, live: Live): readonly Item[] {
+function useItems(rows: Rows, opened: OpenState, live: SessionState): readonly Item[] {
   const before = useRef<readonly Segment[]>([]);
   const [items] = useState(() => new ItemBuilder());
   const segments = useMemo(() => (before.current = buildSegments(rows, before.current)), [rows]);
-  const problem = isErrorShownAbove(live) ? null : live.problem;
+  const problem = isErrorShownAbove(live) ? null : live.failure;
   return useMemo(() => items.of(segments, opened, problem), [items, segments, opened, problem]);
 }
 

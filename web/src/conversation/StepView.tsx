@@ -124,7 +124,7 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
   const shown = whole ?? call;
   const decision = step.permission
     ? describePermission(step.permission)
-    : step.hostCalls.map((one) => describeDecision(one.decided)).find((words) => words !== "");
+    : step.hostCalls.map((one) => describeDecision(one)).find((words) => words !== "");
   const plain = call.kind !== "think" && call.kind !== "other" && call.kind !== "fetch";
   const terminals = step.hostCalls.filter((one): one is Terminal => one.table === "terminals");
   // Some agents speak of terminals that are their own: there is nothing to follow.
@@ -184,7 +184,9 @@ function CallDetails({ call, step }: { call: ToolCall; step: Step }) {
       {content.length < shown.content.length && shown.output === null && isEmpty(shown.raw_output) && (
         <p className="soft">The agent did not report the output.</p>
       )}
-      {call.cut && whole === null && <ShowWhole bridge={bridge} sessionId={sessionId} row={call} onWhole={setWhole} />}
+      {call.shortened && whole === null && (
+        <ShowWhole bridge={bridge} sessionId={sessionId} row={call} onWhole={setWhole} />
+      )}
     </>
   );
 }
@@ -214,7 +216,7 @@ function Raw({ name, value, open }: { name: string; value: unknown; open: boolea
 function ServedView({ row, named = false }: { row: HostCall; named?: boolean }) {
   const layout = useDiffLayout();
   const { bridge, sessionId, workspace, onOpenFile } = useConversation();
-  const decision = describeDecision(row.decided);
+  const decision = describeDecision(row);
   if (row.table === "terminals") {
     return (
       <>

@@ -45,12 +45,12 @@ test("a run that ended because something was refused says so", () => {
   const made = new RowBuilder();
   const run = { ...made.run(), status: "cancelled" as const };
   const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
-  const refused = made.permission("rm -rf build", { outcome: "selected", option_id: "no", decided });
+  const refused = made.permission("rm -rf build", { outcome: "selected", option_id: "no", ...decided });
   const end = (given: Partial<Run>) =>
     describeRunEnd({ ...run, ...given }, { isSilent: false, rows: [refused] }, (name) => name);
   expect(end({})?.text).toBe("You denied “rm -rf build”, and the agent stopped.");
   expect(end({ cancel_requested: true })?.text).toBe("Stopped");
-  refused.decided = { ...decided, decided_by: "rule" };
+  refused.decided_by = "rule";
   expect(end({})?.text).toBe("“rm -rf build” was denied, and the agent stopped.");
 });
 

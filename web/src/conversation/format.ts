@@ -109,7 +109,7 @@ function describeRefusal(rows: Segment["rows"], name: (title: string, kind: stri
   const permission = rows.findLast((row) => row.table === "permissions");
   if (permission === undefined || permissionAnswer(permission) !== "denied") return null;
   const what = permission.title === "" ? "its request" : `“${name(permission.title, permission.kind)}”`;
-  const text = permission.decided.decided_by === "person" ? `You denied ${what}` : `${what} was denied`;
+  const text = permission.decided_by === "person" ? `You denied ${what}` : `${what} was denied`;
   return `${text}, and the agent stopped.`;
 }
 

@@ -1,7 +1,7 @@
 // The items of the list: flat, each with a stable key. Pure except for the cache.
 
 import { splitIntoPieces, type Pieces } from "../markdown/pieces";
-import type { Message, Notice, Permission, Problem, Question, Run } from "../protocol";
+import type { Message, Notice, Permission, SessionFailure, Question, Run } from "../protocol";
 import type { Step } from "./steps";
 import type { Entry, Segment } from "./timeline";
 
@@ -42,7 +42,7 @@ export type Item =
       readonly key: string;
       readonly run: Run;
       readonly segment: Segment;
-      readonly problem: Problem | null;
+      readonly problem: SessionFailure | null;
     };
 
 export type ExpandableItem = Extract<Item, { readonly open: boolean }>;
@@ -56,7 +56,7 @@ export class ItemBuilder {
   private pieces: ReadonlyMap<string, Pieces> = new Map();
   private cut = new Map<string, Pieces>();
 
-  of(segments: readonly Segment[], opened: OpenState, problem: Problem | null): readonly Item[] {
+  of(segments: readonly Segment[], opened: OpenState, problem: SessionFailure | null): readonly Item[] {
     this.cut = new Map();
     const last = segments.findLast(({ run }) => run !== null);
     const made = segments.flatMap((segment) => this.segment(segment, opened, segment === last ? problem : null));
@@ -70,7 +70,7 @@ export class ItemBuilder {
     return items;
   }
 
-  private segment(segment: Segment, opened: OpenState, problem: Problem | null): Item[] {
+  private segment(segment: Segment, opened: OpenState, problem: SessionFailure | null): Item[] {
     const { run, entries } = segment;
     const going = run?.status === "running";
     const items = entries.flatMap((entry, at) => this.entry(entry, opened, going, going && at === entries.length - 1));

@@ -90,7 +90,7 @@ function parentOf(parts: Parts, byAgentId: ReadonlyMap<string, Parts>): Parts | 
 function callOfFile(file: FileCall, calls: ReadonlyMap<string, Parts>): Parts | undefined {
   for (const parts of calls.values()) {
     const call = parts.row as ToolCall;
-    if (call.place > file.place || (call.ended_time !== null && call.ended_time < file.time)) continue;
+    if (call.position > file.position || (call.ended_time !== null && call.ended_time < file.time)) continue;
     const named = call.locations.some((location) => location.path === file.path);
     if (named || call.content.some((item) => item.type === "diff" && item.path === file.path)) return parts;
   }
@@ -164,8 +164,9 @@ function stateOfCall(call: ToolCall, permission: Permission | null): StepState {
 
 function summarizeFile(file: FileCall): StepSummary {
   const title = `${file.operation === "read" ? "Read" : "Write"} ${file.path}`;
-  const state =
-    ({ pending: "waiting", done: "done", failed: "failed", denied: "denied" } as const)[file.status] ?? "cancelled";
+  const state = (
+    { pending: "waiting", done: "done", failed: "failed", denied: "denied", cancelled: "cancelled" } as const
+  )[file.status];
   return {
     kind: file.operation === "read" ? "read" : "edit",
     title,

@@ -113,7 +113,7 @@ test("what waits for an answer has a card, and what was answered is outline by i
   const call = made.call("execute", "rm", { status: "pending", ended_time: null });
   const permission = made.permission("May I rm?", { tool_call_row: call.id });
   expect(shown(made)).toEqual(["waiting rm", "asks May I rm?"]);
-  made.put({ ...permission, outcome: "selected", option_id: "no", decided: { ...DECIDED, decision: "deny" } });
+  made.put({ ...permission, outcome: "selected", option_id: "no", ...DECIDED, decision: "deny" });
   made.put({ ...call, status: "failed" });
   expect(shown(made)).toEqual(["denied rm"]);
 });

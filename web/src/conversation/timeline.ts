@@ -34,7 +34,7 @@ export function buildSegments(rows: Rows, before: readonly Segment[] = []): read
     ...rows.terminals,
     ...rows.questions,
     ...rows.notices,
-  ].sort((a, b) => a.place - b.place);
+  ].sort((a, b) => a.position - b.position);
   const known = new Map(before.map((segment) => [segment.run?.id ?? segment.rows[0]?.id, segment]));
   const segments: Segment[] = [];
   const starts: (Run | null)[] = [null, ...rows.runs];
@@ -42,7 +42,7 @@ export function buildSegments(rows: Rows, before: readonly Segment[] = []): read
   starts.forEach((run, index) => {
     const next = starts[index + 1];
     let to = from;
-    while (to < placed.length && (!next || (placed[to] as TimelineRow).place < next.place)) to++;
+    while (to < placed.length && (!next || (placed[to] as TimelineRow).position < next.position)) to++;
     const end = run === null ? to : findRunEnd(placed, from, to);
     const add = (its: Run | null, first: number, last: number) =>
       segments.push(buildSegment(its, placed, first, last, known.get(its?.id ?? placed[first]?.id)));

@@ -106,14 +106,12 @@ export function example(): RowBuilder {
     outcome: "selected",
     option_id: "once",
     resolved_time: 1,
-    decided: {
-      decision: "allow",
-      decided_by: "rule",
-      reason: null,
-      rule: "allow execute pytest *",
-      layer: "workspace",
-      remembered: [],
-    },
+    decision: "allow",
+    decided_by: "rule",
+    reason: null,
+    rule: "allow execute pytest *",
+    layer: "workspace",
+    remembered: [],
   });
   for (const path of [
     "src/parse.py",
@@ -140,14 +138,12 @@ export function example(): RowBuilder {
       old_text: null,
       new_text: 'from parse import parse\n\n\ndef test_apostrophe():\n    assert parse("it\'s") == ["it\'s"]\n',
     },
-    decided: {
-      decision: "allow",
-      decided_by: "person",
-      reason: null,
-      rule: null,
-      layer: null,
-      remembered: ["allow edit tests/**"],
-    },
+    decision: "allow",
+    decided_by: "person",
+    reason: null,
+    rule: null,
+    layer: null,
+    remembered: ["allow edit tests/**"],
   });
   const task = made.call("think", "Review the change", { name: "Task" });
   for (const title of ["Read src/parse.py", "Read tests/test_parse.py"])

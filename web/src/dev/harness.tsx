@@ -6,7 +6,7 @@ import { createRoot } from "react-dom/client";
 import { Composer } from "../composer";
 import { Conversation, type Bridge } from "../conversation";
 import { PlanStrip, SidePanel, usePanel } from "../panel";
-import type { Live, ResultOf, State } from "../protocol";
+import type { SessionState, ResultOf, SessionDetails } from "../protocol";
 import type { RequestType } from "../socket/requests";
 import { example } from "./example";
 import { hostile } from "./hostile";
@@ -20,7 +20,7 @@ if (options.has("dark")) document.documentElement.dataset.theme = "dark";
 if (options.has("light")) document.documentElement.dataset.theme = "light";
 
 const ANSWERS: Partial<{ [T in RequestType]: ResultOf[T] }> = {
-  "policy.preview": { rules: ["allow execute rm -rf build (in /home/ada/api)"], problem: "" },
+  "policy.preview": { rules: ["allow execute rm -rf build (in /home/ada/api)"], error: "" },
   "permission.answer": { accepted: true },
   "question.answer": { accepted: true },
   "files.list": { cwd: "/home/ada/api", paths: ["src/parse.py", "src/lex.py", "tests/test_parse.py"], complete: true },
@@ -41,7 +41,7 @@ const bridge: Bridge = {
   subscribe: () => () => {},
 };
 
-const STATE_SHOWN: State = {
+const STATE_SHOWN: SessionDetails = {
   ...STATE,
   commands: [
     { name: "compact", description: "Make the context shorter", hint: null },
@@ -51,7 +51,7 @@ const STATE_SHOWN: State = {
 };
 
 /** `?problem`, `?queue`, `?idle` */
-function live(): Live {
+function live(): SessionState {
   return {
     ...LIVE,
     status: options.has("idle") ? "idle" : "running",
@@ -65,7 +65,7 @@ function live(): Live {
       connection: "error" as const,
       status: "error" as const,
       reason: "exited with 1",
-      problem: {
+      failure: {
         kind: "AgentNotFound",
         category: "start",
         message: "claude-agent-acp was not found.",

@@ -1,9 +1,9 @@
 // Builds rows in the shape that the bridge sends, for tests and for the harness.
 
 import type {
-  Decision,
+  DecidedRow,
   FileCall,
-  Live,
+  SessionState,
   Message,
   Notice,
   Permission,
@@ -13,13 +13,13 @@ import type {
   Rows,
   Run,
   SessionItem,
-  State,
+  SessionDetails,
   Terminal,
   ToolCall,
   Usage,
 } from "../protocol";
 
-export const DECIDED: Decision = {
+export const DECIDED: DecidedRow = {
   decision: null,
   decided_by: null,
   reason: null,
@@ -52,21 +52,21 @@ export const SESSION: SessionItem = {
   run_status: "running",
   connection: "connected",
   status: "running",
-  waiting: 0,
+  pending: 0,
   imported: false,
   agent_session_id: "",
   parent: null,
 };
 
-export const LIVE: Live = {
+export const LIVE: SessionState = {
   connection: "connected",
   status: "running",
   reason: "",
-  problem: null,
+  failure: null,
   queue: [],
-  continuable: false,
+  can_resume: false,
   policy_notice: null,
-  abilities: {
+  capabilities: {
     load: true,
     resume: true,
     fork: false,
@@ -88,7 +88,7 @@ export const LIVE: Live = {
   },
 };
 
-export const STATE: State = { title: null, commands: [], settings: [], sub_agents: [], usage: NO_USAGE };
+export const STATE: SessionDetails = { title: null, commands: [], settings: [], sub_agents: [], usage: NO_USAGE };
 
 /** Builds rows with consecutive positions and collects them in tables. */
 export class RowBuilder {
@@ -103,7 +103,7 @@ export class RowBuilder {
     questions: [],
     notices: [],
   };
-  private place = 0;
+  private position = 0;
   private run_id: string | null = null;
 
   constructor(
@@ -117,7 +117,7 @@ export class RowBuilder {
     return this.put({
       table: "runs",
       id: base.id,
-      place: base.place,
+      position: base.position,
       time: base.time,
       status: "running",
       stop_reason: null,
@@ -163,7 +163,7 @@ export class RowBuilder {
       exit_code: null,
       signal: null,
       ended_time: base.time + 0.4,
-      cut: false,
+      shortened: false,
       ...given,
     });
   }
@@ -188,8 +188,9 @@ export class RowBuilder {
       outcome: "pending",
       option_id: null,
       resolved_time: null,
-      decided: DECIDED,
-      cut: false,
+      request_id: 1,
+      ...DECIDED,
+      shortened: false,
       ...given,
     });
   }
@@ -208,8 +209,11 @@ export class RowBuilder {
       diff: null,
       error: null,
       ended_time: base.time,
-      decided: DECIDED,
-      cut: false,
+      request_id: 1,
+      old_size: null,
+      old_sha256: null,
+      ...DECIDED,
+      shortened: false,
       ...given,
     });
   }
@@ -231,7 +235,9 @@ export class RowBuilder {
       truncated: false,
       error: null,
       ended_time: base.time + 2,
-      decided: DECIDED,
+      request_id: 1,
+      env: [],
+      ...DECIDED,
       ...given,
     });
   }
@@ -249,7 +255,9 @@ export class RowBuilder {
       content: null,
       answered_time: null,
       completed_time: null,
-      decided: DECIDED,
+      request_id: 1,
+      elicitation_id: null,
+      ...DECIDED,
       ...given,
     });
   }
@@ -282,7 +290,7 @@ export class RowBuilder {
 
   private base(prefix: string) {
     this.time += this.step;
-    this.place += 1;
-    return { id: `${prefix}${this.place}`, place: this.place, time: this.time, run_id: this.run_id };
+    this.position += 1;
+    return { id: `${prefix}${this.position}`, position: this.position, time: this.time, run_id: this.run_id };
   }
 }

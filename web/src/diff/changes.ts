@@ -21,16 +21,16 @@ export function changesOf(
   for (const call of rows.tool_calls) {
     // One that waits for an answer, or failed, changed nothing.
     if (call.status !== "completed" || !mine(call)) continue;
-    for (const item of call.content) if (item.type === "diff") made.push({ place: call.place, diff: item });
+    for (const item of call.content) if (item.type === "diff") made.push({ place: call.position, diff: item });
   }
   for (const call of rows.file_calls) {
     if (call.diff && call.operation === "write" && call.status === "done" && mine(call)) {
-      made.push({ place: call.place, diff: call.diff });
+      made.push({ place: call.position, diff: call.diff });
     }
   }
   for (const { call, diff } of approvedOf(rows)) {
-    const isReported = made.some((one) => one.place >= call.place && one.diff.path === diff.path);
-    if (!isReported && mine(call)) made.push({ place: call.place, diff });
+    const isReported = made.some((one) => one.place >= call.position && one.diff.path === diff.path);
+    if (!isReported && mine(call)) made.push({ place: call.position, diff });
   }
   made.sort((a, b) => a.place - b.place);
   const files = new Map<string, readonly DiffItem[]>();

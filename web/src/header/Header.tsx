@@ -1,4 +1,4 @@
-import type { Live, SessionItem, Setting } from "../protocol";
+import type { SessionState, SessionItem, Setting } from "../protocol";
 import { IconButton } from "../ui/Button";
 import { Menu } from "../ui/Menu";
 import { StateDot } from "../ui/StateDot";
@@ -13,7 +13,7 @@ import "./header.css";
 
 interface Props {
   session: SessionItem;
-  live: Live;
+  live: SessionState;
   settings: readonly Setting[];
   changeable: boolean;
   onChoose: Choose;
@@ -31,7 +31,7 @@ interface Props {
 /** The header of a session: title, agent, settings, state and actions. */
 export function Header(props: Props) {
   const { session, live, settings, changeable, onChoose, actions, beside, narrow, room, editable } = props;
-  const shown = stateOf({ ...live, waiting: session.waiting, run_status: session.run_status });
+  const shown = stateOf({ ...live, waiting: session.pending, run_status: session.run_status });
   const { shown: pickers, folded } = arrangeSettings(settings, room);
   return (
     <header className={narrow ? "header tall" : "header"}>

@@ -9,6 +9,7 @@ const setting = (id: string, category: string | null = null): Setting => ({
   category,
   current: "a",
   choices: [{ value: "a", name: "A", description: null }],
+  source: "option",
 });
 const MANY = [
   setting("mode", "mode"),

@@ -4,7 +4,7 @@ import { useState } from "react";
 import type { ReactNode } from "react";
 
 import { copyText } from "../markdown/clipboard";
-import type { Abilities, Exported, Live, SessionItem } from "../protocol";
+import type { AgentCapabilities, ExportedSession, SessionState, SessionItem } from "../protocol";
 import { noticeOf, useAttempt, useNotify } from "../notice/notices";
 import { formatRoute, navigate } from "../route";
 import { isAgentFailure } from "../socket/requests";
@@ -14,8 +14,8 @@ import { Dialog } from "../ui/Dialog";
 import type { MenuAction } from "../ui/Menu";
 import { sessionTitle } from "../ui/format";
 
-type ActionConditions = Pick<Live, "connection" | "status" | "continuable"> & {
-  abilities: Pick<Abilities, "fork" | "load" | "resume">;
+type ActionConditions = Pick<SessionState, "connection" | "status" | "can_resume"> & {
+  capabilities: Pick<AgentCapabilities, "fork" | "load" | "resume">;
 };
 export type ActionName =
   | "stop"
@@ -35,23 +35,23 @@ export type ActionName =
 export function availableActions({
   connection,
   status,
-  continuable,
-  abilities,
+  can_resume,
+  capabilities,
 }: ActionConditions): readonly ActionName[] {
   const open = connection === "connected" || connection === "starting";
   const failed = connection === "disconnected" || connection === "error";
   const dead = connection === "none" || connection === "watched" || failed;
   const can: Record<ActionName, boolean> = {
     stop: connection === "connected" && (status === "running" || status === "waiting"),
-    continue: dead && continuable,
+    continue: dead && can_resume,
     rename: true,
     link: true,
-    fork: open && abilities.fork,
+    fork: open && capabilities.fork,
     export: true,
     jsonl: true,
     frames: true,
     restart: open || failed,
-    reload: (open && (abilities.load || abilities.resume)) || (failed && continuable),
+    reload: (open && (capabilities.load || capabilities.resume)) || (failed && can_resume),
     close: open,
     delete: connection !== "elsewhere",
   };
@@ -84,7 +84,7 @@ export interface SessionActions {
   dialog: ReactNode;
 }
 
-export function useSessionActions(session: SessionItem, live: Live): SessionActions {
+export function useSessionActions(session: SessionItem, live: SessionState): SessionActions {
   const ask = useRequest();
   const attempt = useAttempt();
   const notify = useNotify();
@@ -125,7 +125,7 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
       if (!isAgentFailure(problem)) notify(noticeOf(problem, what));
     }
   };
-  const save = async (exported: Promise<Exported>) => {
+  const save = async (exported: Promise<ExportedSession>) => {
     const file = await attempt(exported, "The session was not exported");
     if (file !== null) download(file);
   };
@@ -168,7 +168,7 @@ export function useSessionActions(session: SessionItem, live: Live): SessionActi
   };
 }
 
-function download(file: Exported): void {
+function download(file: ExportedSession): void {
   const url = URL.createObjectURL(new Blob([file.text], { type: file.mime_type }));
   const link = document.createElement("a");
   link.href = url;

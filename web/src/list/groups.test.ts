@@ -20,7 +20,7 @@ function session(id: string, given: Partial<SessionItem> = {}): SessionItem {
     run_status: "success",
     connection: "none",
     status: "idle",
-    waiting: 0,
+    pending: 0,
     imported: false,
     agent_session_id: "",
     parent: null,
@@ -32,7 +32,7 @@ test("what needs a person comes first, then what runs, then the rest by day", ()
   const sessions = [
     session("done"),
     session("runs", { status: "running", connection: "connected" }),
-    session("asks", { status: "waiting", waiting: 1, updated: NOON - 9 * DAY }),
+    session("asks", { status: "waiting", pending: 1, updated: NOON - 9 * DAY }),
     session("old", { updated: NOON - DAY }),
   ];
   const titles = groupSessions(sessions, NOON).map((group) => [group.title, group.sessions.map(({ id }) => id)]);

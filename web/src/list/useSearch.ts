@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
 
-import type { Hit } from "../protocol";
+import type { SearchHit } from "../protocol";
 import { useRequest } from "../store/client";
 
 const DEBOUNCE_MS = 180; // ms after the last key
@@ -8,7 +8,7 @@ const DEBOUNCE_MS = 180; // ms after the last key
 export type SearchState =
   | { kind: "none" }
   | { kind: "searching" }
-  | { kind: "found"; hits: readonly Hit[] }
+  | { kind: "found"; hits: readonly SearchHit[] }
   | { kind: "failed"; why: string };
 
 /** Searches for the text a moment after the last key. */

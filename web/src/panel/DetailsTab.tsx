@@ -2,13 +2,13 @@ import { contextFraction } from "../composer/status";
 import { formatCount, formatMoney, totalTokens } from "../conversation/format";
 import { settingValueLabel } from "../header/settingsLayout";
 import { CopyButton } from "../markdown";
-import type { Connection, Live, SessionItem, State, SubAgent } from "../protocol";
+import type { ConnectionStatus, SessionState, SessionItem, SessionDetails, SubAgent } from "../protocol";
 import { useStore } from "../store/client";
 import { Link } from "../ui/Link";
 import { formatDateTime, sessionTitle } from "../ui/format";
 
 /** The connection in a word; the notice above the conversation has the reason. */
-const CONNECTION_LABELS: Readonly<Record<Connection, string>> = {
+const CONNECTION_LABELS: Readonly<Record<ConnectionStatus, string>> = {
   connected: "connected",
   starting: "starting",
   none: "closed",
@@ -19,12 +19,20 @@ const CONNECTION_LABELS: Readonly<Record<Connection, string>> = {
 };
 
 /** Details of the session, its agent and its usage. */
-export function DetailsTab({ session, live, state }: { session: SessionItem; live: Live; state: State }) {
+export function DetailsTab({
+  session,
+  live,
+  state,
+}: {
+  session: SessionItem;
+  live: SessionState;
+  state: SessionDetails;
+}) {
   const { usage } = state;
   const used = contextFraction(usage);
   // Zero in all means that nothing is known of the parts either.
   const tokens = (count: number | null) => (totalTokens(usage) === null ? null : formatTokens(count));
-  const abilities = Object.entries(live.abilities)
+  const abilities = Object.entries(live.capabilities)
     .filter(([, can]) => can === true)
     .map(([name]) => name.replaceAll("_", " "));
   return (

@@ -100,7 +100,7 @@ test("figures that were not reported are said to be so", async () => {
 test("it tells of the whole session, and reads what is not here when it is chosen", async () => {
   const file = { path: "src/old.py", added: 7, removed: 2, created: false, changes: 1 };
   const bridge = new FakeBridge({
-    "session.contents": { files: [file], more_files: 0, terminals: [], more_terminals: 0 },
+    "session.changes": { files: [file], more_files: 0, terminals: [], more_terminals: 0 },
     "session.diffs": { diffs: [{ type: "diff", path: "src/old.py", old_text: "p\n", new_text: "q\n" }], more: 0 },
   });
   drawn = await render(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
@@ -112,7 +112,7 @@ test("it tells of the whole session, and reads what is not here when it is chose
 });
 
 test("where the rest of the session cannot be read it says so", async () => {
-  const bridge = new FakeBridge({ "session.contents": new Error("The journal is away.") });
+  const bridge = new FakeBridge({ "session.changes": new Error("The journal is away.") });
   drawn = await render(<Beside made={changed()} bridge={bridge} loaded={{ more: true, before: 100 }} />);
   expect(drawn.place.textContent).toContain("The journal is away.");
   expect(drawn.place.textContent).toContain("2 files");

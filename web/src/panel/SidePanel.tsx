@@ -2,7 +2,7 @@ import { useId, type KeyboardEvent } from "react";
 
 import type { Bridge } from "../conversation/bridge";
 import { OpenFileContext } from "../markdown";
-import type { Live, Rows, SessionItem, State } from "../protocol";
+import type { SessionState, Rows, SessionItem, SessionDetails } from "../protocol";
 import { IconButton } from "../ui/Button";
 import { Icon } from "../ui/Icon";
 import { Link } from "../ui/Link";
@@ -23,8 +23,8 @@ export interface SidePanelProps {
   bridge: Bridge;
   session: SessionItem;
   rows: Rows;
-  live: Live;
-  state: State;
+  live: SessionState;
+  state: SessionDetails;
   panel: Panel;
   /** The range of loaded rows, and the contents of earlier ones. */
   loaded?: LoadedRange;

@@ -75,9 +75,7 @@ function TerminalDetails({
   return (
     <section className="file-diffs" aria-label={commandLine(shown)}>
       <p className="path">{commandLine(shown)}</p>
-      <p className="soft">
-        {[shown.cwd && `in ${shown.cwd}`, describeDecision(shown.decided)].filter(Boolean).join(" · ")}
-      </p>
+      <p className="soft">{[shown.cwd && `in ${shown.cwd}`, describeDecision(shown)].filter(Boolean).join(" · ")}</p>
       <TerminalView bridge={bridge} sessionId={sessionId} terminalId={shown.terminal_id} terminal={shown} />
     </section>
   );

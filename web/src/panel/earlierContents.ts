@@ -3,7 +3,7 @@
 import { useEffect, useState } from "react";
 
 import type { Bridge } from "../conversation/bridge";
-import type { Contents, DiffItem, Terminal } from "../protocol";
+import type { ChangesSummary, DiffItem, Terminal } from "../protocol";
 
 /** Which rows are here: all from `before` on, and there are `more` or not. */
 export interface LoadedRange {
@@ -11,7 +11,7 @@ export interface LoadedRange {
   readonly before: number;
 }
 
-export interface EarlierContents extends Contents {
+export interface EarlierContents extends ChangesSummary {
   /** Why it is not known. */
   readonly problem: string;
 }
@@ -38,7 +38,7 @@ export function useEarlierContents(
     if (!more) return;
     let wanted = true;
     const tell = (earlier: EarlierContents) => wanted && setKnown({ of, earlier });
-    bridge.request("session.contents", { session_id: sessionId, before, run_id: runId }).then(
+    bridge.request("session.changes", { session_id: sessionId, before, run_id: runId }).then(
       (contents) => tell({ ...contents, problem: "" }),
       (error: Error) => tell({ ...NO_EARLIER_CONTENTS, problem: error.message }),
     );

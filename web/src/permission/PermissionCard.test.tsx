@@ -22,7 +22,7 @@ async function card(
   given: Partial<Permission> = {},
   bridge = new FakeBridge({
     "permission.answer": { accepted: true },
-    "policy.preview": { rules: ["allow execute rm *"], problem: "" },
+    "policy.preview": { rules: ["allow execute rm *"], error: "" },
   }),
   scope: Scope = "admin",
 ) {
@@ -97,7 +97,7 @@ test("always shows the rule before it is saved", async () => {
 });
 
 test("where no rule can be made, why is said and nothing can be saved", async () => {
-  await card({}, new FakeBridge({ "policy.preview": { rules: [], problem: "This is too wide for a rule." } }));
+  await card({}, new FakeBridge({ "policy.preview": { rules: [], error: "This is too wide for a rule." } }));
   await drawn.press("4 Always in this workspace…");
   expect(drawn.place.textContent).toContain("This is too wide for a rule.");
   expect((drawn.find("Save the rule and allow") as HTMLButtonElement).disabled).toBe(true);
@@ -126,7 +126,7 @@ test("who may make no rules is offered none, and who may only look is told so", 
 
 test("what was left out of a long request can be asked for before it is answered", async () => {
   const row = new RowBuilder().permission("Run rm", { raw_input: { command: "rm -rf build and all the rest" } });
-  await card({ cut: true }, new FakeBridge({ "session.row": { row } }));
+  await card({ shortened: true }, new FakeBridge({ "session.row": { row } }));
   await drawn.press("Truncated: show all");
   expect(drawn.place.textContent).toContain("rm -rf build and all the rest");
 });
@@ -148,14 +148,12 @@ test("afterwards it tells what answered", async () => {
   await card({
     outcome: "selected",
     option_id: "once",
-    decided: {
-      decision: "allow",
-      decided_by: "rule",
-      reason: null,
-      rule: "allow execute rm *",
-      layer: "user",
-      remembered: [],
-    },
+    decision: "allow",
+    decided_by: "rule",
+    reason: null,
+    rule: "allow execute rm *",
+    layer: "user",
+    remembered: [],
   });
   expect(drawn.place.querySelectorAll(".choices").length).toBe(0);
   expect(drawn.place.textContent).toContain("Allowed by the rule “allow execute rm *” (user)");

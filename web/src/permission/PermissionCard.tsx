@@ -3,7 +3,7 @@ import { useEffect, useId, useState } from "react";
 import type { Bridge } from "../conversation/bridge";
 import { displayTitle } from "../conversation/paths";
 import { ShowWhole } from "../conversation/ShowWhole";
-import type { Option, Permission, Preview } from "../protocol";
+import type { PermissionOption, Permission, RulePreview } from "../protocol";
 import { describePermission } from "./describe";
 import { useNumberKeys } from "./keys";
 import { RequestView } from "./RequestView";
@@ -66,7 +66,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
       </h2>
       <p className="soft where">in {workspace}</p>
       <RequestView request={whole ?? permission} workspace={workspace} onOpenFile={onOpenFile} />
-      {permission.cut && whole === null && (
+      {permission.shortened && whole === null && (
         <ShowWhole bridge={bridge} sessionId={sessionId} row={permission} onWhole={setWhole} />
       )}
       {pending && !rights.canAnswer && <p className="soft">{NOT_HERE}</p>}
@@ -124,7 +124,7 @@ export function PermissionCard({ bridge, sessionId, workspace, permission, keys 
 const NOT_HERE = "Waiting for someone who may answer: this device has view access only.";
 
 interface OptionProps {
-  option: Option;
+  option: PermissionOption;
   number: number;
   keys: boolean;
   disabled: boolean;
@@ -189,7 +189,7 @@ function Always({ bridge, sessionId, permissionId, disabled, onSave }: AlwaysPro
           {rule}
         </pre>
       ))}
-      {preview?.problem && <p className="soft">{preview.problem}</p>}
+      {preview?.error && <p className="soft">{preview.error}</p>}
       <button
         type="button"
         className="button primary"
@@ -207,13 +207,13 @@ function usePreview(
   sessionId: string,
   permissionId: string,
   answer: "allow" | "reject",
-): Preview | null {
-  const [known, setKnown] = useState<{ answer: string; preview: Preview } | null>(null);
+): RulePreview | null {
+  const [known, setKnown] = useState<{ answer: string; preview: RulePreview } | null>(null);
   useEffect(() => {
     let wanted = true;
     void bridge
       .request("policy.preview", { session_id: sessionId, permission_id: permissionId, answer })
-      .catch((error: Error): Preview => ({ rules: [], problem: error.message }))
+      .catch((error: Error): RulePreview => ({ rules: [], error: error.message }))
       .then((preview) => {
         if (wanted) setKnown({ answer, preview });
       });

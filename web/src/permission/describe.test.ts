@@ -13,13 +13,13 @@ test("a rule that answered is named with where it stands", () => {
     rule: "allow execute git *",
     layer: "workspace",
   };
-  const permission = made.permission("x", { outcome: "selected", option_id: "once", decided });
+  const permission = made.permission("x", { outcome: "selected", option_id: "once", ...decided });
   expect(describePermission(permission)).toBe("Allowed by the rule “allow execute git *” (workspace)");
 });
 
 test("a person's answer is told with the option they took", () => {
   const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
-  expect(describePermission(made.permission("x", { outcome: "selected", option_id: "no", decided }))).toBe(
+  expect(describePermission(made.permission("x", { outcome: "selected", option_id: "no", ...decided }))).toBe(
     "Denied by you",
   );
 });

@@ -1,16 +1,16 @@
 // Describes who or what answered a request. Pure.
 
-import type { Decision, Permission, Question } from "../protocol";
+import type { DecidedRow, Permission, Question } from "../protocol";
 
 export type Answer = "allowed" | "denied" | "withdrawn" | "pending";
 
 /** The outcome of a permission request. */
-export function permissionAnswer({ outcome, option_id, options, decided }: Permission): Answer {
+export function permissionAnswer({ outcome, option_id, options, decision }: Permission): Answer {
   if (outcome === "pending") return "pending";
-  if (outcome !== "selected") return decided.decision === "deny" ? "denied" : "withdrawn";
+  if (outcome !== "selected") return decision === "deny" ? "denied" : "withdrawn";
   const kind = options.find((option) => option.option_id === option_id)?.kind ?? "";
   if (kind !== "") return kind.startsWith("allow") ? "allowed" : "denied";
-  return decided.decision === "allow" ? "allowed" : "denied";
+  return decision === "allow" ? "allowed" : "denied";
 }
 
 const ANSWERS: Readonly<Record<Answer, string>> = {
@@ -26,19 +26,19 @@ export function describePermission(permission: Permission): string {
   if (answer === "pending") return ANSWERS.pending;
   const chosen = permission.options.find((option) => option.option_id === permission.option_id);
   // Only an answer that lasts needs its name: “Allow always” says more than “Allowed”.
-  const isLasting = permission.decided.decided_by === "person" && chosen?.kind.endsWith("_always");
+  const isLasting = permission.decided_by === "person" && chosen?.kind.endsWith("_always");
   const by = isLasting ? ` (“${chosen?.name}”)` : "";
-  return ANSWERS[answer] + describeReason(permission.decided) + by;
+  return ANSWERS[answer] + describeReason(permission) + by;
 }
 
 /** The decision about a file or terminal of the host; empty if none was needed. */
-export function describeDecision(decided: Decision): string {
+export function describeDecision(decided: DecidedRow): string {
   if (decided.decided_by === null) return "";
   const answer = decided.decision === "allow" ? "Allowed" : decided.decision === "deny" ? "Denied" : "Withdrawn";
   return answer + describeReason(decided);
 }
 
-function describeReason({ decided_by, rule, layer, reason, remembered }: Decision): string {
+function describeReason({ decided_by, rule, layer, reason, remembered }: DecidedRow): string {
   const saved = remembered.length > 0 ? `; saved rule: ${remembered.join("; ")}` : "";
   const why = reason ? `: ${reason}` : "";
   switch (decided_by) {
@@ -65,5 +65,5 @@ const ACTIONS: Readonly<Record<string, string>> = {
 };
 
 export function describeQuestion(question: Question): string {
-  return (ACTIONS[question.action] ?? question.action) + describeReason(question.decided);
+  return (ACTIONS[question.action] ?? question.action) + describeReason(question);
 }

@@ -1,5 +1,5 @@
 import type { ProblemAction } from "../conversation";
-import type { Live, Problem, SessionItem } from "../protocol";
+import type { SessionState, SessionFailure, SessionItem } from "../protocol";
 import type { SessionActions } from "../header/useSessionActions";
 import { useAttempt } from "../notice/notices";
 import { useRequest } from "../store/client";
@@ -9,7 +9,7 @@ import { agentNotice, type Remedy } from "./agentNotice";
 
 interface Props {
   session: SessionItem;
-  live: Live;
+  live: SessionState;
   actions: SessionActions;
   editable: boolean;
   onHelp: (action: ProblemAction) => void;
@@ -40,7 +40,7 @@ export function SessionNotice({ session, live, actions, editable, onHelp }: Prop
         <div className={`session-notice ${notice.tone}`} role={bad ? "alert" : "status"}>
           <div>
             <p>{notice.text}</p>
-            {live.problem !== null && <Guidance problem={live.problem} />}
+            {live.failure !== null && <Guidance problem={live.failure} />}
           </div>
           {editable && (
             <div className="buttons">
@@ -60,7 +60,7 @@ export function SessionNotice({ session, live, actions, editable, onHelp }: Prop
   );
 }
 
-function Guidance({ problem }: { problem: Problem }) {
+function Guidance({ problem }: { problem: SessionFailure }) {
   return (
     <>
       {problem.install !== null ? (

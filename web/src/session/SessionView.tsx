@@ -54,7 +54,7 @@ function SessionContent({ known, anchor, beside }: SessionPlace & { known: Known
   const editable = useHello()?.scope !== "view";
   const phone = useIsPhone();
   const tight = useIsNarrow();
-  const { session, live, state, rows } = known;
+  const { session, state: live, details: state, rows } = known;
   const panel = usePanel(session.id);
   const actions = useSessionActions(session, live);
   const loadOlder = useOlder(known);

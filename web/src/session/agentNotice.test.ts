@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import { availableActions } from "../header/useSessionActions";
-import type { Connection, Live } from "../protocol";
+import type { ConnectionStatus, SessionState } from "../protocol";
 import { agentNotice } from "./agentNotice";
 
 const ABLE = {
@@ -26,15 +26,15 @@ const ABLE = {
 };
 const UNABLE = { ...ABLE, load: false, resume: false, fork: false };
 
-function live(connection: Connection, given: Partial<Live> = {}): Live {
+function live(connection: ConnectionStatus, given: Partial<SessionState> = {}): SessionState {
   return {
     connection,
     status: "idle",
     reason: "",
-    problem: null,
-    abilities: ABLE,
+    failure: null,
+    capabilities: ABLE,
     queue: [],
-    continuable: true,
+    can_resume: true,
     policy_notice: null,
     ...given,
   };
@@ -52,20 +52,20 @@ test("an agent that is gone is said, with why, and can be restarted", () => {
 
 test("what helps most is offered first", () => {
   const problem = { kind: "", category: "", message: "no such program", guidance: "", stderr: "", install: null };
-  const helps = (...actions: string[]) => agentNotice(live("error", { problem: { ...problem, actions } }))?.remedies;
+  const helps = (...actions: string[]) => agentNotice(live("error", { failure: { ...problem, actions } }))?.remedies;
   expect(helps("install", "settings", "restart")).toEqual(["settings", "reload", "restart"]);
   expect(helps("login", "restart")).toEqual(["login", "reload", "restart"]);
   expect(helps("restart", "settings")).toEqual(["reload", "restart", "settings"]);
 });
 
 test("what the agent cannot do is not offered", () => {
-  const offered = availableActions(live("connected", { abilities: UNABLE }));
+  const offered = availableActions(live("connected", { capabilities: UNABLE }));
   expect(offered).not.toContain("fork");
   expect(offered).not.toContain("reload");
 });
 
 test("where an agent in a terminal is at work, it is said, and who knows that it has ended may continue", () => {
-  const watched = live("watched", { continuable: true });
+  const watched = live("watched", { can_resume: true });
   expect(agentNotice(watched)?.text).toContain("Another program is working");
   expect(availableActions(watched)).toContain("continue");
   expect(availableActions(watched)).not.toContain("stop");

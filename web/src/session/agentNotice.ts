@@ -1,7 +1,7 @@
 // The notice above a conversation about its agent, and the remedies that it offers.
 
 import type { ActionName } from "../header/useSessionActions";
-import type { Live, Problem } from "../protocol";
+import type { SessionState, SessionFailure } from "../protocol";
 
 export type Remedy = Extract<ActionName, "continue" | "restart" | "reload"> | "login" | "settings";
 
@@ -12,19 +12,17 @@ export interface AgentNotice {
   readonly remedies: readonly Remedy[];
 }
 
-export function agentNotice(live: Live): AgentNotice | null {
-  const why = live.problem?.message ?? live.reason;
+export function agentNotice(live: SessionState): AgentNotice | null {
+  const why = live.failure?.message ?? live.reason;
   switch (live.connection) {
     case "connected":
-      return live.status === "error" && live.problem !== null
-        ? { tone: "bad", text: why, remedies: remediesFor(live.problem) }
+      return live.status === "error" && live.failure !== null
+        ? { tone: "bad", text: why, remedies: remediesFor(live.failure) }
         : null;
     case "starting":
       return { tone: "plain", text: "The agent is starting…", remedies: [] };
     case "none":
-      return live.continuable
-        ? { tone: "plain", text: why || "This session is closed.", remedies: ["continue"] }
-        : null;
+      return live.can_resume ? { tone: "plain", text: why || "This session is closed.", remedies: ["continue"] } : null;
     case "elsewhere":
       return {
         tone: "plain",
@@ -36,17 +34,17 @@ export function agentNotice(live: Live): AgentNotice | null {
         tone: "plain",
         text:
           "Another program is working on this session. Its work appears here." +
-          (live.continuable ? " Continue only if it has ended." : ""),
+          (live.can_resume ? " Continue only if it has ended." : ""),
         remedies: ["continue"],
       };
     case "disconnected":
-      return { tone: "bad", text: why || "The agent has exited.", remedies: remediesFor(live.problem) };
+      return { tone: "bad", text: why || "The agent has exited.", remedies: remediesFor(live.failure) };
     case "error":
-      return { tone: "bad", text: why || "The agent could not be started.", remedies: remediesFor(live.problem) };
+      return { tone: "bad", text: why || "The agent could not be started.", remedies: remediesFor(live.failure) };
   }
 }
 
-function remediesFor(problem: Problem | null): readonly Remedy[] {
+function remediesFor(problem: SessionFailure | null): readonly Remedy[] {
   const helps = (action: string) => problem?.actions.includes(action) ?? false;
   const again: Remedy[] = ["reload", "restart"];
   const settings: Remedy[] = helps("settings") ? ["settings"] : [];

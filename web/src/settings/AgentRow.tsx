@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-import type { AgentItem, Tested } from "../protocol";
+import type { AgentItem, AgentTestResult } from "../protocol";
 import { LoginDialog } from "../login/LoginDialog";
 import { useAttempt, useNotify } from "../notice/notices";
 import { agentStateText } from "../start/agents";
@@ -14,7 +14,7 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
   const attempt = useAttempt();
   const notify = useNotify();
   const [loggingIn, setLoggingIn] = useState(false);
-  const [tested, setTested] = useState<Tested | "testing" | null>(null);
+  const [tested, setTested] = useState<AgentTestResult | "testing" | null>(null);
 
   const test = async () => {
     setTested("testing");
@@ -36,7 +36,7 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
       <div>
         <h2>
           {agent.name} {agent.default && <span className="tag">default</span>}{" "}
-          {agent.own && <span className="tag">custom</span>}
+          {agent.is_custom && <span className="tag">custom</span>}
         </h2>
         <p className="hint">{agentStateText(agent)}</p>
         <p>
@@ -62,7 +62,7 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
             Make default
           </Button>
         )}
-        {agent.own && (
+        {agent.is_custom && (
           <Button look="quiet" onClick={() => void remove()} aria-label={`Remove: ${agent.name}`}>
             Remove
           </Button>
@@ -73,7 +73,7 @@ export function AgentRow({ agent, onEdit }: { agent: AgentItem; onEdit: () => vo
   );
 }
 
-function TestResult({ tested, onLogin }: { tested: Tested; onLogin: () => void }) {
+function TestResult({ tested, onLogin }: { tested: AgentTestResult; onLogin: () => void }) {
   return (
     <div role="status" className={tested.ok ? "settings-result good" : "settings-result bad"}>
       <p>{tested.ok ? `It works: ${[tested.name, tested.version].filter(Boolean).join(" ")}` : tested.message}</p>

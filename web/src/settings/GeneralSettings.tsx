@@ -53,7 +53,7 @@ function ServerSettings() {
         {settings.map((setting) => (
           <li key={setting.name} className="settings-item">
             <Setting key={String(setting.value)} setting={setting} onSet={(value) => void set(setting.name, value)} />
-            {setting.editable && setting.where !== null && (
+            {setting.editable && setting.source !== null && (
               <Button
                 look="quiet"
                 onClick={() => void set(setting.name, null)}
@@ -79,7 +79,7 @@ function nameOf({ name }: SettingItem): string {
 }
 
 function Setting({ setting, onSet }: { setting: SettingItem; onSet: (value: Value) => void }) {
-  const hint = `${setting.description}${setting.where === null ? "" : ` · set by ${setting.where}`}`;
+  const hint = `${setting.description}${setting.source === null ? "" : ` · set by ${setting.source}`}`;
   if (!setting.editable) {
     return (
       <div>

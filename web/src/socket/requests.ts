@@ -1,9 +1,9 @@
 // Requests of the page to the server, and their errors.
 
-import type { AnyControl, ErrorBody, ResultOf } from "../protocol";
+import { READ_ONLY, type AnyRequest, type ErrorDetails, type RequestType } from "../protocol";
 
-export type RequestType = keyof ResultOf;
-type RequestOfType<T extends RequestType> = Extract<AnyControl, { type: T }>;
+export type { RequestType };
+type RequestOfType<T extends RequestType> = Extract<AnyRequest, { type: T }>;
 
 /** The fields of a request without those that the socket adds. */
 export type RequestFields<T extends RequestType> = Omit<RequestOfType<T>, "type" | "id" | "command_id">;
@@ -12,7 +12,7 @@ export type RequestFields<T extends RequestType> = Omit<RequestOfType<T>, "type"
 export class RequestError extends Error {
   override readonly name = "Refused";
 
-  constructor(readonly body: ErrorBody) {
+  constructor(readonly body: ErrorDetails) {
     super(body.message);
   }
 }
@@ -22,30 +22,9 @@ export function isAgentFailure(problem: unknown): boolean {
   return problem instanceof RequestError && (problem.body.kind === "agent" || problem.body.kind === "timeout");
 }
 
-/** Requests that change nothing. The others get a `command_id`: sent again after a reconnect, they are done once. */
-const ASKING: ReadonlySet<RequestType> = new Set<RequestType>([
-  "session.list",
-  "session.history",
-  "session.row",
-  "session.contents",
-  "session.diffs",
-  "session.export",
-  "workspace.recent",
-  "policy.list",
-  "policy.preview",
-  "agent.list",
-  "agent.test",
-  "token.list",
-  "search",
-  "usage",
-  "files.list",
-  "files.read",
-  "transcripts.list",
-  "settings.get",
-]);
-
+/** Requests that change something get a `command_id`: sent again after a reconnect, they are carried out once. */
 export function changesSomething(type: RequestType): boolean {
-  return !ASKING.has(type);
+  return !READ_ONLY.has(type);
 }
 
 /** A random id. `crypto.randomUUID` does not exist on pages from another machine over plain HTTP. */

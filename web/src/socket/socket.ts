@@ -3,9 +3,9 @@
 
 import { PROTOCOL } from "../protocol";
 import type {
-  AnyControl,
-  Ended,
-  Failure,
+  AnyRequest,
+  StreamEnded,
+  ErrorMessage,
   FromClient,
   FromServer,
   Hello,
@@ -31,7 +31,7 @@ export type ConnectionState =
   | { kind: "signed_out" }
   | { kind: "outdated"; version: string };
 
-export type StreamMessage = Snapshot | Update | Ended;
+export type StreamMessage = Snapshot | Update | StreamEnded;
 
 export interface Subscription {
   /** Continues after this cursor if the server still can. */
@@ -51,7 +51,7 @@ export interface Environment {
 }
 
 interface PendingRequest {
-  request: AnyControl;
+  request: AnyRequest;
   resolve: (result: unknown) => void;
   reject: (problem: Error) => void;
   timer: ReturnType<typeof setTimeout> | null;
@@ -147,7 +147,7 @@ export class Socket {
 
   /** Sends a request. Rejects with `RequestError`: the server's error, or that it could not be reached in time. */
   request<T extends RequestType>(type: T, fields: RequestFields<T>): Promise<ResultOf[T]> {
-    const request = { ...fields, type, id: newId() } as unknown as AnyControl;
+    const request = { ...fields, type, id: newId() } as unknown as AnyRequest;
     if (changesSomething(type)) request.command_id = newId();
     return new Promise<ResultOf[T]>((resolve, reject) => {
       const pending: PendingRequest = { request, resolve: resolve as (result: unknown) => void, reject, timer: null };
@@ -249,7 +249,7 @@ export class Socket {
     this.send(subscription.request);
   }
 
-  private onError({ id, error }: Failure): void {
+  private onError({ id, error }: ErrorMessage): void {
     if (id !== null) this.settle(id, (pending) => pending.reject(new RequestError(error)));
     if (error.kind !== "unauthorized") return;
     this.close();

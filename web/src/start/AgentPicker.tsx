@@ -39,7 +39,7 @@ export function AgentPicker({ agents, chosen, onChoose }: Props) {
                 {agent.install !== null && (
                   <CopyLine text={agent.install} what={`Copy the install command of ${agent.name}`} />
                 )}
-                {(agent.problem ?? agent.hint) !== null && <p className="hint">{agent.problem ?? agent.hint}</p>}
+                {(agent.error ?? agent.hint) !== null && <p className="hint">{agent.error ?? agent.hint}</p>}
               </li>
             ))}
           </ul>

@@ -25,7 +25,7 @@ export function ImportHistory() {
   };
   const found =
     loaded.kind === "loaded" ? loaded.value.providers.filter(({ files, mode }) => files > 0 && mode !== "off") : [];
-  const reading = found.some(({ mode, waiting }) => mode === "on" && waiting > 0);
+  const reading = found.some(({ mode, pending: waiting }) => mode === "on" && waiting > 0);
   useEffect(() => {
     if (!reading) return;
     const look = () => void ask("transcripts.list", {}).then(put, () => undefined); // the next poll may succeed
@@ -52,10 +52,10 @@ export function ImportHistory() {
           </p>
           {provider.mode === "on" ? (
             <p className="hint">
-              {provider.waiting > 0
-                ? `importing, ${plural(provider.waiting, "file")} left`
+              {provider.pending > 0
+                ? `importing, ${plural(provider.pending, "file")} left`
                 : `${plural(provider.sessions, "session")} imported; new ones appear as you work`}
-              {provider.problem !== null && <>. {provider.problem}</>}
+              {provider.error !== null && <>. {provider.error}</>}
             </p>
           ) : (
             <Button

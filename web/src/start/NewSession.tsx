@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import type { SyntheticEvent } from "react";
 
-import type { Workspaces } from "../protocol";
+import type { RecentWorkspaces } from "../protocol";
 import { noticeOf, useAttempt } from "../notice/notices";
 import type { NewNotice } from "../notice/notices";
 import { navigate } from "../route";
@@ -18,7 +18,7 @@ export function NewSession({ agent: wanted, cwd: given }: { agent?: string; cwd?
   const ask = useRequest();
   const attempt = useAttempt();
   const agents = useStore((known) => known.agents);
-  const [workspaces, setWorkspaces] = useState<Workspaces | null>(null);
+  const [workspaces, setWorkspaces] = useState<RecentWorkspaces | null>(null);
   const [agent, setAgent] = useState<string | null>(null);
   const [cwd, setCwd] = useState<string | null>(given ?? null);
   const [access, setAccess] = useState("ask");

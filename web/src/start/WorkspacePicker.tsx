@@ -1,9 +1,9 @@
-import type { Workspaces } from "../protocol";
+import type { RecentWorkspaces } from "../protocol";
 import { Field } from "../ui/Field";
 import { baseName, plural, shortPath } from "../ui/format";
 
 interface Props {
-  workspaces: Workspaces | null;
+  workspaces: RecentWorkspaces | null;
   cwd: string;
   onChange: (cwd: string) => void;
 }

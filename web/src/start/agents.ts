@@ -16,7 +16,7 @@ export function defaultAgent(agents: readonly AgentItem[], wanted: string | unde
 }
 
 export function agentStateText(agent: AgentItem): string {
-  if (agent.problem !== null) return agent.problem;
+  if (agent.error !== null) return agent.error;
   if (agent.state === "installed") return agent.version === null ? "installed" : `installed, ${agent.version}`;
   if (agent.state === "downloads") return "downloaded on first start";
   return "not installed";

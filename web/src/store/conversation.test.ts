@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import type { History, Row, Rows, SessionSnapshot, SessionUpdate, State } from "../protocol";
+import type { HistoryPage, Row, Rows, SessionSnapshot, SessionUpdate, SessionDetails } from "../protocol";
 import { RowBuilder } from "../dev/rowBuilder";
 import { prependHistory, applySnapshot, trimRows, applyUpdate } from "./conversation";
 import type { ConversationState } from "./conversation";
@@ -12,10 +12,10 @@ interface Vectors {
   snapshots: readonly { after: number; whole: SessionSnapshot; newest: SessionSnapshot }[];
   updates: readonly SessionUpdate[];
   rows: Rows;
-  state: State;
+  details: SessionDetails;
 }
 
-const { snapshots, updates, rows, state } = vectors as unknown as Vectors;
+const { snapshots, updates, rows, details } = vectors as unknown as Vectors;
 
 /** Numbers that look random and are the same each time. */
 function* numbers(seed: number): Generator<number, never> {
@@ -27,7 +27,7 @@ function* numbers(seed: number): Generator<number, never> {
 
 function expectTheEnd(known: ConversationState): void {
   expect(known.rows).toEqual(rows);
-  expect(known.state).toEqual(state);
+  expect(known.details).toEqual(details);
 }
 
 test.each(snapshots)("a page that comes after $after messages has the rows that the bridge has", ({ after, whole }) => {
@@ -45,7 +45,7 @@ test("at every moment the page has the rows that the bridge has at that moment",
 test("a change of a row that was never loaded leaves no gap behind it", () => {
   const { newest, whole } = snapshots.at(-1) as (typeof snapshots)[number];
   const known = applySnapshot(null, newest);
-  const row = whole.rows.messages.find(({ place }) => place < newest.before);
+  const row = whole.rows.messages.find(({ position }) => position < newest.before);
   if (row === undefined) throw new Error("the vectors have no older message");
   const after = applyUpdate(known, {
     type: "update",
@@ -126,9 +126,9 @@ function long(runs: number): { made: RowBuilder; known: ConversationState } {
 test("of a long conversation the newest rows stay, and it is known where they begin", () => {
   const { known } = long(1000);
   const less = trimRows(known);
-  const places = less.rows.messages.map(({ place }) => place);
+  const positions = less.rows.messages.map(({ position }) => position);
   expect(less.more).toBe(true);
-  expect(Math.min(...places)).toBeGreaterThanOrEqual(less.before);
+  expect(Math.min(...positions)).toBeGreaterThanOrEqual(less.before);
   expect(less.rows.messages.at(-1)).toBe(known.rows.messages.at(-1));
   expect(less.rows.messages.length + less.rows.runs.length).toBeLessThan(500);
   expect(trimRows(less)).toBe(less);
@@ -159,10 +159,10 @@ test("what waits for an answer and what goes on is never let go, and still chang
 });
 
 /** The server's answer to `session.history`, in one page. */
-function history(all: Rows, before: number): History {
+function history(all: Rows, before: number): HistoryPage {
   const chosen = TABLES.map((table) => {
     const rows: readonly Row[] = all[table];
-    return [table, rows.filter((row) => "place" in row && row.place < before)];
+    return [table, rows.filter((row) => "position" in row && row.position < before)];
   });
   return { rows: Object.fromEntries(chosen) as Rows, more: false, before: 0 };
 }

@@ -1,7 +1,17 @@
 // The state of one session, and how messages change it. Pure: the same messages in the same order give the same state.
 // `tables.ts` has the rows.
 
-import type { Change, History, Live, Row, Rows, SessionItem, SessionSnapshot, SessionUpdate, State } from "../protocol";
+import type {
+  Change,
+  HistoryPage,
+  SessionState,
+  Row,
+  Rows,
+  SessionItem,
+  SessionSnapshot,
+  SessionUpdate,
+  SessionDetails,
+} from "../protocol";
 import { appendText, countRows, hasRow, putRow, putOlder, removeRow, rowsFrom, startPosition } from "./tables";
 
 /** Limits on the rows of a conversation whose end is followed: beyond the first, the oldest are dropped down to the
@@ -11,10 +21,10 @@ const TRIMMED_ROWS = 400;
 
 export interface ConversationState {
   readonly session: SessionItem;
-  readonly live: Live;
-  readonly state: State;
+  readonly state: SessionState;
+  readonly details: SessionDetails;
   readonly rows: Rows;
-  /** There are older rows than these, whose `place` is below `before`. */
+  /** There are older rows than these, whose `position` is below `before`. */
   readonly more: boolean;
   readonly before: number;
   readonly cursor: string;
@@ -24,13 +34,13 @@ export interface ConversationState {
 
 /** Applies a snapshot. A resumed one continues `known`, the previous state. */
 export function applySnapshot(known: ConversationState | null, message: SessionSnapshot): ConversationState {
-  const { session, live, state, cursor } = message;
-  if (message.resumed && known !== null) return { ...known, session, live, state, cursor };
+  const { session, state: live, details: state, cursor } = message;
+  if (message.resumed && known !== null) return { ...known, session, state: live, details: state, cursor };
   const snapshotVersion = known === null ? 0 : known.snapshotVersion + 1;
   return {
     session,
-    live,
-    state,
+    state: live,
+    details: state,
     cursor,
     rows: message.rows,
     more: message.more,
@@ -44,7 +54,7 @@ export function applyUpdate(known: ConversationState, message: SessionUpdate): C
 }
 
 /** Adds older rows that were requested. */
-export function prependHistory(known: ConversationState, history: History): ConversationState {
+export function prependHistory(known: ConversationState, history: HistoryPage): ConversationState {
   return { ...known, rows: putOlder(known.rows, history.rows), more: history.more, before: history.before };
 }
 
@@ -67,13 +77,13 @@ function applyChange(known: ConversationState, change: Change): ConversationStat
       return { ...known, rows: appendText(known.rows, change) };
     case "session":
       return { ...known, session: change.session };
+    case "details":
+      return { ...known, details: change.details };
     case "state":
       return { ...known, state: change.state };
-    case "live":
-      return { ...known, live: change.live };
   }
 }
 
 function isOlder({ more, before }: ConversationState, row: Row): boolean {
-  return more && "place" in row && row.place < before;
+  return more && "position" in row && row.position < before;
 }

@@ -18,7 +18,7 @@ function session(id: string, updated: number, title = id): SessionItem {
     run_status: null,
     connection: "none",
     status: "idle",
-    waiting: 0,
+    pending: 0,
     imported: false,
     agent_session_id: "",
     parent: null,

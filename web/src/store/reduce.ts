@@ -1,6 +1,6 @@
 // The state of the page's store, and how messages change it.
 
-import type { AgentItem, Ended, FramesUpdate, SessionSnapshot, SessionUpdate, Waiting } from "../protocol";
+import type { AgentItem, StreamEnded, FramesUpdate, SessionSnapshot, SessionUpdate, PendingItem } from "../protocol";
 import type { StreamMessage } from "../socket/socket";
 import { applySnapshot, applyUpdate } from "./conversation";
 import type { ConversationState } from "./conversation";
@@ -10,7 +10,7 @@ import type { SessionListState } from "./list";
 export interface StoreState {
   /** Null until the server sent it. */
   readonly list: SessionListState | null;
-  readonly waiting: readonly Waiting[] | null;
+  readonly waiting: readonly PendingItem[] | null;
   readonly agents: readonly AgentItem[] | null;
   readonly conversations: ReadonlyMap<string, ConversationState>;
   /** Sessions that were followed and have ended, with the reason. */
@@ -33,7 +33,7 @@ export function reduce(known: StoreState, message: StreamMessage): StoreState {
         return { ...known, list: applyListUpdate(known.list, message) };
       return known;
     case "permissions":
-      return message.type === "ended" ? known : { ...known, waiting: message.waiting };
+      return message.type === "ended" ? known : { ...known, waiting: message.pending };
     case "agents":
       return message.type === "ended" ? known : { ...known, agents: message.agents };
     case "session":
@@ -43,7 +43,10 @@ export function reduce(known: StoreState, message: StreamMessage): StoreState {
   }
 }
 
-function reduceSession(known: StoreState, message: SessionSnapshot | SessionUpdate | FramesUpdate | Ended): StoreState {
+function reduceSession(
+  known: StoreState,
+  message: SessionSnapshot | SessionUpdate | FramesUpdate | StreamEnded,
+): StoreState {
   const before = known.conversations.get(message.id) ?? null;
   if (message.type === "ended") {
     return { ...known, gone: new Map(known.gone).set(message.id, message.reason) };

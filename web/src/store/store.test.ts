@@ -56,13 +56,13 @@ test("nothing is let go of a conversation while someone reads further up in it",
   store.follow("s1");
   tell(snapshot);
   draw();
-  const put = (place: number) => {
-    const row = { ...vectors.rows.messages[0], id: `m-${place}`, place };
+  const put = (position: number) => {
+    const row = { ...vectors.rows.messages[0], id: `m-${position}`, position };
     tell({
       type: "update",
       stream: "session",
       id: "s1",
-      cursor: `c${place}`,
+      cursor: `c${position}`,
       changes: [{ op: "put", row }],
     } as StreamMessage);
   };

@@ -1,6 +1,6 @@
 // The store collects messages between two frames of the screen and applies them at once.
 
-import type { History, SessionItem, Stream } from "../protocol";
+import type { HistoryPage, SessionItem, Stream } from "../protocol";
 import type { Socket, StreamMessage } from "../socket/socket";
 import { prependHistory, trimRows } from "./conversation";
 import { appendOlderSessions } from "./list";
@@ -61,7 +61,7 @@ export class Store {
   }
 
   /** Adds older rows that were requested. */
-  addOlder(id: string, history: History): void {
+  addOlder(id: string, history: HistoryPage): void {
     this.flush();
     const conversation = this.state.conversations.get(id);
     if (conversation !== undefined)

@@ -1,9 +1,9 @@
-// The rows of a session: each table is in the order of `place`, which a row keeps for as long as it is there. So a row
+// The rows of a session: each table is in the order of `position`, which a row keeps for as long as it is there. So a row
 // is found by halving, and the newest, which change most, at once.
 
 import type { Append, Message, Row, Rows, Table } from "../protocol";
 
-type Sorted = { readonly id: string; readonly place: number };
+type Sorted = { readonly id: string; readonly position: number };
 type PositionedRow = Exclude<Row, { table: "plans" }>;
 
 export const TABLES: readonly Table[] = [
@@ -65,14 +65,14 @@ export function countRows(rows: Rows): number {
 
 /** The position where the last `count` rows begin. */
 export function startPosition(rows: Rows, count: number): number {
-  const places = positionedRows(rows).map((row) => row.place);
-  places.sort((one, other) => other - one);
-  return places[Math.min(count, places.length) - 1] ?? 0;
+  const positions = positionedRows(rows).map((row) => row.position);
+  positions.sort((one, other) => other - one);
+  return positions[Math.min(count, positions.length) - 1] ?? 0;
 }
 
 /** The rows from a position on, the run that it is in, and everything that is not finished. */
-export function rowsFrom(rows: Rows, place: number): Rows {
-  const run = rows.runs.findLast((one) => one.place <= place);
+export function rowsFrom(rows: Rows, position: number): Rows {
+  const run = rows.runs.findLast((one) => one.position <= position);
   const running = new Set(rows.runs.filter((one) => one.status === "running").map((one) => one.id));
   const goesOn = (row: PositionedRow): boolean => {
     switch (row.table) {
@@ -92,7 +92,7 @@ export function rowsFrom(rows: Rows, place: number): Rows {
   const remaining: Record<string, readonly Row[]> = {};
   for (const table of TABLES) {
     const known: readonly Row[] = rows[table];
-    remaining[table] = known.filter((row) => row.table === "plans" || row.place >= place || goesOn(row));
+    remaining[table] = known.filter((row) => row.table === "plans" || row.position >= position || goesOn(row));
   }
   return remaining as unknown as Rows;
 }
@@ -109,26 +109,26 @@ export function putOlder(rows: Rows, before: Rows): Rows {
     const ids = new Set(known.map((row) => row.id));
     const older: readonly Row[] = before[table];
     // A row that is not finished is loaded although it began before some of the older ones.
-    merged[table] = [...older.filter((row) => !ids.has(row.id)), ...known].sort(byPlace);
+    merged[table] = [...older.filter((row) => !ids.has(row.id)), ...known].sort(byPosition);
   }
   return merged as unknown as Rows;
 }
 
-function byPlace(one: Row, other: Row): number {
-  return "place" in one && "place" in other ? one.place - other.place : 0;
+function byPosition(one: Row, other: Row): number {
+  return "position" in one && "position" in other ? one.position - other.position : 0;
 }
 
 function putSorted<T extends Sorted>(known: readonly T[], row: T): readonly T[] {
   let low = 0;
   let high = known.length;
   const last = known[high - 1];
-  if (last === undefined || last.place < row.place) return [...known, row];
+  if (last === undefined || last.position < row.position) return [...known, row];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((known[middle] as T).place < row.place) low = middle + 1;
+    if ((known[middle] as T).position < row.position) low = middle + 1;
     else high = middle;
   }
-  for (let at = low; known[at]?.place === row.place; at++) {
+  for (let at = low; known[at]?.position === row.position; at++) {
     if (known[at]?.id === row.id) return known.with(at, row);
     high = at + 1;
   }

@@ -48,7 +48,7 @@ class TerminalFollower {
     if (message.type === "snapshot") {
       // A snapshot that continues at our offset adds to the screen; any other starts a new one.
       if (this.screen === null || message.offset !== this.offset) this.screen = newScreen();
-      this.typable = message.typable;
+      this.typable = message.accepts_input;
     }
     const bytes = bytesOf(message.data);
     this.offset = message.offset + bytes.length;

@@ -1,4 +1,4 @@
-import type { Waiting } from "../protocol";
+import type { PendingItem } from "../protocol";
 import { PermissionCard, QuestionCard } from "../permission";
 import { navigate } from "../route";
 import { useClient, useStore } from "../store/client";
@@ -24,7 +24,7 @@ export function Tray() {
   );
 }
 
-function Item({ item, first }: { item: Waiting; first: boolean }) {
+function Item({ item, first }: { item: PendingItem; first: boolean }) {
   const { socket } = useClient();
   const { session, permission, question } = item;
   const open = () => navigate({ view: "session", id: session.id });
@@ -54,6 +54,6 @@ function Item({ item, first }: { item: Waiting; first: boolean }) {
   );
 }
 
-function idOf({ session, permission, question }: Waiting): string {
+function idOf({ session, permission, question }: PendingItem): string {
   return `${session.id} ${permission?.id ?? question?.id ?? ""}`;
 }

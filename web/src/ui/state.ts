@@ -1,6 +1,6 @@
 // The state of a session for its dot: of its connection and its work, what matters most to the user.
 
-import type { Connection, RunStatus, Status } from "../protocol";
+import type { ConnectionStatus, RunStatus, SessionStatus } from "../protocol";
 
 export type SessionState = "waiting" | "running" | "starting" | "idle" | "interrupted" | "error" | "disconnected";
 
@@ -15,8 +15,8 @@ export const STATE_LABELS: Readonly<Record<SessionState, string>> = {
 };
 
 interface StateSource {
-  connection: Connection;
-  status: Status;
+  connection: ConnectionStatus;
+  status: SessionStatus;
   waiting?: number;
   run_status?: RunStatus | null;
 }

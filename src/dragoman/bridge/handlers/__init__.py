@@ -1,0 +1,1 @@
+"""One function for each request of `protocol.requests`, registered by `@handles`."""

@@ -1,0 +1,352 @@
+"""Handlers of `session.*`, `queue.*`, `permission.*`, `question.*` and `terminal.*`."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from dragoman.bridge.auth import Caller
+from dragoman.bridge.broadcaster import HIDDEN_KIND
+from dragoman.bridge.changes import changes_summary, file_diffs
+from dragoman.bridge.refusal import Refusal, existing_folder
+from dragoman.bridge.rows import newest_rows, row_model
+from dragoman.bridge.services import Services, handles
+from dragoman.config import ACCESS, load
+from dragoman.host.policy.access import parse_access
+from dragoman.hub import commands
+from dragoman.hub.commands import Outcome
+from dragoman.journal import notes
+from dragoman.journal.markdown import session_markdown
+from dragoman.journal.session_record import SessionRecord
+from dragoman.journal.transfer import export
+from dragoman.protocol import requests, results
+from dragoman.protocol.models import SessionItem
+from dragoman.session.client import Continuing
+from dragoman.session.session import new_id
+from dragoman.session.spec import SessionConfig
+from dragoman.wire.messages import Notification
+from dragoman.workspace import Workspace
+
+# A title is a line in a list.
+MAX_TITLE_CHARS: Final = 200
+
+# A longer export is for `dragoman sessions export`.
+MAX_EXPORT_BYTES: Final = 64 * 1024 * 1024
+
+MAX_TERMINAL_SIDE: Final = 1000  # columns or rows
+
+
+# -- opening and closing
+
+
+@handles(requests.SessionOpen)
+async def open_session(services: Services, request: requests.SessionOpen, caller: Caller) -> results.SessionOpened:
+    session_id = _id_for(request.command_id)
+    if await services.journal.session(session_id) is not None:
+        return await services.opened(session_id)
+    settings = load(services.config.home)
+    access = parse_access(request.access or settings.access)
+    if ACCESS.index(access) > ACCESS.index(settings.access):
+        caller.require("admin", f"a session with more access than {settings.access!r}")
+    if request.agent is not None and "://" in request.agent:
+        caller.require("admin", "an agent at an address of your choice")
+    if request.network or request.web_search:
+        caller.require("admin", "a session that may use the network without asking")
+    config = SessionConfig(
+        workspace=Workspace(
+            existing_folder(request.cwd), [existing_folder(folder, "additional") for folder in request.additional]
+        ),
+        access=access,
+        model=request.model,
+        mode=request.mode,
+        options=dict(request.options),
+        reasoning_effort=request.reasoning_effort,
+        system_prompt=request.system_prompt,
+        network=request.network,
+        web_search=request.web_search,
+    )
+    owned = await services.hub.start_session(request.agent or settings.agent, config, session_id)
+    return await services.opened(owned.id)
+
+
+def _id_for(command_id: str | None) -> str:
+    """The id of a session that a command opens: sent again, also to another process, it finds that session."""
+    return new_id() if command_id is None else hashlib.sha256(command_id.encode()).hexdigest()[:12]
+
+
+async def _resume(
+    services: Services, session_id: str, how: Continuing, *, restart: bool = True
+) -> results.SessionOpened:
+    await services.session_row(session_id)
+    await services.hub.continue_session(session_id, how, anyway=restart)
+    return await services.opened(session_id)
+
+
+@handles(requests.SessionLoad)
+async def load_session(services: Services, request: requests.SessionLoad, caller: Caller) -> results.SessionOpened:
+    return await _resume(services, request.session_id, "load")
+
+
+@handles(requests.SessionResume)
+async def resume_session(services: Services, request: requests.SessionResume, caller: Caller) -> results.SessionOpened:
+    return await _resume(services, request.session_id, "resume", restart=False)
+
+
+@handles(requests.SessionRestart)
+async def restart_session(
+    services: Services, request: requests.SessionRestart, caller: Caller
+) -> results.SessionOpened:
+    return await _resume(services, request.session_id, "resume" if request.reload else "anew")
+
+
+@handles(requests.SessionFork)
+async def fork_session(services: Services, request: requests.SessionFork, caller: Caller) -> results.SessionOpened:
+    await services.session_row(request.session_id)
+    fork_id = _id_for(request.command_id)
+    if await services.journal.session(fork_id) is None:
+        await services.hub.fork_session(request.session_id, fork_id)
+    return await services.opened(fork_id)
+
+
+@handles(requests.SessionClose)
+async def close_session(services: Services, request: requests.SessionClose, caller: Caller) -> results.Done:
+    await services.session_row(request.session_id)
+    if request.session_id in services.hub.owned_sessions:
+        await services.hub.close_session(request.session_id)
+    else:
+        await _command(services, request.session_id, commands.Close(), request.command_id)
+    return results.Done()
+
+
+@handles(requests.SessionDelete)
+async def delete_session(services: Services, request: requests.SessionDelete, caller: Caller) -> results.Done:
+    deleted = await services.hub.delete_session(request.session_id, by=caller.name)
+    if not deleted and request.command_id is None:
+        raise Refusal("not_found", f"there is no session {request.session_id}", field="session_id")
+    return results.Done()
+
+
+# -- commands to the owner of a session
+
+
+async def _command(services: Services, session_id: str, command: commands.Command, command_id: str | None) -> Outcome:
+    await services.session_row(session_id)
+    return await services.hub.command(session_id, command, command_id)
+
+
+def _accepted(outcome: Outcome) -> results.PromptAccepted:
+    return results.PromptAccepted(run_id=outcome.run_id, queued_id=outcome.queued_id, how=outcome.how or "started")
+
+
+@handles(requests.SessionPrompt)
+async def send_prompt(services: Services, request: requests.SessionPrompt, caller: Caller) -> results.PromptAccepted:
+    command = commands.Prompt(
+        text=request.text, attachments=request.attachments, when=request.when, run_id=request.run_id
+    )
+    return _accepted(await _command(services, request.session_id, command, request.command_id))
+
+
+@handles(requests.QueueAdd)
+async def queue_prompt(services: Services, request: requests.QueueAdd, caller: Caller) -> results.PromptAccepted:
+    command = commands.Prompt(text=request.text, attachments=request.attachments)
+    return _accepted(await _command(services, request.session_id, command, request.command_id))
+
+
+@handles(requests.QueueEdit)
+async def edit_queued(services: Services, request: requests.QueueEdit, caller: Caller) -> results.Done:
+    command = commands.EditQueued(queued_id=request.queued_id, text=request.text)
+    await _command(services, request.session_id, command, request.command_id)
+    return results.Done()
+
+
+@handles(requests.QueueMove)
+async def move_queued(services: Services, request: requests.QueueMove, caller: Caller) -> results.Done:
+    command = commands.MoveQueued(queued_id=request.queued_id, to=request.to)
+    await _command(services, request.session_id, command, request.command_id)
+    return results.Done()
+
+
+@handles(requests.QueueSend)
+async def send_queued(services: Services, request: requests.QueueSend, caller: Caller) -> results.PromptAccepted:
+    command = commands.SendQueued(queued_id=request.queued_id)
+    return _accepted(await _command(services, request.session_id, command, request.command_id))
+
+
+@handles(requests.QueueRemove)
+async def remove_queued(services: Services, request: requests.QueueRemove, caller: Caller) -> results.Done:
+    command = commands.RemoveQueued(queued_id=request.queued_id)
+    await _command(services, request.session_id, command, request.command_id)
+    return results.Done()
+
+
+@handles(requests.SessionCancel)
+async def cancel_run(services: Services, request: requests.SessionCancel, caller: Caller) -> results.Done:
+    await _command(services, request.session_id, commands.Cancel(run_id=request.run_id), request.command_id)
+    return results.Done()
+
+
+@handles(requests.SessionSetOption)
+async def set_option(services: Services, request: requests.SessionSetOption, caller: Caller) -> results.Done:
+    command = commands.SetOption(option_id=request.option_id, value=request.value)
+    await _command(services, request.session_id, command, request.command_id)
+    return results.Done()
+
+
+@handles(requests.SessionSetMode)
+async def set_mode(services: Services, request: requests.SessionSetMode, caller: Caller) -> results.Done:
+    await _command(services, request.session_id, commands.SetMode(mode=request.mode), request.command_id)
+    return results.Done()
+
+
+@handles(requests.PermissionAnswer)
+async def answer_permission(
+    services: Services, request: requests.PermissionAnswer, caller: Caller
+) -> results.AnswerResult:
+    if request.always:
+        caller.require("admin", "answering with a rule for the future")
+    command = commands.AnswerPermission(
+        permission_id=request.permission_id,
+        option_id=request.option_id,
+        answer=request.answer,
+        always=request.always,
+        by=request.by,
+        remember=request.remember and caller.scope == "admin",
+    )
+    outcome = await _command(services, request.session_id, command, request.command_id)
+    return results.AnswerResult(accepted=outcome.accepted)
+
+
+@handles(requests.QuestionAnswer)
+async def answer_question(services: Services, request: requests.QuestionAnswer, caller: Caller) -> results.AnswerResult:
+    command = commands.AnswerQuestion(
+        question_id=request.question_id, action=request.action, content=request.content, by=request.by
+    )
+    outcome = await _command(services, request.session_id, command, request.command_id)
+    return results.AnswerResult(accepted=outcome.accepted)
+
+
+@handles(requests.SessionRename)
+async def rename_session(services: Services, request: requests.SessionRename, caller: Caller) -> results.Done:
+    await services.session_row(request.session_id)
+    printable = "".join(letter if letter.isprintable() else " " for letter in request.title)
+    title = " ".join(printable.split())[:MAX_TITLE_CHARS]
+
+    def renamed(record: SessionRecord) -> Sequence[Notification]:
+        return [notes.write(notes.SessionRenamed(title=title))]
+
+    await services.hub.note(request.session_id, renamed)
+    return results.Done()
+
+
+# -- reading
+
+
+@handles(requests.SessionList)
+async def list_sessions(services: Services, request: requests.SessionList, caller: Caller) -> results.SessionPage:
+    def matches(item: SessionItem) -> bool:
+        return (
+            (request.before is None or item.updated < request.before)
+            and (request.agent is None or item.agent == request.agent)
+            and (request.cwd is None or item.cwd == request.cwd)
+        )
+
+    sessions, more = services.listing.latest(min(max(request.limit, 1), 1000), matches)
+    return results.SessionPage(sessions=tuple(sessions), more=more)
+
+
+@handles(requests.SessionHistory)
+async def read_history(services: Services, request: requests.SessionHistory, caller: Caller) -> results.HistoryPage:
+    session_rows = await services.session_rows(request.session_id)
+    rows, more, before = newest_rows(session_rows, min(max(request.limit, 1), 5000), max(request.before, 0))
+    return results.HistoryPage(rows=rows, more=more, before=before)
+
+
+@handles(requests.SessionRow)
+async def read_row(services: Services, request: requests.SessionRow, caller: Caller) -> results.FullRow:
+    for row in getattr(await services.session_rows(request.session_id), request.table):
+        model = row_model(row, full=True)
+        if model is not None and model.id == request.row_id:
+            return results.FullRow(row=model)
+    raise Refusal(
+        "not_found", f"session {request.session_id} has no {request.row_id} in {request.table}", field="row_id"
+    )
+
+
+@handles(requests.SessionChanges)
+async def list_changes(services: Services, request: requests.SessionChanges, caller: Caller) -> results.ChangesSummary:
+    session_rows = await services.session_rows(request.session_id)
+    # In a thread: counting the lines of thousands of diffs takes seconds.
+    return await asyncio.to_thread(changes_summary, session_rows, request.before, request.run_id)
+
+
+@handles(requests.SessionDiffs)
+async def read_diffs(services: Services, request: requests.SessionDiffs, caller: Caller) -> results.FileDiffs:
+    session_rows = await services.session_rows(request.session_id)
+    return await asyncio.to_thread(file_diffs, session_rows, request.path, request.before, request.run_id)
+
+
+class _ExportedLine(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+@handles(requests.SessionExport)
+async def export_session(
+    services: Services, request: requests.SessionExport, caller: Caller
+) -> results.ExportedSession:
+    row = await services.session_row(request.session_id)
+    if request.format == "markdown":
+        text = "".join(session_markdown(await services.journal.rows(row.id)))
+        return results.ExportedSession(file_name=f"{row.id}.md", mime_type="text/markdown", text=text)
+    caller.require("admin", "exporting frames")
+    lines: list[bytes] = []
+    size = 0
+    async for line in export(services.journal, row.id):
+        if msgspec.json.decode(line, type=_ExportedLine).kind.startswith(HIDDEN_KIND):
+            continue
+        lines.append(line)
+        size += len(line)
+        if size > MAX_EXPORT_BYTES:
+            raise Refusal(
+                "too_large",
+                "this session is too long to be exported over the network",
+                guidance=f"dragoman sessions export {row.id} -o {row.id}.jsonl",
+            )
+    text = b"".join(lines).decode("utf-8", "replace")
+    return results.ExportedSession(file_name=f"{row.id}.jsonl", mime_type="application/x-ndjson", text=text)
+
+
+# -- terminals
+
+
+@handles(requests.TerminalInput)
+async def type_into_terminal(services: Services, request: requests.TerminalInput, caller: Caller) -> results.Done:
+    terminal = services.terminal(request.session_id, request.terminal_id)
+    try:
+        data = base64.b64decode(request.data, validate=True)
+    except (binascii.Error, ValueError):
+        raise Refusal("invalid", "data is not base64", field="data") from None
+    if not terminal.has_pty:
+        raise Refusal("unsupported", "this command has no terminal to type into")
+    await terminal.write(data)
+    return results.Done()
+
+
+@handles(requests.TerminalResize)
+async def resize_terminal(services: Services, request: requests.TerminalResize, caller: Caller) -> results.Done:
+    terminal = services.terminal(request.session_id, request.terminal_id)
+    if not (1 <= request.columns <= MAX_TERMINAL_SIDE and 1 <= request.rows <= MAX_TERMINAL_SIDE):
+        raise Refusal("invalid", f"a terminal has 1 to {MAX_TERMINAL_SIDE} columns and rows", field="columns")
+    terminal.resize(request.columns, request.rows)
+    return results.Done()
+
+
+@handles(requests.TerminalKill)
+async def kill_terminal(services: Services, request: requests.TerminalKill, caller: Caller) -> results.Done:
+    await services.terminal(request.session_id, request.terminal_id).end()
+    return results.Done()

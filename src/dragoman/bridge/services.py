@@ -1,0 +1,100 @@
+"""`Services`: what the handlers of requests work with; and the registry of these handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias, TypeVar
+
+from dragoman.bridge.agent_list import AgentList
+from dragoman.bridge.auth import Caller
+from dragoman.bridge.broadcaster import Broadcaster
+from dragoman.bridge.listing import SessionListing
+from dragoman.bridge.refusal import Refusal
+from dragoman.bridge.session_state import session_state
+from dragoman.bridge.tokens import Tokens
+from dragoman.config import Config
+from dragoman.host.terminal.terminal import Terminal
+from dragoman.hub.hub import Hub
+from dragoman.journal.protocols import Journal
+from dragoman.journal.rows import Session as SessionRow
+from dragoman.journal.rows import SessionRows
+from dragoman.protocol.models import Model
+from dragoman.protocol.requests import Request
+from dragoman.protocol.results import SessionOpened
+from dragoman.translate.ingest.watcher import Watcher
+
+
+class Services:
+    """The parts of a started bridge."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        hub: Hub,
+        tokens: Tokens,
+        agents: AgentList,
+        broadcaster: Broadcaster,
+        watcher: Watcher,
+    ) -> None:
+        self.config = config
+        self.hub = hub
+        self.tokens = tokens
+        self.agents = agents
+        self.broadcaster = broadcaster
+        self.watcher = watcher
+
+    @property
+    def journal(self) -> Journal:
+        return self.hub.journal
+
+    @property
+    def listing(self) -> SessionListing:
+        return self.broadcaster.listing
+
+    async def session_row(self, session_id: str) -> SessionRow:
+        """The row of a session; a `Refusal` where there is none."""
+        row = await self.journal.session(session_id)
+        if row is None:
+            raise Refusal("not_found", f"there is no session {session_id}", field="session_id")
+        return row
+
+    async def session_rows(self, session_id: str) -> SessionRows:
+        """All rows of a session; a `Refusal` where there is none."""
+        await self.session_row(session_id)
+        return await self.journal.rows(session_id)
+
+    async def opened(self, session_id: str) -> SessionOpened:
+        """The result of a request that opened this session."""
+        row = await self.session_row(session_id)
+        state = session_state(row, self.hub.owned_sessions.get(session_id), elsewhere=False, pending=0)
+        return SessionOpened(session_id=session_id, state=state)
+
+    def terminal(self, session_id: str, terminal_id: str) -> Terminal:
+        """A terminal of a session that this process has; a `Refusal` where there is none."""
+        owned = self.hub.owned_sessions.get(session_id)
+        terminal = owned.session.terminal(terminal_id) if owned is not None and owned.session is not None else None
+        if terminal is None:
+            raise Refusal("not_found", f"there is no terminal {session_id}/{terminal_id} here", field="id")
+        return terminal
+
+
+ResultT = TypeVar("ResultT", bound=Model)
+RequestT = TypeVar("RequestT", bound=Request[Any])
+Handler: TypeAlias = Callable[[Services, RequestT, Caller], Awaitable[ResultT]]
+
+HANDLERS: Final[dict[type[Request[Any]], Handler[Any, Any]]] = {}
+
+
+def handles(
+    request: type[RequestT],
+) -> Callable[[Callable[[Services, RequestT, Caller], Awaitable[ResultT]]], Handler[RequestT, ResultT]]:
+    """Register a function as the handler of a request."""
+
+    def register(handler: Handler[RequestT, ResultT]) -> Handler[RequestT, ResultT]:
+        if request in HANDLERS:
+            raise AssertionError(f"{request.__name__} has two handlers")
+        HANDLERS[request] = handler
+        return handler
+
+    return register

@@ -1,0 +1,643 @@
+"""Requests: what a client sends, on the socket or over HTTP. Each is declared once, here.
+
+A request is a class: its tag is its name on the wire, its fields are its parameters, the type argument of its base is
+its result, and `@declare` adds the scope that it needs, its HTTP route if it has one, and whether it changes something.
+The first paragraph of the docstring is its summary.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, Union, get_args
+
+import msgspec
+
+from dragoman.protocol import results
+from dragoman.protocol.messages import Scope, Stream
+from dragoman.protocol.models import Model, Table
+
+ResultT = TypeVar("ResultT", bound=Model, covariant=True)
+RequestT = TypeVar("RequestT", bound="Request[Any]")
+
+Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
+
+
+class FromClient(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+    """Base of everything that a client sends. An unknown field is an error that names it."""
+
+
+class Ping(FromClient, tag="ping", frozen=True, kw_only=True):
+    """Answered by `pong`."""
+
+
+class Subscribe(FromClient, tag="subscribe", frozen=True, kw_only=True):
+    """Follow a stream. `id`: of the session, or `<session id>/<terminal id>`. `limit`: rows in the snapshot."""
+
+    stream: Stream
+    id: str = ""
+    after: str | None = None
+    frames: bool = False
+    limit: int = 400
+
+
+class Unsubscribe(FromClient, tag="unsubscribe", frozen=True, kw_only=True):
+    stream: Stream
+    id: str = ""
+
+
+class Request(FromClient, Generic[ResultT], frozen=True, kw_only=True):
+    """Base of all requests.
+
+    `command_id`: chosen by the client, for a request that must be carried out once however often it is sent.
+    """
+
+    id: str = ""
+    command_id: str | None = None
+
+
+# -- declarations
+
+
+class Route(msgspec.Struct, frozen=True):
+    """The HTTP form of a request. `defaults`: values of fields that have another default over HTTP."""
+
+    method: Method
+    path: str
+    status: int = 200
+    defaults: dict[str, str] = {}
+
+    @property
+    def path_fields(self) -> frozenset[str]:
+        return frozenset(re.findall(r"{(\w+)}", self.path))
+
+    @property
+    def has_body(self) -> bool:
+        return self.method in ("POST", "PATCH")
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a request besides its fields. `changes`: it changes something."""
+
+    request: type[Request[Any]]
+    result: type[Model]
+    scope: Scope
+    changes: bool
+    route: Route | None
+
+    @property
+    def name(self) -> str:
+        return name_of(self.request)
+
+    @property
+    def summary(self) -> str:
+        return self._paragraphs()[0].rstrip(".")
+
+    @property
+    def description(self) -> str:
+        return "\n\n".join(self._paragraphs())
+
+    def _paragraphs(self) -> list[str]:
+        return [" ".join(paragraph.split()) for paragraph in (self.request.__doc__ or "").split("\n\n")]
+
+
+REQUESTS: Final[dict[type[Request[Any]], Declaration]] = {}
+
+SESSION: Final = "/v1/sessions/{session_id}"
+
+
+def declare(
+    scope: Scope, *, changes: bool | None = None, route: Route | None = None
+) -> Callable[[type[RequestT]], type[RequestT]]:
+    """Register a request. It changes something unless its scope is `view` or `changes` says otherwise."""
+
+    def register(request: type[RequestT]) -> type[RequestT]:
+        (result,) = get_args(request.__orig_bases__[0])  # type: ignore[attr-defined]  # Generic sets it
+        REQUESTS[request] = Declaration(
+            request=request,
+            result=result,
+            scope=scope,
+            changes=scope != "view" if changes is None else changes,
+            route=route,
+        )
+        return request
+
+    return register
+
+
+def name_of(request: Request[Any] | type[Request[Any]]) -> str:
+    """The name of a request on the wire, such as `session.open`."""
+    return str(request.__struct_config__.tag)
+
+
+# -- attachments of a prompt
+
+
+class FileAttachment(FromClient, frozen=True, kw_only=True, tag="file"):
+    """A file of the workspace, by its path in it."""
+
+    path: str
+
+
+class ImageAttachment(FromClient, frozen=True, kw_only=True, tag="image"):
+    mime_type: str
+    data: str  # base64
+    name: str = ""
+
+
+class AudioAttachment(FromClient, frozen=True, kw_only=True, tag="audio"):
+    mime_type: str
+    data: str  # base64
+    name: str = ""
+
+
+class TextAttachment(FromClient, frozen=True, kw_only=True, tag="text"):
+    """A text that is no file of the workspace: dropped, pasted, or selected on a web page (`uri`)."""
+
+    name: str
+    text: str
+    uri: str | None = None
+
+
+Attachment: TypeAlias = FileAttachment | ImageAttachment | AudioAttachment | TextAttachment
+
+
+# -- sessions
+
+
+@declare("prompt", route=Route("POST", "/v1/sessions", 201))
+class SessionOpen(Request[results.SessionOpened], tag="session.open", frozen=True, kw_only=True):
+    """Open a session."""
+
+    agent: str | None = None  # the default agent where it is left out
+    cwd: str
+    additional: tuple[str, ...] = ()
+    access: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    options: dict[str, str | bool] = {}
+    reasoning_effort: str | None = None
+    system_prompt: str | None = None
+    network: bool | None = None
+    web_search: bool | None = None
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/runs", defaults={"when": "refuse"}))
+class SessionPrompt(Request[results.PromptAccepted], tag="session.prompt", frozen=True, kw_only=True):
+    """Send a prompt.
+
+    `when` applies while the session is busy: `queue` the prompt, run it `now` (by steering, or by cancelling the
+    current run first), or `refuse` it.
+    """
+
+    session_id: str
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+    when: Literal["queue", "now", "refuse"] = "queue"
+    run_id: str | None = None  # id of the run that it begins, if the client wants to choose it
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/cancel"))
+class SessionCancel(Request[results.Done], tag="session.cancel", frozen=True, kw_only=True):
+    """Cancel the current run.
+
+    With a `run_id`, nothing happens unless that run is the current one.
+    """
+
+    session_id: str
+    run_id: str | None = None
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/close"))
+class SessionClose(Request[results.Done], tag="session.close", frozen=True, kw_only=True):
+    """Close a session: end its agent. It can be resumed later."""
+
+    session_id: str
+
+
+@declare("admin", route=Route("DELETE", SESSION))
+class SessionDelete(Request[results.Done], tag="session.delete", frozen=True, kw_only=True):
+    """Delete a session and everything recorded of it."""
+
+    session_id: str
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/fork", 201))
+class SessionFork(Request[results.SessionOpened], tag="session.fork", frozen=True, kw_only=True):
+    """Open a new session with the history of this one."""
+
+    session_id: str
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/load"))
+class SessionLoad(Request[results.SessionOpened], tag="session.load", frozen=True, kw_only=True):
+    """Continue a session by having the agent replay its history."""
+
+    session_id: str
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/resume"))
+class SessionResume(Request[results.SessionOpened], tag="session.resume", frozen=True, kw_only=True):
+    """Continue a session in the way that its agent supports."""
+
+    session_id: str
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/restart"))
+class SessionRestart(Request[results.SessionOpened], tag="session.restart", frozen=True, kw_only=True):
+    """End the agent and start it again.
+
+    With `reload` the conversation continues; without it the agent remembers nothing of it, and only the journal does.
+    """
+
+    session_id: str
+    reload: bool = False
+
+
+@declare("prompt", route=Route("POST", SESSION + "/options/{option_id}"))
+class SessionSetOption(Request[results.Done], tag="session.set_option", frozen=True, kw_only=True):
+    """Set one of the agent's options."""
+
+    session_id: str
+    option_id: str
+    value: str | bool
+
+
+@declare("prompt", route=Route("POST", f"{SESSION}/mode"))
+class SessionSetMode(Request[results.Done], tag="session.set_mode", frozen=True, kw_only=True):
+    """Switch the agent's mode."""
+
+    session_id: str
+    mode: str
+
+
+@declare("prompt", route=Route("PATCH", SESSION))
+class SessionRename(Request[results.Done], tag="session.rename", frozen=True, kw_only=True):
+    """Rename a session."""
+
+    session_id: str
+    title: str
+
+
+@declare("view", route=Route("GET", f"{SESSION}/export"))
+class SessionExport(Request[results.ExportedSession], tag="session.export", frozen=True, kw_only=True):
+    """Export a session as one text."""
+
+    session_id: str
+    format: Literal["markdown", "jsonl"] = "markdown"
+
+
+@declare("view", route=Route("GET", "/v1/sessions"))
+class SessionList(Request[results.SessionPage], tag="session.list", frozen=True, kw_only=True):
+    """List sessions with their sub-agents, newest first."""
+
+    before: float | None = None
+    limit: int = 100
+    agent: str | None = None
+    cwd: str | None = None
+
+
+@declare("view", route=Route("GET", f"{SESSION}/history"))
+class SessionHistory(Request[results.HistoryPage], tag="session.history", frozen=True, kw_only=True):
+    """Read older rows: the newest ones whose `position` is below `before`."""
+
+    session_id: str
+    before: int
+    limit: int = 400
+
+
+@declare("view")
+class SessionRow(Request[results.FullRow], tag="session.row", frozen=True, kw_only=True):
+    """Read one row in full."""
+
+    session_id: str
+    table: Table
+    row_id: str
+
+
+@declare("view")
+class SessionChanges(Request[results.ChangesSummary], tag="session.changes", frozen=True, kw_only=True):
+    """List the files changed and the commands run in the rows whose `position` is below `before`.
+
+    With a `run_id`, of that run only.
+    """
+
+    session_id: str
+    before: int
+    run_id: str | None = None
+
+
+@declare("view")
+class SessionDiffs(Request[results.FileDiffs], tag="session.diffs", frozen=True, kw_only=True):
+    """Read the changes of one file in the rows whose `position` is below `before`."""
+
+    session_id: str
+    path: str
+    before: int
+    run_id: str | None = None
+
+
+# -- the queue of a session
+
+
+@declare("prompt")
+class QueueAdd(Request[results.PromptAccepted], tag="queue.add", frozen=True, kw_only=True):
+    """Queue a prompt."""
+
+    session_id: str
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+@declare("prompt")
+class QueueEdit(Request[results.Done], tag="queue.edit", frozen=True, kw_only=True):
+    """Change the text of a queued prompt. `queued_id` is the `command_id` of the request that queued it."""
+
+    session_id: str
+    queued_id: str
+    text: str
+
+
+@declare("prompt")
+class QueueMove(Request[results.Done], tag="queue.move", frozen=True, kw_only=True):
+    """Move a queued prompt to the index `to`, counted from 0."""
+
+    session_id: str
+    queued_id: str
+    to: int
+
+
+@declare("prompt")
+class QueueSend(Request[results.PromptAccepted], tag="queue.send", frozen=True, kw_only=True):
+    """Send a queued prompt now, before the others, cancelling the current run first."""
+
+    session_id: str
+    queued_id: str
+
+
+@declare("prompt")
+class QueueRemove(Request[results.Done], tag="queue.remove", frozen=True, kw_only=True):
+    """Remove a prompt from the queue."""
+
+    session_id: str
+    queued_id: str
+
+
+# -- workspaces, permissions, rules
+
+
+@declare("view")
+class WorkspaceRecent(Request[results.RecentWorkspaces], tag="workspace.recent", frozen=True, kw_only=True):
+    """List the folders that were used last."""
+
+    limit: int = 20
+
+
+@declare("admin")
+class WorkspaceTrust(Request[results.WorkspaceTrusted], tag="workspace.trust", frozen=True, kw_only=True):
+    """Trust the workspace's own rules, or stop trusting them."""
+
+    cwd: str
+    trust: bool = True
+
+
+@declare("prompt", route=Route("POST", "/v1/permissions/{session_id}/{permission_id}"))
+class PermissionAnswer(Request[results.AnswerResult], tag="permission.answer", frozen=True, kw_only=True):
+    """Answer a permission: by one of the agent's options, or by `answer`, which picks the matching option.
+
+    `always`: from now on, in this workspace; this creates a rule and needs the scope `admin`. `by`: a person or a
+    program decided. `remember`: an option that means "always" creates a rule, too; ignored without the scope `admin`.
+    """
+
+    session_id: str
+    permission_id: str
+    option_id: str | None = None
+    answer: Literal["allow", "reject", "cancel"] | None = None
+    always: bool = False
+    by: Literal["person", "callback"] = "person"
+    remember: bool = True
+
+
+@declare("prompt", route=Route("POST", "/v1/questions/{session_id}/{question_id}"))
+class QuestionAnswer(Request[results.AnswerResult], tag="question.answer", frozen=True, kw_only=True):
+    """Answer a question of the agent. `by`: a person or a program answered."""
+
+    session_id: str
+    question_id: str
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+    by: Literal["person", "callback"] = "person"
+
+
+@declare("view", route=Route("GET", "/v1/policy"))
+class PolicyList(Request[results.PolicyRules], tag="policy.list", frozen=True, kw_only=True):
+    """List the rules in force, of a workspace or of all."""
+
+    cwd: str | None = None
+
+
+@declare("view")
+class PolicyPreview(Request[results.RulePreview], tag="policy.preview", frozen=True, kw_only=True):
+    """Preview the rules that "always" would create."""
+
+    session_id: str
+    permission_id: str
+    answer: Literal["allow", "reject"] = "allow"
+
+
+@declare("admin")
+class PolicyAdd(Request[results.PolicyRules], tag="policy.add", frozen=True, kw_only=True):
+    """Add a rule for a workspace. `about`: its conditions, with the field names of `dragoman policy`."""
+
+    cwd: str
+    answer: Literal["allow", "deny", "ask"]
+    about: dict[str, str | tuple[str, ...]] = {}
+
+
+@declare("admin")
+class PolicyRevoke(Request[results.PolicyRules], tag="policy.revoke", frozen=True, kw_only=True):
+    """Revoke remembered rules by id."""
+
+    ids: tuple[str, ...]
+
+
+# -- agents
+
+
+@declare("view", route=Route("GET", "/v1/agents"))
+class AgentList(Request[results.KnownAgents], tag="agent.list", frozen=True, kw_only=True):
+    """Look up which agents are installed."""
+
+
+@declare("admin")
+class AgentAdd(Request[results.KnownAgents], tag="agent.add", frozen=True, kw_only=True):
+    """Add a custom agent. `key` is an API key that it gets in the variable `key_name`; no request returns it."""
+
+    agent: str
+    name: str | None = None
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    key_name: str | None = None
+    key: str | None = None
+
+
+@declare("admin")
+class AgentEdit(Request[results.KnownAgents], tag="agent.edit", frozen=True, kw_only=True):
+    """Change the fields that are present; `env` replaces all variables that were set before."""
+
+    agent: str
+    name: str | None = None
+    command: str | None = None
+    args: tuple[str, ...] | None = None
+    env: dict[str, str] | None = None
+    key_name: str | None = None
+    key: str | None = None
+    default: bool | None = None
+
+
+@declare("admin")
+class AgentRemove(Request[results.KnownAgents], tag="agent.remove", frozen=True, kw_only=True):
+    """Remove a custom agent, or the changes to a built-in one."""
+
+    agent: str
+
+
+@declare("admin", changes=False)
+class AgentTest(Request[results.AgentTestResult], tag="agent.test", frozen=True, kw_only=True):
+    """Start an agent, open a session with it, and end it."""
+
+    agent: str
+
+
+@declare("admin")
+class AgentLogin(Request[results.LoginResult], tag="agent.login", frozen=True, kw_only=True):
+    """Log in to an agent by one of its methods; without `method_id`, list the methods."""
+
+    agent: str
+    method_id: str | None = None
+
+
+# -- tokens, terminals, search, files, settings
+
+
+@declare("admin", changes=False, route=Route("GET", "/v1/tokens"))
+class TokenList(Request[results.KnownTokens], tag="token.list", frozen=True, kw_only=True):
+    """List tokens."""
+
+
+@declare("admin", route=Route("POST", "/v1/tokens", 201))
+class TokenCreate(Request[results.TokenCreated], tag="token.create", frozen=True, kw_only=True):
+    """Create a token. Only this result contains the token itself."""
+
+    name: str
+    scope: Scope = "prompt"
+
+
+@declare("admin", route=Route("DELETE", "/v1/tokens/{token_id}"))
+class TokenRevoke(Request[results.KnownTokens], tag="token.revoke", frozen=True, kw_only=True):
+    """Revoke a token."""
+
+    token_id: str
+
+
+@declare("prompt")
+class TerminalInput(Request[results.Done], tag="terminal.input", frozen=True, kw_only=True):
+    """Type into a terminal. `data` is base64."""
+
+    session_id: str
+    terminal_id: str
+    data: str
+
+
+@declare("prompt")
+class TerminalResize(Request[results.Done], tag="terminal.resize", frozen=True, kw_only=True):
+    """Resize a terminal."""
+
+    session_id: str
+    terminal_id: str
+    columns: int
+    rows: int
+
+
+@declare("prompt")
+class TerminalKill(Request[results.Done], tag="terminal.kill", frozen=True, kw_only=True):
+    """End the command in a terminal."""
+
+    session_id: str
+    terminal_id: str
+
+
+@declare("view", route=Route("GET", "/v1/search"))
+class Search(Request[results.SearchHits], tag="search", frozen=True, kw_only=True):
+    """Search all sessions."""
+
+    text: str
+    agent: str | None = None
+    cwd: str | None = None
+    kinds: tuple[Literal["user", "assistant", "thought", "tool", "file", "command"], ...] = ()
+    session_id: str | None = None
+    since: float | None = None
+    until: float | None = None
+    limit: int = 20
+
+
+@declare("view", route=Route("GET", "/v1/usage"))
+class UsageQuery(Request[results.UsageReport], tag="usage", frozen=True, kw_only=True):
+    """Sum up tokens and cost as the agents reported them."""
+
+    by: Literal["day", "agent", "model", "workspace"] = "day"
+    since: float | None = None
+    until: float | None = None
+    agent: str | None = None
+    cwd: str | None = None
+
+
+@declare("view")
+class FilesList(Request[results.FileMatches], tag="files.list", frozen=True, kw_only=True):
+    """List files of a session's workspace whose paths match the query, best match first."""
+
+    session_id: str | None = None
+    cwd: str | None = None
+    query: str = ""
+    limit: int = 50
+
+
+@declare("view")
+class FilesRead(Request[results.FileText], tag="files.read", frozen=True, kw_only=True):
+    """Read lines of a file of a session's workspace."""
+
+    session_id: str
+    path: str
+    line: int = 1
+    limit: int = 2000
+
+
+@declare("view")
+class TranscriptsList(Request[results.TranscriptProviders], tag="transcripts.list", frozen=True, kw_only=True):
+    """Count the transcripts that agents wrote in other terminals. Only names and sizes are read."""
+
+
+@declare("admin")
+class TranscriptsAllow(Request[results.TranscriptProviders], tag="transcripts.allow", frozen=True, kw_only=True):
+    """Allow the import of an agent's transcripts, present and future."""
+
+    provider: str
+
+
+@declare("view")
+class SettingsGet(Request[results.ServerSettings], tag="settings.get", frozen=True, kw_only=True):
+    """Read the settings."""
+
+
+@declare("admin")
+class SettingsSet(Request[results.ServerSettings], tag="settings.set", frozen=True, kw_only=True):
+    """Change a setting. None restores the default."""
+
+    name: str
+    value: str | bool | int | float | None
+
+
+# The union of all requests, for decoders and schemas; its members are known only at run time.
+AnyRequest: Any = Union[tuple(REQUESTS)]  # noqa: UP007
+FROM_CLIENT: Any = Union[Ping, Subscribe, Unsubscribe, AnyRequest]  # noqa: UP007

@@ -1,0 +1,96 @@
+"""`dragoman serve` as users start it: a real process, with a home folder of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+LIMIT_S = 40.0
+"""Seconds until a test gives up waiting: far more than anything here takes."""
+
+
+def environ(home: Path, **more: str) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("DRAGOMAN_", "JOURNAL_"))}
+    return {**ours, "DRAGOMAN_HOME": str(home), "DRAGOMAN_DEMO_PACE": "0", "NO_BROWSER": "1", **more}
+
+
+async def dragoman(home: Path, *arguments: str) -> tuple[int, str, str]:
+    """A command, its exit code, and what it said on stdout and stderr."""
+    pipe = asyncio.subprocess.PIPE
+    command = (sys.executable, "-m", "dragoman", *arguments)
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=environ(home))
+    async with asyncio.timeout(LIMIT_S):
+        out, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), err.decode()
+
+
+class Server:
+    """A running `dragoman serve`. `output` is what it has printed so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, home: Path) -> None:
+        self.process = process
+        self.home = home
+        self.output = ""
+        self._reader = reader
+
+    async def until(self, pattern: str) -> re.Match[str]:
+        """Reads on until it has printed this."""
+        async with asyncio.timeout(LIMIT_S):
+            while (found := re.search(pattern, self.output)) is None:
+                chunk = await self._reader.read(4096)
+                assert chunk, f"it ended without {pattern!r}: {self.output}"
+                self.output += chunk.decode()
+        return found
+
+    async def link(self) -> str:
+        return (await self.until(r"(https?://\S+/pair#\S+)\s"))[1]
+
+    async def url(self) -> str:
+        return (await self.until(r"Dragoman is at (\S+)\s"))[1]
+
+    async def end(self, *signals: signal.Signals) -> int:
+        for number in signals or (signal.SIGTERM,):
+            self.process.send_signal(number)
+        async with asyncio.timeout(LIMIT_S):
+            code = await self.process.wait()
+            self.output += (await self._reader.read()).decode()
+        return code
+
+    async def stderr(self) -> str:
+        assert self.process.stderr is not None
+        return (await self.process.stderr.read()).decode()
+
+    async def program(self, scope: str = "admin", **client: Any) -> httpx.AsyncClient:
+        code, token, _ = await dragoman(self.home, "token", "create", "a test", "--scope", scope)
+        assert code == 0
+        headers = {"authorization": f"Bearer {token.strip()}"}
+        return httpx.AsyncClient(base_url=await self.url(), headers=headers, trust_env=False, timeout=LIMIT_S, **client)
+
+
+@asynccontextmanager
+async def served(home: Path, *options: str, **variables: str) -> AsyncIterator[Server]:
+    """The server, on a free port unless told otherwise."""
+    port = () if "--port" in options else ("--port", "0")
+    command = (sys.executable, "-m", "dragoman", "serve", *port, *options)
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environ(home, **variables)
+    )
+    assert process.stdout is not None
+    reader = process.stdout
+    try:
+        yield Server(process, reader, home)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
