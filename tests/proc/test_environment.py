@@ -63,35 +63,35 @@ def test_extra_replaces_adds_and_takes_away() -> None:
 
 
 def test_path_comes_first(home: Path, env: dict[str, str]) -> None:
-    wanted = program(home / "first" / "agent")
+    expected = program(home / "first" / "agent")
     program(home / "second" / "agent")
     program(home / ".local" / "bin" / "agent")
     env["PATH"] = f"{home / 'none'}:{home / 'first'}:{home / 'second'}"
-    assert find_command("agent", env) == wanted
+    assert find_command("agent", env) == expected
 
 
 def test_files_that_cannot_be_run_are_passed_over(home: Path, env: dict[str, str]) -> None:
     program(home / "first" / "agent").chmod(0o644)
     (home / "second" / "agent").mkdir(parents=True)
-    wanted = program(home / "third" / "agent")
+    expected = program(home / "third" / "agent")
     env["PATH"] = ":".join(str(home / name) for name in ("first", "second", "third"))
-    assert find_command("agent", env) == wanted
+    assert find_command("agent", env) == expected
 
 
 def test_a_relative_entry_of_path_is_relative_to_the_agents_folder(home: Path, env: dict[str, str]) -> None:
-    wanted = program(home / "tools" / "agent")
+    expected = program(home / "tools" / "agent")
     env["PATH"] = "tools"
-    assert find_command("agent", env, cwd=home) == wanted
+    assert find_command("agent", env, cwd=home) == expected
     env["PATH"] = ""
-    assert find_command("agent", env, cwd=home / "tools") == wanted
+    assert find_command("agent", env, cwd=home / "tools") == expected
 
 
 def test_a_name_with_a_slash_is_relative_to_the_agents_folder(home: Path, env: dict[str, str]) -> None:
-    wanted = program(home / "tools" / "agent")
-    assert find_command("tools/agent", env, cwd=home) == wanted
+    expected = program(home / "tools" / "agent")
+    assert find_command("tools/agent", env, cwd=home) == expected
     assert find_command("./tools/agent", env, cwd=home) == home / "./tools/agent"
-    assert find_command("~/tools/agent", env) == wanted
-    assert find_command(str(wanted), env, cwd=Path("/")) == wanted
+    assert find_command("~/tools/agent", env) == expected
+    assert find_command(str(expected), env, cwd=Path("/")) == expected
     assert find_command("./agent", env, cwd=home) is None
 
 
@@ -99,8 +99,8 @@ def test_a_name_with_a_slash_is_relative_to_the_agents_folder(home: Path, env: d
     "folder", [".local/bin", ".volta/bin", ".bun/bin", ".cargo/bin", ".pyenv/shims", ".npm-global/bin"]
 )
 def test_the_folders_of_installers_are_searched(home: Path, env: dict[str, str], folder: str) -> None:
-    wanted = program(home / folder / "an-agent-of-ours")
-    assert find_command("an-agent-of-ours", env) == wanted
+    expected = program(home / folder / "an-agent-of-ours")
+    assert find_command("an-agent-of-ours", env) == expected
 
 
 def test_the_newest_node_of_nvm_is_taken(home: Path, env: dict[str, str]) -> None:
@@ -133,10 +133,10 @@ async def test_a_resolved_script_finds_its_interpreter_beside_it(
 
 
 async def test_resolving_what_is_on_path_changes_nothing_else(home: Path, env: dict[str, str]) -> None:
-    wanted = program(home / "bin" / "agent")
+    expected = program(home / "bin" / "agent")
     env["PATH"] = str(home / "bin")
-    assert await resolve_command(["agent", "x"], env) == ([str(wanted), "x"], env)
-    assert await resolve_command(["bin/agent"], env, cwd=home) == ([str(wanted)], env)
+    assert await resolve_command(["agent", "x"], env) == ([str(expected), "x"], env)
+    assert await resolve_command(["bin/agent"], env, cwd=home) == ([str(expected)], env)
 
 
 async def test_a_program_that_cannot_be_resolved_says_how_to_get_it(env: dict[str, str]) -> None:
@@ -153,7 +153,7 @@ async def test_a_program_that_cannot_be_resolved_says_how_to_get_it(env: dict[st
 @needs_bash
 async def test_the_login_shells_path_is_known_though_its_files_are_noisy(home: Path, env: dict[str, str]) -> None:
     assert BASH is not None
-    wanted = program(home / "only in the shell" / "agent")
+    expected = program(home / "only in the shell" / "agent")
     left = home / "left"
     (home / ".bash_profile").write_text(f"""
 echo 'Welcome!'; printf 'no newline at the end'; echo trouble >&2
@@ -164,17 +164,17 @@ echo '{PATH_BEGIN}'
 case $- in *i*) ;; *) return;; esac
 read -r answer
 sleep 1000 & echo $! > {left}
-export PATH="/from/profile:/bin:{wanted.parent}"
+export PATH="/from/profile:/bin:{expected.parent}"
 trap "echo goodbye" EXIT
 """)
     env |= {"SHELL": BASH, "PATH": "/usr/bin:/bin"}
     try:
-        assert login_path(env) == f"/from/profile:/bin:{wanted.parent}"
+        assert login_path(env) == f"/from/profile:/bin:{expected.parent}"
     finally:
         os.kill(int(left.read_text()), signal.SIGKILL)
     command, new_env = await resolve_command(["agent"], env)
-    assert command == [str(wanted)]
-    assert new_env["PATH"] == f"{wanted.parent}:/usr/bin:/bin:/from/profile"
+    assert command == [str(expected)]
+    assert new_env["PATH"] == f"{expected.parent}:/usr/bin:/bin:/from/profile"
 
 
 def test_the_login_shell_is_asked_once(home: Path, env: dict[str, str]) -> None:

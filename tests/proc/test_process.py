@@ -103,7 +103,7 @@ async def test_all_waiters_return_and_a_cancelled_one_disturbs_no_other(agents: 
 
 
 async def test_an_agent_that_is_not_read_waits(agents: Agents) -> None:
-    heard = Lines()
+    stderr_lines = Lines()
     body = """
 import select
 os.set_blocking(1, False)
@@ -119,18 +119,18 @@ while True:
         print("room", file=sys.stderr, flush=True)
         break
 """
-    link = await agents.start(body, on_stderr=heard)
+    link = await agents.start(body, on_stderr=stderr_lines)
     assert await link.read() == b"x"
     link.write(b"!")
-    word, sent = (await heard.next()).split()
+    word, sent = (await stderr_lines.next()).split()
     assert word == "full"
     assert int(sent) <= 1024 * 1024
-    assert heard.lines.empty()
+    assert stderr_lines.lines.empty()
     got = 0
     while data := await link.read():
         got += len(data)
     assert got == int(sent)
-    assert await heard.next() == "room"
+    assert await stderr_lines.next() == "room"
 
 
 async def test_drain_holds_back_while_the_agent_does_not_read_and_returns_when_it_dies(agents: Agents) -> None:
@@ -188,7 +188,7 @@ print("through")
 
 
 async def test_stderr_lines_are_reported_live(agents: Agents) -> None:
-    heard = Lines()
+    stderr_lines = Lines()
     link = await agents.start(
         """
 print("downloading", file=sys.stderr, flush=True)
@@ -196,13 +196,13 @@ os.read(0, 1)
 print("ready", end="", file=sys.stderr, flush=True)
 until_stdin_ends()
 """,
-        on_stderr=heard,
+        on_stderr=stderr_lines,
     )
-    assert await heard.next() == "downloading"
+    assert await stderr_lines.next() == "downloading"
     assert link.exit_code is None
     link.write(b"!")
     await link.end()
-    assert await heard.next() == "ready"
+    assert await stderr_lines.next() == "ready"
 
 
 # The end

@@ -59,13 +59,13 @@ def test_terminal_controls_and_broken_utf8_do_not_reach_the_reader() -> None:
 
 
 def test_listeners_get_each_line_as_it_is_finished_and_the_last_one_at_the_end() -> None:
-    heard: list[str] = []
-    tail = StderrTail(heard.append)
+    reported_lines: list[str] = []
+    tail = StderrTail(reported_lines.append)
     tail.feed(b"one\ntwo\nthr")
-    assert heard == ["one", "two"]
+    assert reported_lines == ["one", "two"]
     tail.end()
     tail.end()
-    assert heard == ["one", "two", "thr"]
+    assert reported_lines == ["one", "two", "thr"]
     assert tail.text() == "one\ntwo\nthr"
 
 
@@ -92,9 +92,9 @@ def test_any_split_of_the_bytes_gives_the_same_text(data: bytes, cuts: list[int]
 
 
 def lines_of(pieces: list[bytes], max_line: int) -> list[str]:
-    heard: list[str] = []
-    tail = StderrTail(heard.append, max_line=max_line)
+    reported_lines: list[str] = []
+    tail = StderrTail(reported_lines.append, max_line=max_line)
     for piece in pieces:
         tail.feed(piece)
     tail.end()
-    return heard
+    return reported_lines
