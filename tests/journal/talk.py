@@ -130,7 +130,7 @@ def entry_of(message: Message, n: int, origin: Origin, session: str | None = "s1
     return Entry(connection, session, n, float(n), origin, entry_kind(message), stored_frame(message))
 
 
-async def known(journal: Journal, connection: str = "c1") -> Journal:
+async def register_c1(journal: Journal, connection: str = "c1") -> Journal:
     await journal.register_connection(Connection(id=connection, agent="demo", at=0.0))
     return journal
 

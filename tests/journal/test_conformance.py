@@ -15,11 +15,11 @@ from dragoman.journal import maintenance, notes
 from dragoman.journal.entry import Cursor, Entry, Origin, Page, read_message
 from dragoman.journal.errors import JournalClosed, NotTheOwner, OutOfOrder, SessionDeleted
 from dragoman.journal.protocols import Command, Connection, Journal
-from dragoman.journal.rows import RowChanges, SessionRows
+from dragoman.journal.rows import RowChanges, SessionRows, SessionSummary
 from dragoman.journal.search_documents import MAX_RANKED, SearchQuery
 from dragoman.record import notes as record_notes
 from dragoman.wire.messages import Oversized, Reply, RpcError
-from journal.talk import Talk, all_entries, entry, known, process
+from journal.talk import Talk, all_entries, entry, process, register_c1
 
 
 async def follow(journal: Journal, seen: list[Entry], count: int, **where: Any) -> Cursor:
@@ -39,7 +39,7 @@ async def follow(journal: Journal, seen: list[Entry], count: int, **where: Any) 
 
 
 async def test_frames_are_read_as_they_were_written(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     odd = [
         b'{"jsonrpc": "2.0",  "method":"x"}',
         b"\xff\xfe no JSON",
@@ -54,7 +54,7 @@ async def test_frames_are_read_as_they_were_written(journal: Journal) -> None:
 
 
 async def test_a_cursor_goes_on_where_it_was_given(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     entries = [entry(n, session=None if n % 3 else "s2") for n in range(1, 21)]
     for begin in range(0, 20, 4):
         await journal.append(entries[begin : begin + 4])
@@ -67,7 +67,7 @@ async def test_a_cursor_goes_on_where_it_was_given(journal: Journal) -> None:
 
 
 async def test_a_session_is_read_alone(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     await journal.append([entry(n, session=f"s{n % 3}") for n in range(1, 31)])
     assert [one.n for one in await all_entries(journal, "s1", limit=3)] == list(range(1, 31, 3))
     assert await all_entries(journal, "nobody") == []
@@ -81,7 +81,7 @@ async def test_a_cursor_of_something_else_is_refused(journal: Any, cursor: str) 
 
 @pytest.mark.parametrize("numbers", [[2], [1, 3], [1, 1], [0], [1, 2, 2]])
 async def test_a_gap_or_a_double_is_refused_and_nothing_of_it_is_written(journal: Journal, numbers: list[int]) -> None:
-    await known(journal)
+    await register_c1(journal)
     with pytest.raises(OutOfOrder):
         await journal.append([entry(n) for n in numbers])
     assert await all_entries(journal) == []
@@ -98,8 +98,8 @@ async def test_a_connection_has_to_be_told_first(journal: Journal) -> None:
 
 
 async def test_one_refused_append_harms_no_other(journal: Journal) -> None:
-    await known(journal, "c1")
-    await known(journal, "c2")
+    await register_c1(journal, "c1")
+    await register_c1(journal, "c2")
     results = await asyncio.gather(
         journal.append([entry(1)]),
         journal.append([entry(7)]),
@@ -113,8 +113,8 @@ async def test_one_refused_append_harms_no_other(journal: Journal) -> None:
 
 @pytest.mark.parametrize("odd", [{"kind": "half \ud800"}, {"at": object()}])
 async def test_a_value_that_cannot_be_stored_harms_no_other(journal: Journal, odd: dict[str, Any]) -> None:
-    await known(journal, "c1")
-    await known(journal, "c2")
+    await register_c1(journal, "c1")
+    await register_c1(journal, "c2")
     results = await asyncio.gather(
         journal.append([entry(1)]),
         journal.append([msgspec.structs.replace(entry(1, connection="c2"), **odd)]),
@@ -161,7 +161,7 @@ async def test_a_line_too_long_to_keep_and_the_answer_in_its_place_are_kept(jour
 
 
 async def test_a_reader_gets_what_is_stored_and_then_what_comes(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     await journal.append([entry(n) for n in range(1, 6)])
     seen: list[Entry] = []
     reader = asyncio.create_task(follow(journal, seen, 12, limit=2))
@@ -172,7 +172,7 @@ async def test_a_reader_gets_what_is_stored_and_then_what_comes(journal: Journal
 
 
 async def test_readers_of_every_speed_see_all_of_it_once(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     everything: list[list[Entry]] = [[] for _ in range(5)]
     readers = [
         asyncio.create_task(follow(journal, seen, 40, limit=limit))
@@ -185,7 +185,7 @@ async def test_readers_of_every_speed_see_all_of_it_once(journal: Journal) -> No
 
 
 async def test_who_returns_with_a_cursor_misses_nothing_and_sees_nothing_twice(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     seen: list[Entry] = []
     cursor: Cursor | None = None
     for n in range(1, 10):
@@ -196,7 +196,7 @@ async def test_who_returns_with_a_cursor_misses_nothing_and_sees_nothing_twice(j
 
 
 async def test_a_subscription_ends_with_the_journal(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     await journal.append([entry(1)])
     first = asyncio.Event()
     seen: list[int] = []
@@ -215,7 +215,7 @@ async def test_a_subscription_ends_with_the_journal(journal: Journal) -> None:
 
 
 async def test_a_session_that_is_not_there_yet_can_be_waited_for(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     seen: list[Entry] = []
     reader = asyncio.create_task(follow(journal, seen, 1, session_id="later"))
     await journal.append([entry(1)])
@@ -361,7 +361,7 @@ async def test_numbers_that_no_column_holds_are_kept(journal: Journal) -> None:
 
 
 async def test_rows_of_entries_that_came_without_are_made_when_asked_for(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     await journal.append([entry(1, "a"), entry(2, "b"), entry(3, "c", session="s2")])
     assert set(await journal.stale_sessions()) == {"s1", "s2"}
     assert [one.text for one in (await journal.rows("s1")).messages] == ["ab"]
@@ -494,6 +494,32 @@ async def test_an_agent_that_forges_notes_changes_nothing(journal: Journal) -> N
     assert await maintenance.verify(journal) == []
 
 
+# -- summaries and figures
+
+
+async def test_a_summary_has_runs_usage_and_state_without_messages(journal: Journal) -> None:
+    talk = await Talk.begin(journal)
+    request_id = talk.prompt("go")
+    talk.say("done")
+    talk.end(request_id, usage={"inputTokens": 3, "outputTokens": 2, "totalTokens": 5})
+    await talk.commit()
+    rows = await journal.rows("s1")
+    summaries = await journal.summaries(["s1", "absent"])
+    assert summaries["s1"].runs == rows.runs
+    assert [(report.id, report.usage.total_tokens) for report in summaries["s1"].usage] == [(rows.runs[0].id, 5)]
+    assert summaries["s1"].state == rows.session_state[0]
+    assert summaries["absent"] == SessionSummary([], [])
+
+
+async def test_each_commit_is_timed_once_and_nothing_is_pending_after_it(journal: Journal) -> None:
+    await register_c1(journal)
+    journal.commit_times()
+    await journal.append([entry(1)])
+    assert [seconds >= 0 for seconds in journal.commit_times()] == [True]
+    assert journal.commit_times() == []
+    assert journal.pending_writes == 0
+
+
 # -- deleting
 
 
@@ -545,7 +571,7 @@ async def test_a_reader_of_a_session_learns_of_its_end(journal: Journal) -> None
 
 
 async def test_a_cursor_outlives_what_it_pointed_at(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     await journal.append([entry(1, session="s1"), entry(2, session="s2")])
     cursor = await journal.cursor()
     await journal.delete("s2", at=1.0)
@@ -558,7 +584,7 @@ async def test_a_cursor_outlives_what_it_pointed_at(journal: Journal) -> None:
 
 
 async def test_only_the_owner_appends_and_a_dead_one_is_followed_by_another(journal: Journal) -> None:
-    await known(journal)
+    await register_c1(journal)
     for name in ("p1", "p2"):
         await journal.heartbeat(process(name))
     epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)

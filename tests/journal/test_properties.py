@@ -21,7 +21,7 @@ from dragoman.journal.notes import is_tombstone
 from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.testing.tape import Tape
-from journal.talk import entry, entry_of, known
+from journal.talk import entry, entry_of, register_c1
 from record.test_fold_properties import Step, _steps
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def test_rows_are_the_same_however_the_frames_were_batched(store: str, steps: li
         with tempfile.TemporaryDirectory() as folder:
             opened = MemoryJournal() if store == "memory" else await SqliteJournal.open(Path(folder, "j.db"))
             async with opened as journal:
-                await known(journal)
+                await register_c1(journal)
                 record = SessionRecord("s1")
                 batch: list[Entry] = []
                 for n, (direction, message) in enumerate(tape.frames, start=1):
@@ -85,7 +85,7 @@ class Readers(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.folder = tempfile.TemporaryDirectory()
         self.journal: MemoryJournal | SqliteJournal = self.run(self.opened())
-        self.run(known(self.journal))
+        self.run(register_c1(self.journal))
         self.log: list[Entry] = []
         self.n = 0
         self.cursors: list[Cursor] = [self.run(self.journal.cursor())]  # after each entry of the log

@@ -17,7 +17,7 @@ from dragoman.journal.scheduler import ROUND_BYTES, scheduler_of_loop
 from dragoman.journal.session_record import SessionRecord
 from dragoman.record.facts import TextAdded
 from dragoman.wire.messages import Message
-from journal.talk import all_entries, entry, known
+from journal.talk import all_entries, entry, register_c1
 
 
 class SlowJournal(MemoryJournal):
@@ -58,7 +58,7 @@ async def begin(
 async def begin_on(
     journal: SlowJournal, committed: list[RecordedFrame], max_waiting_bytes: int = 10_000
 ) -> ConnectionRecorder:
-    await known(journal)
+    await register_c1(journal)
     connection = Connection(id="c1", agent="demo", at=0.0)
     recorder = ConnectionRecorder(journal, connection, max_waiting_bytes=max_waiting_bytes)
     recorder.add_session(SessionRecord("s1"))

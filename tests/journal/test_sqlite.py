@@ -24,7 +24,7 @@ from dragoman.journal.entry import Entry
 from dragoman.journal.errors import JournalCorrupt, JournalError, JournalFull, JournalLocked, JournalReadOnly
 from dragoman.journal.search_documents import SearchQuery
 from dragoman.journal.sqlite import SqliteJournal, schema
-from journal.talk import Talk, all_entries, entry, known
+from journal.talk import Talk, all_entries, entry, register_c1
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -83,7 +83,7 @@ async def test_appends_that_are_asked_for_at_once_keep_their_order(
 ) -> None:
     monkeypatch.setattr("dragoman.journal.sqlite.journal._BULK_BYTES", much)
     async with await SqliteJournal.open(path) as journal:
-        await known(journal)
+        await register_c1(journal)
         texts = {n: "word " * (20_000 if n % 2 else 1) for n in range(1, 21)}
         await asyncio.gather(*(journal.append([entry(n, text)]) for n, text in texts.items()))
         assert [one.n for one in await all_entries(journal)] == list(range(1, 21))
@@ -92,8 +92,8 @@ async def test_appends_that_are_asked_for_at_once_keep_their_order(
 async def test_frames_of_which_one_cannot_be_stored_leave_nothing_and_harm_no_other(path: Path) -> None:
     """Sixteen frames are one statement, and it fails at the tenth."""
     async with await SqliteJournal.open(path) as journal:
-        await known(journal, "c1")
-        await known(journal, "c2")
+        await register_c1(journal, "c1")
+        await register_c1(journal, "c2")
         frames = [entry(n) for n in range(1, 17)]
         frames[9] = msgspec.structs.replace(frames[9], at=math.nan)
         good = journal.append([entry(1, connection="c2")])
@@ -117,7 +117,7 @@ async def test_each_commit_is_synced_where_power_may_fail(path: Path) -> None:
         assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
         connection.close()
     async with await SqliteJournal.open(path, durability="power") as journal:
-        await known(journal)
+        await register_c1(journal)
         await journal.append([entry(1)])
         assert len(await all_entries(journal)) == 1
 
@@ -300,7 +300,7 @@ async def test_a_full_disk_is_said_so_and_the_same_append_can_be_made_again(path
 
 async def test_a_file_that_another_holds_is_waited_for_and_then_given_up(path: Path) -> None:
     async with await SqliteJournal.open(path, busy_s=0.05) as journal:
-        await known(journal)
+        await register_c1(journal)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(JournalLocked, match="another process"):
@@ -344,7 +344,7 @@ def lock_up(folder: Path) -> None:
 async def test_a_file_that_may_not_be_written_is_said_so(open_folder: Path) -> None:
     path = open_folder / "journal.db"
     async with await SqliteJournal.open(path) as journal:
-        await known(journal)
+        await register_c1(journal)
     lock_up(open_folder)
     with somebody_else():
         with pytest.raises(JournalReadOnly) as raised:
