@@ -13,7 +13,7 @@ import pytest
 from dragoman import AgentRuntime, PermissionRequest, Session, SessionHandle, events
 from dragoman.errors import DragomanError
 from dragoman.host.policy.rulebook import RuleSources
-from dragoman.hub.identity import alive, this_process
+from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.rows import SessionRows
@@ -40,7 +40,7 @@ class JournaledStage:
     async def of(cls, stage: Stage) -> JournaledStage:
         journal, process = MemoryJournal(), this_process()
         await journal.heartbeat(process)
-        return cls(stage, JournalClient(journal, process, alive))
+        return cls(stage, JournalClient(journal, process, is_alive))
 
     async def _answer(self, request: PermissionRequest) -> bool:
         return self.allows

@@ -13,7 +13,7 @@ import pytest
 from bridge.socket_client import real_server
 from dragoman import AgentRuntime
 from dragoman.host.policy.rulebook import RuleSources
-from dragoman.hub.identity import alive, this_process
+from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal.maintenance import verify
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Journal
@@ -130,7 +130,7 @@ async def test_what_dragoman_runs_itself_is_not_doubled(stage: Stage) -> None:
         await watch.settled()
         process = this_process()
         await journal.heartbeat(process)
-        client = JournalClient(journal, process, alive)
+        client = JournalClient(journal, process, is_alive)
         sources = RuleSources(stage.home / ".dragoman")
         async with AgentRuntime(stage.spec, sources=sources, journal_client=client) as runtime:
             session = await runtime.open_session(stage.config(allow))
@@ -152,7 +152,7 @@ async def test_what_is_said_in_a_terminal_after_dragoman_ran_it_joins_its_sessio
         await watch.settled()
         process = this_process()
         await journal.heartbeat(process)
-        client = JournalClient(journal, process, alive)
+        client = JournalClient(journal, process, is_alive)
         async with AgentRuntime(
             stage.spec, sources=RuleSources(stage.home / ".dragoman"), journal_client=client
         ) as runtime:

@@ -20,7 +20,7 @@ import pytest
 
 from dragoman import AgentRuntime, AgentSpec, Limits, Run, SessionConfig, Workspace, events
 from dragoman.hub.hub import Hub
-from dragoman.hub.identity import alive, this_process
+from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal import journal_path, maintenance
 from dragoman.journal.entry import Cursor
 from dragoman.journal.errors import (
@@ -70,7 +70,7 @@ class Struck:
         async with await SqliteJournal.open(self.path, busy_s=0.05) as self.journal:
             process = this_process()
             await self.journal.heartbeat(process)
-            async with self._runtime(JournalClient(self.journal, process, alive)) as runtime:
+            async with self._runtime(JournalClient(self.journal, process, is_alive)) as runtime:
                 session = await runtime.open_session(SessionConfig(workspace=Workspace(self._folder)))
                 problem = await self._failed(session.run("go"), strike)
                 await self.links[0].wait()  # it is not left to run on unheard

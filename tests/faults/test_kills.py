@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.hub.hub import CUT, Hub
+from dragoman.hub.hub import ORPHANED, Hub
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.protocols import Journal
@@ -73,7 +73,7 @@ async def test_a_killed_hub_leaves_a_prefix_of_what_was_said(tmp_path: Path) -> 
                 assert await maintenance.verify(hub.journal) == []
                 rows = {one: await hub.journal.stored_rows(one) for one in await hub.journal.session_ids()}
                 cut = {(run.status, run.reason) for one in rows.values() for run in one.runs}
-                assert cut == ({("interrupted", CUT)} if cut or chunks else set())
+                assert cut == ({("interrupted", ORPHANED)} if cut or chunks else set())
                 await maintenance.rebuild(hub.journal)
                 again = {one: await hub.journal.stored_rows(one) for one in await hub.journal.session_ids()}
                 assert again == rows

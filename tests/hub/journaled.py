@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from dragoman.hub.identity import alive, this_process
+from dragoman.hub.identity import is_alive, this_process
 from dragoman.journal.memory import MemoryJournal
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.session import Session
@@ -16,7 +16,7 @@ from dragoman.testing.stage import session_of
 async def journal_client_of(journal: MemoryJournal) -> JournalClient:
     process = this_process()
     await journal.heartbeat(process)
-    return JournalClient(journal, process, alive)
+    return JournalClient(journal, process, is_alive)
 
 
 @asynccontextmanager

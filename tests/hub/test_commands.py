@@ -276,7 +276,7 @@ async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_
         before = held.session.agent_session_id if held.session else ""
         await hub.command(held.id, commands.Prompt(text="crash"))
         await until(hub, held, lambda held: held.connection == "disconnected")
-        assert held.problem is not None
+        assert held.error is not None
         with pytest.raises(DragomanError):
             await hub.command(held.id, commands.Prompt(text="hello"))
         again = await hub.continue_session(held.id, "anew")

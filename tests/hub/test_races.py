@@ -281,7 +281,7 @@ async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path:
 async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         held = await hub.start_session("demo", config(tmp_path))
-        waiting = held.outcome("one that is on its way")
+        waiting = held._expect("one that is on its way")
         await hub.command(held.id, commands.Close())  # it is one of the session's own tasks that closes it then
         with pytest.raises(SessionClosed):
             await waiting

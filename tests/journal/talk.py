@@ -16,6 +16,7 @@ from dragoman.record import notes
 from dragoman.record.facts import Fact
 from dragoman.record.routing import ConnectionReader
 from dragoman.wire.messages import Message, Noise
+from dragoman.wire.vocabulary import TextContent
 
 ALLOW = [
     {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
@@ -79,7 +80,7 @@ class Talk:
 
     def prompt(self, text: str) -> int:
         self._next_id += 1
-        self.note(notes.Prompt(f"run-of-{self._next_id}", ({"type": "text", "text": text},)))  # type: ignore[arg-type]
+        self.note(notes.Prompt(f"run-of-{self._next_id}", (TextContent(text=text),)))
         params = {"sessionId": "a", "prompt": [{"type": "text", "text": text}]}
         self.frame("out", {"id": self._next_id, "method": "session/prompt", "params": params}, "client")
         return self._next_id

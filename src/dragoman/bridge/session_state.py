@@ -37,7 +37,7 @@ def session_state(row: SessionRow, owned: OwnedSession | None, *, elsewhere: boo
         connection=owned.connection,
         status=_status(row, owned, pending),
         reason=_reason(owned),
-        failure=failure_details(owned.problem, owned),
+        failure=failure_details(owned.error, owned),
         capabilities=_capabilities(owned),
         queue=tuple(
             QueuedPrompt(
@@ -85,7 +85,7 @@ def _status(row: SessionRow, owned: OwnedSession, pending: int) -> SessionStatus
     if owned.connection == "starting":
         return "running"
     if owned.session is None or owned.connection != "connected":
-        return "error" if owned.problem is not None else "idle"
+        return "error" if owned.error is not None else "idle"
     return _run_status(row, pending)
 
 
@@ -107,7 +107,7 @@ def _run_status(row: SessionRow, pending: int) -> SessionStatus:
 
 
 def _reason(owned: OwnedSession) -> str:
-    failure = str(owned.problem) if owned.problem is not None else ""
+    failure = str(owned.error) if owned.error is not None else ""
     match owned.connection:
         case "starting":
             return ""

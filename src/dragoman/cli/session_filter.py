@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from dragoman.config import parse_duration
 from dragoman.errors import InputError
-from dragoman.hub.identity import alive
+from dragoman.hub.identity import is_alive
 from dragoman.journal.protocols import Journal
 from dragoman.journal.rows import Session
 from dragoman.translate.ingest.report import is_at_work
@@ -90,4 +90,4 @@ async def state_of(journal: Journal, session: Session) -> State:
 async def is_held(journal: Journal, session_id: str) -> bool:
     """Whether a living process has the session open."""
     owner = await journal.owner(session_id)
-    return owner is not None and owner.process is not None and alive(owner.process)
+    return owner is not None and owner.process is not None and is_alive(owner.process)

@@ -1,5 +1,8 @@
-"""The hub: the journal, and the sessions of this process in it.
+"""The hub: the sessions of this process, and the journal that they are stored in.
 
-identity   which process this is, and whether another one lives
-hub        the journal of a home folder, held open, and sessions that are kept in it
+hub            the journal of a home folder, and the sessions that this process owns
+owned_session  one of them: its connection, its queue, and the commands sent to it
+commands       what other programs may want of a session
+prompting      a prompt command as the parts of a prompt
+identity       this process, and whether another one lives
 """

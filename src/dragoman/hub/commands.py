@@ -1,6 +1,6 @@
-"""What anyone may want of a session that some process has open: commands, as the journal's inbox keeps them.
+"""Commands to a session that some process has open, as the journal's inbox stores them.
 
-Whoever sends one chooses its id; sent twice, it is done once. The process that owns the session carries it out.
+The sender chooses the id of a command; sent twice, it is carried out once, by the process that owns the session.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from dragoman.errors import InputError
 from dragoman.protocol.requests import Attachment
 
 
-class _Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
+class _Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
     pass
 
 
-class Prompt(_Given, frozen=True, kw_only=True, tag="prompt"):
-    """`when` the session is busy: `queue` it, do it `now` (what runs is cancelled first), or `refuse`."""
+class Prompt(_Model, frozen=True, kw_only=True, tag="prompt"):
+    """A prompt. `when` the session is busy: `queue` it, send it `now` (the active run is cancelled), or `refuse`."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
     when: Literal["queue", "now", "refuse"] = "queue"
-    run_id: str | None = None  # of the run that it begins; chosen by the session where nobody else does
+    run_id: str | None = None  # of the run that it begins; the session chooses one by default
 
 
-class Cancel(_Given, frozen=True, kw_only=True, tag="cancel"):
-    """`run_id`: that run alone; where another one runs by now, nothing is done."""
+class Cancel(_Model, frozen=True, kw_only=True, tag="cancel"):
+    """Cancel the active run; with `run_id` only that one: where another one is active by now, nothing is done."""
 
     run_id: str | None = None
 
 
-class EditQueued(_Given, frozen=True, kw_only=True, tag="edit_queued"):
-    """`queued_id` is the id of the command that was queued."""
+class EditQueued(_Model, frozen=True, kw_only=True, tag="edit_queued"):
+    """Replace the text of a queued prompt. `queued_id` is the id of its command."""
 
     queued_id: str
     text: str
 
 
-class MoveQueued(_Given, frozen=True, kw_only=True, tag="move_queued"):
+class MoveQueued(_Model, frozen=True, kw_only=True, tag="move_queued"):
     queued_id: str
     to: int
 
 
-class SendQueued(_Given, frozen=True, kw_only=True, tag="send_queued"):
-    """Now, before the others: what runs is cancelled first."""
+class SendQueued(_Model, frozen=True, kw_only=True, tag="send_queued"):
+    """Send a queued prompt now, before the others: the active run is cancelled first."""
 
     queued_id: str
 
 
-class RemoveQueued(_Given, frozen=True, kw_only=True, tag="remove_queued"):
+class RemoveQueued(_Model, frozen=True, kw_only=True, tag="remove_queued"):
     queued_id: str
 
 
-class AnswerPermission(_Given, frozen=True, kw_only=True, tag="answer_permission"):
-    """One of the agent's options by its id, or what is meant: then the option that says so is taken.
+class AnswerPermission(_Model, frozen=True, kw_only=True, tag="answer_permission"):
+    """Answer a permission request, by one of the agent's options or by a meaning, for which an option is chosen.
 
-    `by`: who decided, a person or a program. `remember`: whether they may make rules; where not, an option that means
-    "always" is still the agent's to heed, and no rule is made of it.
+    `by` tells who decided, a person or a program. Without `remember` no rule is made of the answer, though the agent
+    may heed an option that means "always".
     """
 
     permission_id: str
@@ -69,23 +69,23 @@ class AnswerPermission(_Given, frozen=True, kw_only=True, tag="answer_permission
     remember: bool = True
 
 
-class AnswerQuestion(_Given, frozen=True, kw_only=True, tag="answer_question"):
+class AnswerQuestion(_Model, frozen=True, kw_only=True, tag="answer_question"):
     question_id: str
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
     by: Literal["person", "callback"] = "person"
 
 
-class SetOption(_Given, frozen=True, kw_only=True, tag="set_option"):
+class SetOption(_Model, frozen=True, kw_only=True, tag="set_option"):
     option_id: str
     value: str | bool
 
 
-class SetMode(_Given, frozen=True, kw_only=True, tag="set_mode"):
+class SetMode(_Model, frozen=True, kw_only=True, tag="set_mode"):
     mode: str
 
 
-class Close(_Given, frozen=True, kw_only=True, tag="close"):
+class Close(_Model, frozen=True, kw_only=True, tag="close"):
     pass
 
 
@@ -106,20 +106,21 @@ Command: TypeAlias = (
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 
-def written(command: Command) -> bytes:
+def encode(command: Command) -> bytes:
+    """Return the command as the inbox stores it; equal commands give equal bytes."""
     return msgspec.json.encode(command)
 
 
-def read(body: bytes) -> Command:
-    """Raises `InputError` for what a newer Dragoman, or nobody, has written."""
+def decode(body: bytes) -> Command:
+    """Read a command from the inbox. `InputError` for one that this version does not know."""
     try:
         return _decoder.decode(body)
-    except msgspec.MsgspecError as problem:
-        raise InputError(f"this command is not known here: {problem}") from problem
+    except msgspec.MsgspecError as error:
+        raise InputError(f"this version of Dragoman does not know this command: {error}") from error
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a command. Of a prompt: the run that began, or that it waits in the queue."""
+    """The outcome of a command. Of a prompt: the run that began, or its id in the queue."""
 
     run_id: str | None = None
     queued_id: str | None = None

@@ -1,15 +1,14 @@
-"""`Hub`: the journal of a home folder, and the sessions of this process that are kept in it.
+"""`Hub`: the journal of a home folder, and the sessions of this process in it.
 
-Promised: each session has one owner; another process that wants it is told who has it. What a dead process left
-running reads as interrupted from the moment a hub is opened (G9), and nothing of a living one is touched. What others
-want of a session reaches its owner as a command, and is done once however often it is sent (G10).
+Promised: each session has one owner; another process that wants it gets an error that names the owner. The runs of a
+dead process read as interrupted from the moment a hub is opened (G9), and nothing of a living one is touched. Others
+act on a session by commands to its owner; a command is carried out once however often it is sent (G10).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -20,12 +19,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.config import Config, load, make_home
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.host.permission import answer_later
 from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
-from dragoman.hub.identity import HEARTBEAT, alive, living, this_process
+from dragoman.hub.identity import HEARTBEAT_S, is_alive, this_process, with_heartbeat
 from dragoman.hub.owned_session import OwnedSession
 from dragoman.journal import journal_path
 from dragoman.journal.entry import Entry, entry_kind, stored_frame
@@ -45,16 +45,16 @@ from dragoman.session.session import Session, new_id
 from dragoman.session.spec import SessionConfig
 from dragoman.wire.messages import Notification
 
-CUT = "the process that ran it ended before it did"
+ORPHANED = "the process that ran it ended before it did"
 
-# Seconds between two looks at the inbox while things happen, and at a command that another process carries out.
-LOOK_AGAIN: Final = 0.1
+# Seconds between two looks at a command that another process carries out.
+COMMAND_POLL_S: Final = 0.1
 
 # Seconds for a command to be carried out by another process. Switching a model may take an agent a while.
-CARRIED_OUT: Final = 60.0
+COMMAND_TIMEOUT_S: Final = 60.0
 
 # Seconds after which a command that another process has taken, and not done, must be waiting in its queue.
-QUEUED_ELSEWHERE: Final = 3.0
+QUEUED_ELSEWHERE_S: Final = 3.0
 
 logger = logging.getLogger(__name__)
 
@@ -63,28 +63,34 @@ class Hub:
     """`async with Hub() as hub:`. `home` is the folder of the journal, by default the user's; or give a `journal`."""
 
     def __init__(
-        self, home: str | Path | None = None, *, config: Config | None = None, journal: Journal | None = None
+        self,
+        home: str | Path | None = None,
+        *,
+        config: Config | None = None,
+        journal: Journal | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        self._clock = clock
         self._config = config or load(Path(home) if home is not None else None)
-        self._given = journal
+        self._given_journal = journal  # closed by whoever gave it
         self._journal: Journal | None = None
         self._journal_client: JournalClient | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._runtime_pool = RuntimePool()
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.owned_sessions: dict[str, OwnedSession] = {}
-        self.on_change: Callable[[str], None] | None = None  # told of each session of ours that may stand otherwise now
+        self.on_change: Callable[[str], None] | None = None  # called with the id of each session of ours that changed
 
     async def start(self) -> Hub:
         if self._journal is not None:
             raise InputError("this hub was started before", guidance="Make a new Hub.")
-        self._journal = self._given or await SqliteJournal.open(journal_path(make_home(self._config.home)))
+        self._journal = self._given_journal or await SqliteJournal.open(journal_path(make_home(self._config.home)))
         try:
             process = this_process()
             await self._journal.heartbeat(process)
-            self._journal_client = JournalClient(self._journal, process, alive)
-            self._journal_client.on_session_opened = self._session_opened
-            self._journal_client.on_session_left = self._session_left
+            self._journal_client = JournalClient(self._journal, process, is_alive)
+            self._journal_client.on_session_opened = self._on_session_opened
+            self._journal_client.on_session_left = self._on_session_left
             await self._interrupt_orphaned_runs()
         except BaseException:
             await self.close()
@@ -97,25 +103,26 @@ class Hub:
         return self
 
     async def close(self) -> None:
-        """Ends the sessions that it opened by `open` and `reopen`; others are to be closed first. Twice is fine."""
+        """End the sessions that it owns; close those that a program opened first. Closing twice is fine."""
         if self._tasks:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
             self._tasks = []
-        closed = await asyncio.gather(*(held.close() for held in self.owned_sessions.values()), return_exceptions=True)
+        closing = [owned.close() for owned in self.owned_sessions.values()]
+        errors = await asyncio.gather(*closing, return_exceptions=True)
         self.owned_sessions.clear()
-        if self._journal is not None and self._given is None:
+        if self._journal is not None and self._given_journal is None:
             await self._journal.close()
-        for problem in closed:
-            if problem is not None:
-                raise problem
+        for error in errors:
+            if error is not None:
+                raise error
 
     async def __aenter__(self) -> Hub:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
@@ -129,17 +136,17 @@ class Hub:
 
     @property
     def journal_client(self) -> JournalClient:
-        """For an `AgentRuntime` of one's own."""
+        """The handle on the journal, for an `AgentRuntime` of a program's own."""
         if self._journal_client is None:
             raise InputError("the hub is not started", guidance="Use `async with Hub() as hub:`.")
         return self._journal_client
 
     def open_session(self, agent: Agent | None = None, **settings: Any) -> Opening:
-        """As `dragoman.open_session`, and kept."""
+        """Open a session as `dragoman.open_session` does, and store it in the journal."""
         return open_session(agent, journal_client=self.journal_client, **settings)
 
     def resume_session(self, session_id: str, **settings: Any) -> Opening:
-        """A session of the journal, continued by the agent that it was with."""
+        """Continue a session of the journal with the agent that it was with."""
 
         async def open_it() -> Any:
             row = await self.find(session_id)
@@ -149,143 +156,151 @@ class Hub:
 
         return Opening(open_it)
 
-    # -- sessions that are steered by commands
+    # -- sessions that are driven by commands
 
     async def start_session(
         self, agent: Agent | None, config: SessionConfig, session_id: str | None = None
     ) -> OwnedSession:
-        """A new session, held here until `drop`. What waits for a person waits for a command that answers it."""
+        """Open a new session and own it until `close_session`. Commands answer what it asks."""
         session_id = session_id or new_id()
         client = self._client()
-        async with self._turn(session_id):
+        async with self._exclusively(session_id):
             if session_id in self.owned_sessions:
                 raise InputError(f"session {session_id} is open already")
-            held = self._hold(session_id)
-            await self._have(held, client.open(agent, _answered_by_commands(config), held.id))
-            return held
+            owned = self._own(session_id)
+            await self._finish_opening(owned, client.open(agent, _answered_by_commands(config), owned.id))
+            return owned
 
     async def continue_session(
         self, session_id: str, how: Continuing = "resume", *, anyway: bool = True
     ) -> OwnedSession:
-        """A session of the journal, continued here; one that is held already has its agent ended first, or, where it
-        need not be done `anyway`, is left as it is."""
+        """Continue a session of the journal here. One that is owned already has its agent ended first; without `anyway`
+        it is left as it is while it is connected."""
         session_id = (await self.find(session_id)).id
         client = self._client()
-        async with self._turn(session_id):
-            known = self.owned_sessions.get(session_id)
-            if known is not None and known.connection == "connected" and not anyway:
-                return known
-            if known is not None:
-                await known.close()
+        async with self._exclusively(session_id):
+            previous = self.owned_sessions.get(session_id)
+            if previous is not None and previous.connection == "connected" and not anyway:
+                return previous
+            if previous is not None:
+                await previous.close()
             row = await self.journal.session(session_id)  # as it is now
             if row is None:
                 raise InputError(f"session {session_id} was deleted")
             if row.handle is None:
                 raise _not_continuable(row)
             handle = read_handle(row.handle)
-            config = config_of_handle(handle)
-            held = self._hold(session_id)
-            resumed = client.resume(handle, _answered_by_commands(config), how, restart=known is not None)
-            await self._have(held, resumed)
-            return held
+            config = _answered_by_commands(config_of_handle(handle))
+            owned = self._own(session_id)
+            await self._finish_opening(owned, client.resume(handle, config, how, restart=previous is not None))
+            return owned
 
     async def fork_session(self, session_id: str, fork_id: str | None = None) -> OwnedSession:
-        """A second session that begins with all that this one knows, with an agent of its own."""
+        """Open a second session that begins with all that this one knows, with an agent of its own."""
         fork_id = fork_id or new_id()
         client = self._client()
-        async with self._turn(fork_id):
-            held = self.owned_sessions.get(session_id)
-            if held is None or held.session is None:
+        async with self._exclusively(fork_id):
+            owned = self.owned_sessions.get(session_id)
+            if owned is None or owned.session is None:
                 raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then fork it.")
             if fork_id in self.owned_sessions:
                 raise InputError(f"session {fork_id} is open already")
-            held.session.capabilities().require("fork", "fork a session")
-            session = held.session
-            fork = self._hold(fork_id)
+            owned.session.capabilities().require("fork", "fork a session")
+            session = owned.session
+            fork = self._own(fork_id)
             config = _answered_by_commands(session.config)
-            await self._have(fork, client.fork(session.spec, session.agent_session_id, config, fork_id))
+            await self._finish_opening(fork, client.fork(session.spec, session.agent_session_id, config, fork_id))
             return fork
 
     async def close_session(self, session_id: str) -> None:
-        """Ends the session here; it stays in the journal. One that is still being opened is given up."""
-        async with self._last_turn(session_id):
+        """End the session here; it stays in the journal. Stops one that is still being opened."""
+        async with self._after_closing(session_id):
             pass
 
     async def delete_session(self, session_id: str, *, by: str = "") -> bool:
-        """Ends it here, and removes it from the journal, with its sub-agents; False where there is no such session.
-        `SessionBusy` where another process has it open."""
-        async with self._last_turn(session_id):
+        """End the session here, and remove it from the journal, with its sub-agents; False where there is none.
+
+        `SessionBusy` where another process has it open.
+        """
+        async with self._after_closing(session_id):
             if await self.owned_elsewhere(session_id):
                 raise SessionBusy(
                     f"session {session_id} is open in another process", guidance="End it there first, then delete it."
                 )
             sub_agents = descendants(await self.journal.sessions(), [session_id])
-            deleted = await self.journal.delete(session_id, at=time.time(), by=by)
-        for one in sub_agents:
-            await self.delete_session(one.id, by=by)
+            deleted = await self.journal.delete(session_id, at=self._clock.time(), by=by)
+        for sub_agent in sub_agents:
+            await self.delete_session(sub_agent.id, by=by)
         return deleted
 
     @asynccontextmanager
-    async def _turn(self, session_id: str) -> AsyncIterator[None]:
-        """Who opens, ends, or notes something of a session does it after those who did so before: two agents that have
-        one session, or a claim that is let go under one who writes, would be the end of its order."""
-        lock = self._turns.setdefault(session_id, asyncio.Lock())  # it is there while anyone has it in hand
+    async def _exclusively(self, session_id: str) -> AsyncIterator[None]:
+        """Open, end, or note something of a session one at a time: two agents with one session, or a claim that is
+        released under somebody who writes, would break its order."""
+        lock = self._locks.setdefault(session_id, asyncio.Lock())  # it exists while anyone uses it
         async with lock:
             yield
 
     @asynccontextmanager
-    async def _last_turn(self, session_id: str) -> AsyncIterator[None]:
-        """Within, the session is no longer held."""
-        if (held := self.owned_sessions.get(session_id)) is not None:
-            held.give_up()
-        async with self._turn(session_id):
-            held = self.owned_sessions.pop(session_id, None)
-            if held is not None:
-                await held.close()
+    async def _after_closing(self, session_id: str) -> AsyncIterator[None]:
+        """Within, the session is no longer owned."""
+        if (owned := self.owned_sessions.get(session_id)) is not None:
+            owned.abandon_opening()
+        async with self._exclusively(session_id):
+            owned = self.owned_sessions.pop(session_id, None)
+            if owned is not None:
+                await owned.close()
                 self._changed(session_id)
             yield
 
-    async def command(self, session_id: str, command: commands.Command, command_id: str | None = None) -> Outcome:
-        """Has it carried out by whoever owns the session. The same id again does nothing, and tells the same.
+    # -- commands
 
-        Raises what it was refused for; `SessionClosed` where nobody has the session open.
+    async def command(self, session_id: str, command: commands.Command, command_id: str | None = None) -> Outcome:
+        """Have the owner of the session carry out a command. The same id again does nothing, and has the same outcome.
+
+        Raises what it was refused for; `InputError` where the id was used for another command; `SessionClosed` where
+        no process has the session open.
         """
-        command_id = command_id or uuid.uuid4().hex
-        known = await self.journal.command_state(command_id)
+        body = commands.encode(command)
+        stored = Command(id=command_id or uuid.uuid4().hex, session_id=session_id, at=self._clock.time(), body=body)
+        owned = self.owned_sessions.get(session_id)
+        busy: SessionBusy | None = None
+        try:
+            is_ours = owned is not None and owned.expects(command)
+        except SessionBusy as error:
+            is_ours, busy = False, error
+        if owned is not None and is_ours:
+            outcome = await owned.send(stored, command)
+            if outcome is not None:
+                return outcome
+        known = await self.journal.command_state(stored.id)
         if known is None:
-            held = self.owned_sessions.get(session_id)
-            outcome = None
-            if held is not None and held.expects(command_id, command):
-                outcome = held.outcome(command_id)
-            elif not await self.owned_elsewhere(session_id):
+            if busy is not None:
+                raise busy
+            if not is_ours and not await self.owned_elsewhere(session_id):
                 raise SessionClosed(f"session {session_id} is not open", guidance="Continue it first, then try again.")
-            sent = Command(id=command_id, session_id=session_id, at=time.time(), body=commands.written(command))
-            if not await self.journal.send_command(sent):
-                known = await self.journal.command_state(command_id)  # someone else was as quick with this id
-            elif held is not None and outcome is not None:
-                return await held.sent(sent, command, outcome)
-        if known is not None and (
-            known.command.session_id != session_id or known.command.body != commands.written(command)
-        ):
+            if not await self.journal.send_command(stored):
+                known = await self.journal.command_state(stored.id)  # somebody else was as quick with this id
+        if known is not None and (known.command.session_id != session_id or known.command.body != body):
             raise InputError(
-                f"the command id {command_id!r} was used for something else", guidance="Choose a new one for each."
+                f"the command id {stored.id!r} was used for something else", guidance="Choose a new one for each."
             )
-        return await self._outcome(session_id, command_id)
+        return await self._wait_for_outcome(session_id, stored.id)
 
     async def owned_elsewhere(self, session_id: str) -> bool:
-        """Whether another process, which lives, has it open."""
+        """Return whether another living process has the session open."""
         owner = await self.journal.owner(session_id)
         if owner is None or owner.process is None or owner.process.id == self.journal_client.process.id:
             return False
-        return alive(owner.process)
+        return is_alive(owner.process)
 
-    async def _outcome(self, session_id: str, command_id: str) -> Outcome:
-        """Of a command that was sent, perhaps to another process, perhaps long ago."""
-        async with asyncio.timeout(CARRIED_OUT):
+    async def _wait_for_outcome(self, session_id: str, command_id: str) -> Outcome:
+        """Wait for a command that was sent before, perhaps to another process, perhaps long ago."""
+        async with timeout(self._clock, COMMAND_TIMEOUT_S):
             taken_at: float | None = None
             while True:
-                held = self.owned_sessions.get(session_id)
-                if held is not None and (outcome := held.waiting(command_id)) is not None:
+                owned = self.owned_sessions.get(session_id)
+                if owned is not None and (outcome := await owned.outcome_of(command_id)) is not None:
                     return outcome
                 state = await self.journal.command_state(command_id)
                 if state is None:
@@ -294,77 +309,78 @@ class Hub:
                     return msgspec.json.decode(state.detail or "{}", type=Outcome)
                 if state.outcome is not None:
                     raise InputError(state.detail or "it was refused")
-                now = time.monotonic()
+                now = self._clock.monotonic()
                 taken_at = taken_at or (now if state.taken else None)
-                if taken_at is not None and now - taken_at > QUEUED_ELSEWHERE:
+                if taken_at is not None and now - taken_at > QUEUED_ELSEWHERE_S:
                     return Outcome(queued_id=command_id, how="queued")
-                await asyncio.sleep(LOOK_AGAIN)
+                await self._clock.sleep(COMMAND_POLL_S)
+
+    # -- opening
 
     def _client(self) -> LocalClient:
-        # Read anew: agents may have been added, or changed, since.
-        return LocalClient(
-            config=load(self._config.home), journal_client=self.journal_client, runtime_pool=self._runtime_pool
-        )
+        # The config is read again: agents may have been added, or changed, since.
+        config = load(self._config.home)
+        return LocalClient(config=config, journal_client=self.journal_client, runtime_pool=self._runtime_pool)
 
-    def _hold(self, session_id: str) -> OwnedSession:
-        held = self.owned_sessions[session_id] = self._new_held(session_id, stays=True)
+    def _own(self, session_id: str) -> OwnedSession:
+        owned = self.owned_sessions[session_id] = self._new_owned(session_id, stays=True)
         self._changed(session_id)
-        return held
+        return owned
 
-    def _new_held(self, session_id: str, *, stays: bool) -> OwnedSession:
+    def _new_owned(self, session_id: str, *, stays: bool) -> OwnedSession:
         return OwnedSession(
             session_id, self.journal_client, lambda: self._changed(session_id), stays=stays, home=self._config.home
         )
 
-    async def _have(self, held: OwnedSession, opening: Coroutine[Any, Any, Session]) -> None:
-        held.opening = asyncio.get_running_loop().create_task(opening, name=f"dragoman open {held.id}")
+    async def _finish_opening(self, owned: OwnedSession, opening: Coroutine[Any, Any, Session]) -> None:
+        owned.opening = asyncio.get_running_loop().create_task(opening, name=f"dragoman open {owned.id}")
         try:
-            session = await held.opening
-        except BaseException as problem:
-            self.owned_sessions.pop(held.id, None)
+            session = await owned.opening
+        except BaseException as error:
+            self.owned_sessions.pop(owned.id, None)
             try:
-                # One that another process has is not ours to show a problem of.
+                # The error of a session that another process has is not ours to show.
                 if (
-                    isinstance(problem, DragomanError)
-                    and not isinstance(problem, NotTheOwner)
-                    and await self.journal.session(held.id) is not None
+                    isinstance(error, DragomanError)
+                    and not isinstance(error, NotTheOwner)
+                    and await self.journal.session(owned.id) is not None
                 ):
-                    self.owned_sessions[held.id] = held
-                    held.failed(problem)
+                    self.owned_sessions[owned.id] = owned
+                    owned.on_failed(error)
             finally:
-                self._changed(held.id)
-            if isinstance(problem, asyncio.CancelledError) and held.given_up and not _is_cancelled():
-                raise SessionClosed(f"session {held.id} was closed before its agent had started") from None
+                self._changed(owned.id)
+            if isinstance(error, asyncio.CancelledError) and owned.was_abandoned and not _is_cancelled():
+                raise SessionClosed(f"session {owned.id} was closed before its agent had started") from None
             raise
         finally:
-            held.opening = None
-        if held.session is None:
-            held.opened(session)
+            owned.opening = None
+        if owned.session is None:
+            owned.on_opened(session)
 
-    def _session_opened(self, session: Session) -> None:
-        held = self.owned_sessions.get(session.id)
-        if held is None:
-            held = self.owned_sessions[session.id] = self._new_held(session.id, stays=False)
-        if held.session is not session:
-            held.opened(session)
+    def _on_session_opened(self, session: Session) -> None:
+        owned = self.owned_sessions.get(session.id)
+        if owned is None:
+            owned = self.owned_sessions[session.id] = self._new_owned(session.id, stays=False)
+        if owned.session is not session:
+            owned.on_opened(session)
 
-    def _session_left(self, session_id: str) -> None:
-        held = self.owned_sessions.get(session_id)
-        if held is not None and not held.stays:
+    def _on_session_left(self, session_id: str) -> None:
+        owned = self.owned_sessions.get(session_id)
+        if owned is not None and not owned.stays:
             del self.owned_sessions[session_id]
 
     def _changed(self, session_id: str) -> None:
         if self.on_change is not None:
             self.on_change(session_id)
 
-    # -- what is known
+    # -- reading
 
     async def sessions(self) -> Sequence[SessionRow]:
-        """The one with the latest frame first."""
+        """Return all sessions, the one with the latest frame first."""
         return await self.journal.sessions()
 
     async def find(self, session_id: str) -> SessionRow:
-        """A session by its id or the agent's, or by the beginning of one; `-` is the latest."""
+        """Return a session by its id or the agent's, or by the beginning of one; `-` is the latest."""
         return find_session(await self.journal.sessions(), session_id)
 
     async def search(self, words: str, **filters: Any) -> Sequence[SearchHit]:
@@ -374,56 +390,55 @@ class Hub:
 
     async def _beat(self) -> None:
         while True:
-            await asyncio.sleep(HEARTBEAT)
+            await self._clock.sleep(HEARTBEAT_S)
             try:
-                await self.journal.heartbeat(living(self.journal_client.process))
+                await self.journal.heartbeat(with_heartbeat(self.journal_client.process))
             except JournalError:
-                pass  # the next one may come through; who appends hears of it
+                pass  # the next one may come through; the next append reports the error
 
     async def _watch_inbox(self) -> None:
-        """What other processes want of our sessions."""
-        async for _ in self.journal.changes():
+        """Carry out the commands that other processes send to our sessions."""
+        async for _ in self.journal.command_changes():
             try:
                 for session_id in await self.journal.sessions_with_commands():
-                    if (held := self.owned_sessions.get(session_id)) is not None and held.session is not None:
-                        await held.drain()
-            except JournalError as problem:
-                logger.warning("the inbox cannot be read: %s", problem)
-            await asyncio.sleep(LOOK_AGAIN)
+                    if (owned := self.owned_sessions.get(session_id)) is not None and owned.session is not None:
+                        await owned.drain()
+            except JournalError as error:
+                logger.warning("the inbox cannot be read: %s", error)
 
     async def _interrupt_orphaned_runs(self) -> None:
-        # Transcripts that their agent still writes to are nobody's here, and go on.
-        written = {one.session_id for one in await self.journal.positions() if not one.finished}
+        # A transcript that its agent still writes to has no owner here, and goes on.
+        unfinished = {position.session_id for position in await self.journal.positions() if not position.finished}
         for row in await self.journal.sessions():
-            if row.status == "running" and row.id not in written:
+            if row.status == "running" and row.id not in unfinished:
                 try:
-                    await self.note(row.id, _cuts)
+                    await self.note(row.id, _interruptions)
                 except NotTheOwner:
-                    continue  # it lives
+                    continue  # its owner lives
 
     async def note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
-        """Adds notes of ours to a session. `NotTheOwner` where another living process has it."""
-        async with self._turn(session_id):
-            held = self.owned_sessions.get(session_id)
-            if held is not None and held.session is not None:
-                for note in notes_of(SessionRecord(session_id, held.session.fold)):
-                    await held.session.record_note(note)
+        """Add notes of ours to a session. `NotTheOwner` where another living process has it."""
+        async with self._exclusively(session_id):
+            owned = self.owned_sessions.get(session_id)
+            if owned is not None and owned.session is not None:
+                for note in notes_of(SessionRecord(session_id, owned.session.fold)):
+                    await owned.session.record_note(note)
             else:
                 await self._note(session_id, notes_of)
 
     async def _note(self, session_id: str, notes_of: Callable[[SessionRecord], Sequence[Notification]]) -> None:
         process = self.journal_client.process
-        epoch = await self.journal.claim(session_id, process.id, is_alive=alive)
+        epoch = await self.journal.claim(session_id, process.id, is_alive=is_alive)
         try:
             record = await load_record(self.journal, session_id)
-            made = notes_of(record)
-            if not made:
+            new_notes = notes_of(record)
+            if not new_notes:
                 return
-            connection = Connection(id=f"notes-{uuid.uuid4().hex}", agent="", at=time.time())
+            connection = Connection(id=f"notes-{uuid.uuid4().hex}", agent="", at=self._clock.time())
             await self.journal.register_connection(connection)
             entries = []
-            for number, note in enumerate(made, start=1):
-                at = time.time()
+            for number, note in enumerate(new_notes, start=1):
+                at = self._clock.time()
                 entry = Entry(connection.id, session_id, number, at, "host", entry_kind(note), stored_frame(note))
                 record.add(entry, note)
                 entries.append(entry)
@@ -433,14 +448,14 @@ class Hub:
 
 
 def _is_cancelled() -> bool:
-    """Whether the task itself is, and not only what it waited for."""
+    """Return whether the task itself is cancelled, and not only what it waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _cuts(record: SessionRecord) -> Sequence[Notification]:
+def _interruptions(record: SessionRecord) -> Sequence[Notification]:
     running = [run for run in record.fold.runs.values() if run.status == "running"]
-    return [notes.write(notes.RunInterrupted(run.id, "interrupted", CUT)) for run in running]
+    return [notes.write(notes.RunInterrupted(run.id, "interrupted", ORPHANED)) for run in running]
 
 
 def _answered_by_commands(config: SessionConfig) -> SessionConfig:
@@ -449,6 +464,6 @@ def _answered_by_commands(config: SessionConfig) -> SessionConfig:
 
 def _not_continuable(row: SessionRow) -> InputError:
     return InputError(
-        f"session {row.id} cannot be continued: what its agent needs for it was not kept",
-        guidance="Open a new session; what was said is still there to read.",
+        f"session {row.id} cannot be continued: the journal lacks what its agent needs for it",
+        guidance="Open a new session; its history can still be read.",
     )

@@ -1,52 +1,51 @@
-"""`OwnedSession`: a session that this process has open, and what others want of it.
+"""`OwnedSession`: a session that this process owns, its queue of prompts, and the commands that others send to it.
 
-Commands come through the journal's inbox, from any process. Promised: each is carried out once; what a command did and
-its receipt are in one commit. A prompt that has to wait stays in the inbox without a receipt until its turn, and so do
-the commands that edited or moved it: what was queued when a process died is found again by the next owner of the
-session, as it was, and waits there for a person.
+Commands come through the journal's inbox, from any process. Promised: each is carried out once; its effect and its
+receipt are in one commit. A command that this process sends to its own session is handed over as an object and never
+read back. A prompt that has to wait stays in the inbox without a receipt until it is sent, and so do the commands that
+edited or moved it: what was queued when a process died is found again by the next owner of the session, as it was, and
+waits there for a person.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
+from dragoman.host.permission import Answer, Reply
 from dragoman.hub import commands
-from dragoman.hub.asking import answer_question, reply_to
 from dragoman.hub.commands import Outcome
 from dragoman.hub.prompting import parts_of
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
-from dragoman.journal.protocols import Command as Sent
+from dragoman.journal.protocols import Command as InboxCommand
+from dragoman.session.journal_client import JournalClient
 from dragoman.session.prompt_queue import PromptQueue
+from dragoman.session.run import Run
 from dragoman.session.session import Session
-
-if TYPE_CHECKING:
-    from dragoman.session.journal_client import JournalClient
-    from dragoman.session.run import Run
 
 logger = logging.getLogger(__name__)
 
-Connection: TypeAlias = Literal["starting", "connected", "disconnected", "error"]
+ConnectionState: TypeAlias = Literal["starting", "connected", "disconnected", "error"]
 
-# Prompts that may wait for one session. All who follow it are shown all of them, whenever one changes.
+# Prompts that may wait for one session. Everyone who follows it is shown all of them, whenever one changes.
 MAX_QUEUED_PROMPTS: Final = 100
-
-# Seconds of a wait that is begun again when they are over.
-LONG: Final = 3600.0
 
 LEFT_BEHIND: Final = "the process that had the session ended before this was done"
 
+# The kinds of option that an answer takes, in order; with `always` the other way round.
+_OPTION_KINDS: Final = {"allow": ("allow_once", "allow_always"), "reject": ("reject_once", "reject_always")}
 
-class Queued(msgspec.Struct, frozen=True):
-    """A prompt that waits for its turn. `id` is its command's; `changes` are the ids of those that edited or moved it,
-    which are done when it is."""
+
+class QueuedPrompt(msgspec.Struct, frozen=True):
+    """A prompt that waits until the session is free. `id` is its command's; `changes` are the ids of the commands that
+    edited or moved it, which get their receipts with it."""
 
     id: str
     prompt: commands.Prompt
@@ -56,64 +55,68 @@ class Queued(msgspec.Struct, frozen=True):
 
 
 class OwnedSession:
-    """`changed` is called whenever it may stand otherwise with the session than before. `stays`: also when it was
-    closed, or its agent is gone, until the hub drops it. `home` is our own folder."""
+    """`on_change` is called after every change of connection, queue or error.
+
+    A session that `stays` is shown also when it was closed, or its agent is gone, until the hub closes it. `home` is
+    our own folder.
+    """
 
     def __init__(
-        self, session_id: str, journal_client: JournalClient, changed: Callable[[], None], *, stays: bool, home: Path
+        self, session_id: str, journal_client: JournalClient, on_change: Callable[[], None], *, stays: bool, home: Path
     ) -> None:
         self.id = session_id
         self.stays = stays
         self.session: Session | None = None
-        self.connection: Connection = "starting"
-        self.problem: DragomanError | None = None  # what last went wrong with it; None once it goes well again
-        self.queue: PromptQueue[Queued] = PromptQueue(max_prompts=MAX_QUEUED_PROMPTS, on_change=changed)
+        self.connection: ConnectionState = "starting"
+        self.error: DragomanError | None = None  # what last went wrong with it; None once it goes well again
+        self.queue: PromptQueue[QueuedPrompt] = PromptQueue(max_prompts=MAX_QUEUED_PROMPTS, on_change=on_change)
+        self.opening: asyncio.Task[Session] | None = None
+        self.was_abandoned = False  # while it was being opened
         self._journal_client = journal_client
         self._home = home
-        self._changed = changed
-        self.opening: asyncio.Task[Session] | None = None
-        self.given_up = False  # while it was being opened
-        self._watched: Run | None = None  # that somebody else began, and prompts wait for
-        self._early: set[str] = set()  # prompts that were sent while it was being opened
-        self._outcomes: dict[str, asyncio.Future[Outcome]] = {}
+        self._on_change = on_change
+        self._watched_run: Run | None = None  # the run after which the queue goes on
+        self._early_prompts: dict[str, commands.Prompt] = {}  # sent while the session was being opened
+        # Of the commands that are being carried out, by id; None where the id was used before.
+        self._outcomes: dict[str, asyncio.Future[Outcome | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._beginning = asyncio.Lock()
 
     # -- the session
 
-    def opened(self, session: Session) -> None:
-        """The agent has it. What an earlier owner left in the queue is there again."""
+    def on_opened(self, session: Session) -> None:
+        """Take the session that the agent has opened, and the commands that an earlier owner left in the inbox."""
         self.session = session
         self.connection = "connected"
-        self.problem = None
-        session.on_lost = self._lost
-        self.queue.clear()  # what came early is in the inbox, with the rest
-        self._do(self._take_over())
-        self._changed()
+        self.error = None
+        session.on_lost = self._on_lost
+        self.queue.clear()  # early prompts are in the inbox, with the rest
+        self._start_task(self._take_over())
+        self._on_change()
 
-    def failed(self, problem: DragomanError) -> None:
-        """The agent could not be had."""
+    def on_failed(self, error: DragomanError) -> None:
+        """Take note that the agent could not be started, or did not open the session."""
         self.session = None
         self.connection = "error"
-        self.problem = problem
-        self._changed()
+        self.error = error
+        self._on_change()
 
-    def _lost(self, failure: DragomanError) -> None:
+    def _on_lost(self, failure: DragomanError) -> None:
         self.connection = "disconnected"
-        self.problem = failure
+        self.error = failure
         self.queue.paused = bool(self.queue)
-        self._changed()
+        self._on_change()
 
-    def give_up(self) -> None:
-        """Nobody wants it any more, though it is still being opened."""
+    def abandon_opening(self) -> None:
+        """Stop opening the session: nobody wants it any more."""
         if self.opening is not None:
-            self.given_up = True
+            self.was_abandoned = True
             self.opening.cancel()
 
     async def close(self) -> None:
-        """Ends the session here. What is queued stays in the inbox."""
+        """End the session here. What is queued stays in the inbox."""
         if self.opening is not None:
-            self.give_up()
+            self.abandon_opening()
             await asyncio.wait([self.opening])
         session, self.session = self.session, None
         self.connection = "disconnected"
@@ -126,25 +129,40 @@ class OwnedSession:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        for future in self._outcomes.values():
-            _fail(future, self._was_closed())
+        for outcome in self._outcomes.values():
+            _fail(outcome, self._closed_error())
 
-    def _was_closed(self) -> SessionClosed:
+    def _closed_error(self) -> SessionClosed:
         return SessionClosed(f"session {self.id} was closed")
 
-    def _living(self) -> Session:
+    def _open_session(self) -> Session:
         if self.session is None:
             raise SessionClosed(f"session {self.id} is not open", guidance="Continue it first, then try again.")
         return self.session
 
     # -- commands
 
-    def outcome(self, command_id: str) -> asyncio.Future[Outcome]:
-        """What comes of a command. To be asked for before it is taken from the inbox."""
-        return self._outcomes.setdefault(command_id, asyncio.get_running_loop().create_future())
+    @property
+    def epoch(self) -> int | None:
+        """The claim under which this process owns the session; None before the agent has it."""
+        return self._journal_client.epochs.get(self.id) if self.session is not None else None
 
-    def waiting(self, command_id: str) -> Outcome | None:
-        """What came of a command that is in the queue, or changed something there."""
+    def expects(self, command: commands.Command) -> bool:
+        """Return whether a command can be carried out, now or once the agent that is being started is there.
+
+        Raises `SessionBusy` for a prompt that would have to wait where too many wait already.
+        """
+        if self.session is not None:
+            return True
+        if self.opening is None or not isinstance(command, commands.Prompt) or command.when == "refuse":
+            return False
+        self.queue.check_room()
+        return True
+
+    async def outcome_of(self, command_id: str) -> Outcome | None:
+        """Return the outcome of a command that is being carried out, is in the queue, or changed something there."""
+        if (pending := self._outcomes.get(command_id)) is not None:
+            return await asyncio.shield(pending)
         for queued in self.queue:
             if queued.id == command_id:
                 return Outcome(queued_id=command_id, how="queued")
@@ -152,93 +170,133 @@ class OwnedSession:
                 return Outcome()
         return None
 
-    def expects(self, command_id: str, command: commands.Command) -> bool:
-        """Whether it can be done, now or when the agent that is being started is there. To be asked for before it is
-        sent."""
-        if self.session is not None:
-            return True
-        if self.opening is None or not isinstance(command, commands.Prompt) or command.when == "refuse":
-            return False
-        self.queue.check_room()
-        self._early.add(command_id)
-        return True
+    async def send(self, stored: InboxCommand, command: commands.Command) -> Outcome | None:
+        """Store a command of this process in the inbox and carry it out. None where its id was used before."""
+        if stored.id in self._outcomes:
+            return None
+        if self.session is None:
+            return await self._send_early(stored, command)
+        if self.epoch is None:
+            raise self._closed_error()
+        pending = self._expect(stored.id)
+        # In a task: a caller that gives up must not leave a command that was stored and is not carried out.
+        self._start_task(self._store_and_carry_out(stored, command, self.epoch))
+        return await asyncio.shield(pending)
 
-    async def sent(self, sent: Sent, command: commands.Command, outcome: asyncio.Future[Outcome]) -> Outcome:
-        """It was expected, and is in the inbox now: what comes of it."""
-        if self.session is None and sent.id in self._early and isinstance(command, commands.Prompt):
-            self.queue.add(sent.id, Queued(sent.id, command, sent.at))
-            return Outcome(queued_id=sent.id, how="queued")
-        await self.drain()
-        return await outcome
+    async def _store_and_carry_out(self, stored: InboxCommand, command: commands.Command, epoch: int) -> None:
+        pending = self._outcomes[stored.id]
+        try:
+            # Stored as taken by us: it is read from the inbox only if this process dies before its receipt.
+            is_new = await self._journal_client.journal.send_command(stored, taken_epoch=epoch)
+        except BaseException as error:
+            self._outcomes.pop(stored.id, None)
+            _fail(pending, error if isinstance(error, Exception) else self._closed_error())
+            if not isinstance(error, DragomanError):
+                raise
+            return
+        if is_new:
+            await self._carry_out(stored, command)
+        else:
+            self._outcomes.pop(stored.id, None)
+            if not pending.done():
+                pending.set_result(None)
+
+    async def _send_early(self, stored: InboxCommand, command: commands.Command) -> Outcome | None:
+        """Queue a prompt for a session that is being opened. `_take_over` takes it from the inbox."""
+        assert isinstance(command, commands.Prompt)
+        is_first = stored.id not in self._early_prompts
+        if is_first:
+            self._early_prompts[stored.id] = command
+        if not await self._journal_client.journal.send_command(stored):
+            if is_first:
+                self._early_prompts.pop(stored.id, None)
+            return None
+        if self.session is None:
+            self.queue.add(stored.id, QueuedPrompt(stored.id, command, stored.at))
+            return Outcome(queued_id=stored.id, how="queued")
+        pending = self._expect(stored.id)
+        await self.drain()  # it was opened meanwhile, and the inbox perhaps looked at before
+        return await asyncio.shield(pending)
+
+    def _expect(self, command_id: str) -> asyncio.Future[Outcome | None]:
+        return self._outcomes.setdefault(command_id, asyncio.get_running_loop().create_future())
 
     async def drain(self) -> None:
-        """Takes what is in the inbox, and begins with all of it."""
-        for sent in await self._take():
-            self.outcome(sent.id)
-            self._do(self._carry_out(sent))
+        """Take the commands that other processes put into the inbox, and begin with all of them."""
+        for stored in await self._take():
+            self._expect(stored.id)
+            self._start_task(self._carry_out(stored, self._early_prompts.get(stored.id)))
 
     async def _take_over(self) -> None:
-        """The same, in its order, once the agent is all set. What an earlier owner left behind: prompts are queued
-        as they were, and wait for a person; the rest is refused."""
+        """Take the inbox in its order, once the agent is all set.
+
+        Prompts that an earlier owner left behind are queued as they were, and wait for a person; its other commands are
+        refused.
+        """
         taken = await self._take()
         if self.opening is not None:
             await asyncio.wait([self.opening])
-        for sent in taken:
-            await self._carry_out(sent, left_behind=sent.id not in self._early)
+        for stored in taken:
+            early = self._early_prompts.get(stored.id)
+            await self._carry_out(stored, early, left_behind=early is None)
 
-    async def _take(self) -> Sequence[Sent]:
-        epoch = self._journal_client.epochs.get(self.id)
-        if epoch is None or self.session is None:
-            return ()
-        return await self._journal_client.journal.take_commands(self.id, epoch)
+    async def _take(self) -> list[InboxCommand]:
+        epoch = self.epoch
+        if epoch is None:
+            return []
+        return list(await self._journal_client.journal.take_commands(self.id, epoch))
 
-    async def _carry_out(self, sent: Sent, *, left_behind: bool = False) -> None:
-        future = self.outcome(sent.id)
+    async def _carry_out(
+        self, stored: InboxCommand, command: commands.Command | None, *, left_behind: bool = False
+    ) -> None:
+        """Carry out a command; it is read from the inbox only where another process sent it (`command` is None)."""
+        pending = self._expect(stored.id)
         try:
-            command = commands.read(sent.body)
+            command = command or commands.decode(stored.body)
             if isinstance(command, commands.Prompt):
-                outcome = await self._prompted(sent, command, wait=left_behind)
+                outcome = await self._prompt(stored, command, left_behind=left_behind)
             elif isinstance(command, commands.EditQueued | commands.MoveQueued):
-                outcome = self._rearranged(sent.id, command)
+                outcome = self._change_queue(stored.id, command)
             else:
-                outcome = await self._done(command, left_behind=left_behind)
-                await self._receipt(sent.id, "done", outcome)
+                outcome = await self._execute(command, left_behind=left_behind)
+                await self._receipt(stored.id, "done", outcome)
         except asyncio.CancelledError:
-            _fail(future, self._was_closed())
+            _fail(pending, self._closed_error())
             raise
-        except Exception as problem:
-            if not isinstance(problem, DragomanError):
+        except Exception as error:
+            if not isinstance(error, DragomanError):
                 logger.exception("session %s: a command failed", self.id)
-            await self._receipt(sent.id, "refused", problem)
-            _fail(future, problem)
+            await self._receipt(stored.id, "refused", error)
+            _fail(pending, error)
         else:
-            if not future.done():
-                future.set_result(outcome)
+            if not pending.done():
+                pending.set_result(outcome)
         finally:
-            self._outcomes.pop(sent.id, None)
-            self._changed()
+            self._outcomes.pop(stored.id, None)
+            self._early_prompts.pop(stored.id, None)
+            self._on_change()
 
     async def _receipt(self, command_id: str, outcome: str, detail: Outcome | Exception) -> None:
-        """Returns when it is kept. What was done just before is in the same commit."""
+        """Return when the receipt is committed. What was done just before is in the same commit."""
         if self.session is None:
             return  # its next owner finds the command, and refuses it
         match detail:
             case Outcome():
-                said = msgspec.json.encode(detail).decode()
+                text = msgspec.json.encode(detail).decode()
             case DragomanError():
-                said = str(detail)
+                text = str(detail)
             case _:
-                said = "something went wrong inside Dragoman"
-        note = notes.write(notes.Receipt(command_id=command_id, outcome=outcome, detail=said))
+                text = "something went wrong inside Dragoman"
+        note = notes.write(notes.Receipt(command_id=command_id, outcome=outcome, detail=text))
         try:
             await self.session.record_note(note)
         except JournalError:
-            logger.warning("session %s: a receipt could not be kept", self.id)
+            logger.warning("session %s: a receipt could not be stored", self.id)
 
-    async def _done(self, command: commands.Command, *, left_behind: bool) -> Outcome:
+    async def _execute(self, command: commands.Command, *, left_behind: bool) -> Outcome:
         if left_behind:
             raise InputError(LEFT_BEHIND)
-        session = self._living()
+        session = self._open_session()
         match command:
             case commands.Cancel(run_id=run_id):
                 if run_id is None or (session.active is not None and session.active.id == run_id):
@@ -259,19 +317,21 @@ class OwnedSession:
                 self.queue.paused = False
                 if session.active is not None:
                     await session.cancel()
-                self._do(self._next())
+                self._start_task(self._begin_next())
                 return Outcome(queued_id=queued_id, how=how)
             case commands.RemoveQueued(queued_id=queued_id):
                 queued = self.queue.remove(queued_id)
-                await self._left_queue(queued, "refused", InputError("it was taken out of the queue"))
+                await self._queue_receipts(queued, "refused", InputError("it was taken out of the queue"))
             case commands.Close():
-                self._do(self.close())
+                self._start_task(self.close())
             case commands.Prompt() | commands.EditQueued() | commands.MoveQueued():
-                raise AssertionError("what is queued goes its own way")
+                raise AssertionError("prompts and changes of the queue are handled by _carry_out")
         return Outcome()
 
-    def _rearranged(self, command_id: str, command: commands.EditQueued | commands.MoveQueued) -> Outcome:
-        """It has no receipt before the prompt has one: until then it is to be found again with it."""
+    # -- prompts and the queue
+
+    def _change_queue(self, command_id: str, command: commands.EditQueued | commands.MoveQueued) -> Outcome:
+        """Edit or move a prompt. The command gets its receipt with the prompt: until then the inbox holds both."""
         queued = self.queue[command.queued_id]
         queued = msgspec.structs.replace(queued, changes=(*queued.changes, command_id))
         if isinstance(command, commands.EditQueued):
@@ -282,20 +342,18 @@ class OwnedSession:
             self.queue.move(queued.id, command.to)
         return Outcome()
 
-    async def _left_queue(self, queued: Queued, outcome: str, detail: Outcome | Exception) -> None:
+    async def _queue_receipts(self, queued: QueuedPrompt, outcome: str, detail: Outcome | Exception) -> None:
         await self._receipt(queued.id, outcome, detail)
         for command_id in queued.changes:
             await self._receipt(command_id, "done", Outcome())
 
-    # -- prompts
-
-    async def _prompted(self, sent: Sent, prompt: commands.Prompt, *, wait: bool) -> Outcome:
-        queued = Queued(sent.id, prompt, sent.at)
-        if wait:
+    async def _prompt(self, stored: InboxCommand, prompt: commands.Prompt, *, left_behind: bool) -> Outcome:
+        queued = QueuedPrompt(stored.id, prompt, stored.at)
+        if left_behind:
             self.queue.add(queued.id, queued)
             self.queue.paused = True
-            return Outcome(queued_id=sent.id, how="queued")
-        session = self._living()
+            return Outcome(queued_id=stored.id, how="queued")
+        session = self._open_session()
         if session.failure is not None:
             raise session.failure
         async with self._beginning:
@@ -306,58 +364,55 @@ class OwnedSession:
             raise SessionBusy(
                 f"session {self.id} is busy with a run", guidance="Wait for it, queue this, or cancel it."
             )
-        self._wait_for(session.active)
+        self._continue_after(session.active)
         if prompt.when == "queue":
             self.queue.add(queued.id, queued)
-            return Outcome(queued_id=sent.id, how="queued")
+            return Outcome(queued_id=stored.id, how="queued")
         self.queue.add(queued.id, msgspec.structs.replace(queued, how="cancelled_first"), first=True)
         self.queue.paused = False
         await session.cancel()
-        return Outcome(queued_id=sent.id, how="cancelled_first")
+        return Outcome(queued_id=stored.id, how="cancelled_first")
 
-    async def _begin(self, queued: Queued) -> Outcome:
-        session = self._living()
+    async def _begin(self, queued: QueuedPrompt) -> Outcome:
+        session = self._open_session()
         parts = await parts_of(queued.prompt, session.config.workspace, self._home)
         run = session.begin(parts, run_id=queued.prompt.run_id)
         outcome = Outcome(run_id=run.id, how=queued.how)
         self.queue.paused = False
-        self.problem = None
-        self._watched = run
-        self._do(self._see_through(run))
-        await self._left_queue(queued, "done", outcome)
+        self.error = None
+        self._watched_run = run
+        self._start_task(self._finish_run(run))
+        # Nothing is awaited since `begin`: prompt, outgoing frame and receipt are in one commit.
+        await self._queue_receipts(queued, "done", outcome)
         return outcome
 
-    async def _see_through(self, run: Run) -> None:
+    async def _finish_run(self, run: Run) -> None:
         try:
             await run
-        except DragomanError as problem:
-            self.problem = problem
+        except DragomanError as error:
+            self.error = error
         finally:
-            self._changed()
-        self._let_go(run)
-        await self._next()
-
-    def _let_go(self, run: Run) -> None:
-        """What was said is committed, and read from the journal. A server that kept it too would grow with all that was
-        ever said in its sessions."""
-        if self._watched is run:
-            self._watched = None
+            self._on_change()
+        if self._watched_run is run:
+            self._watched_run = None
         if self.stays and self.session is not None:
+            # All of it is committed, and read from the journal. A server that kept it too would grow with all that was
+            # ever said in its sessions.
             self.session.fold.messages.drop_contents(run.id)
+        await self._begin_next()
 
-    def _wait_for(self, run: Run | None) -> None:
-        """One that a program in this process began: what is queued has its turn after it."""
-        if run is not None and run is not self._watched:
-            self._watched = run
-            self._do(self._after(run))
+    def _continue_after(self, run: Run | None) -> None:
+        """Let the queue go on after a run that a program in this process began."""
+        if run is not None and run is not self._watched_run:
+            self._watched_run = run
+            self._start_task(self._begin_next_after(run))
 
-    async def _after(self, run: Run) -> None:
-        while not await run.ended_within(LONG):  # not awaited itself: its events are its program's
-            pass
-        await self._next()
+    async def _begin_next_after(self, run: Run) -> None:
+        await run.ended_within(None)  # not awaited itself: its events are for its program
+        await self._begin_next()
 
-    async def _next(self) -> None:
-        """The turn of what is queued: the first that can be sent."""
+    async def _begin_next(self) -> None:
+        """Send the first queued prompt that can be sent, where the session is free."""
         async with self._beginning:
             while self.session is not None and self.session.active is None:
                 queued = self.queue.pop_next()
@@ -365,29 +420,70 @@ class OwnedSession:
                     return
                 try:
                     await self._begin(queued)
-                except Exception as problem:
-                    if isinstance(problem, DragomanError):
-                        self.problem = problem
+                except Exception as error:
+                    if isinstance(error, DragomanError):
+                        self.error = error
                     else:
-                        logger.exception("session %s: what was queued could not be sent", self.id)
-                    await self._left_queue(queued, "refused", problem)
-                self._changed()
+                        logger.exception("session %s: a queued prompt could not be sent", self.id)
+                    await self._queue_receipts(queued, "refused", error)
+                self._on_change()
 
-    def _do(self, work: object) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(
-            work,  # type: ignore[arg-type]  # a coroutine; its own type says nothing more
-            name=f"dragoman session {self.id}",
-        )
+    # -- tasks
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=f"dragoman session {self.id}")
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (problem := task.exception()) is not None:
-            logger.error("session %s: %s", self.id, problem, exc_info=problem)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("session %s: %s", self.id, error, exc_info=error)
 
 
-def _fail(future: asyncio.Future[Outcome], problem: Exception) -> None:
-    if not future.done():
-        future.set_exception(problem)
-        future.exception()  # nobody may be waiting
+def reply_to(session: Session, command: commands.AnswerPermission) -> Reply:
+    """Return the answer that a command means. `InputError` where there is no such request, or no option for it."""
+    row = session.fold.permissions.get(command.permission_id)
+    if row is None:
+        raise InputError(f"session {session.id} was never asked {command.permission_id!r}")
+    if command.option_id is not None:
+        option = next((option for option in row.options if option.option_id == command.option_id), None)
+        if option is None:
+            raise InputError(f"there is no option {command.option_id!r}", guidance="Choose one of the agent's options.")
+        always = command.remember and (command.always or option.kind.endswith("_always"))
+        return Answer("selected", option.option_id, allowed=option.kind.startswith("allow"), always=always)
+    if command.answer is None:
+        raise InputError("an answer is needed: option_id, or answer")
+    if command.answer == "cancel":
+        return None
+    kinds = _OPTION_KINDS[command.answer]
+    for kind in reversed(kinds) if command.always else kinds:
+        for option in row.options:
+            if option.kind == kind:
+                allowed = command.answer == "allow"
+                return Answer("selected", option.option_id, allowed=allowed, always=command.always)
+    if command.answer == "reject":
+        return Answer("cancelled", always=command.always)
+    raise InputError("the agent offers no option that allows it", guidance="Choose one of its options, or refuse.")
+
+
+async def answer_question(session: Session, command: commands.AnswerQuestion) -> bool:
+    """Answer a question of the agent's. False where it has its answer, or was withdrawn.
+
+    `InputError` says what does not fit, and the question stays open.
+    """
+    question = session.question(command.question_id)
+    if question is None:
+        return False
+    if command.action == "accept":
+        # In a thread: a large form may take its time.
+        answer = await asyncio.to_thread(question.accept, command.content)
+    else:
+        answer = question.decline() if command.action == "decline" else question.cancel()
+    return session.answer_question(command.question_id, msgspec.structs.replace(answer, by=command.by))
+
+
+def _fail(outcome: asyncio.Future[Outcome | None], error: Exception) -> None:
+    if not outcome.done():
+        outcome.set_exception(error)
+        outcome.exception()  # nobody may be waiting

@@ -1,4 +1,4 @@
-"""What a client said, as the parts of a prompt: files of the workspace are read here, and only those."""
+"""A client's prompt as the parts of a prompt. Files of the workspace are read here, and only those."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from dragoman.workspace import Workspace
 
 
 async def parts_of(prompt: commands.Prompt, workspace: Workspace, home: Path) -> list[Part]:
-    """The words first, then what goes with them, in its order. Nothing of the `home` folder goes with them: keys are
-    there, and what goes with a prompt is kept, and shown to all."""
+    """Return the text first, then the attachments in their order.
+
+    Files of the `home` folder are refused: it holds keys, and attachments are stored and shown to everyone.
+    """
     parts: list[Part] = [prompt.text] if prompt.text.strip() else []
     for attachment in prompt.attachments:
         match attachment:
@@ -36,7 +38,7 @@ async def parts_of(prompt: commands.Prompt, workspace: Workspace, home: Path) ->
 
 
 def describe(attachment: requests.Attachment) -> str:
-    """In a few words, for lists."""
+    """Return a short name of an attachment, for lists."""
     match attachment:
         case requests.FileAttachment(path=path):
             return path
@@ -47,7 +49,7 @@ def describe(attachment: requests.Attachment) -> str:
 
 
 def is_within(path: str | Path, home: Path) -> bool:
-    """Whether a path without links is in our home folder."""
+    """Return whether a path without links is in our home folder."""
     return Path(path).is_relative_to(os.path.realpath(home))
 
 
@@ -63,4 +65,4 @@ def _file(workspace: Workspace, path: str, home: Path) -> Attachment | acp.Conte
 
 def _check_kind(mime_type: str, family: str) -> None:
     if not mime_type.startswith(f"{family}/"):
-        raise InputError(f"{mime_type!r} is no {family}")
+        raise InputError(f"{mime_type!r} is no {family} type")

@@ -250,8 +250,18 @@ class CommandInbox(Protocol):
     command is carried out; its state tells.
     """
 
-    async def send_command(self, command: Command) -> bool:
-        """Store a command. False where a command with this id was sent before."""
+    async def send_command(self, command: Command, *, taken_epoch: int | None = None) -> bool:
+        """Store a command. False where a command with this id was sent before.
+
+        The owner of the session stores its own commands as taken under its `taken_epoch`, in the same commit: it need
+        not read them back. Raises `NotTheOwner` where the session is not owned under this epoch.
+        """
+
+    def command_changes(self) -> AsyncIterator[None]:
+        """Yield once immediately, then whenever any process may have sent a command. Ends when the journal is closed.
+
+        Commits of frames do not wake it.
+        """
 
     async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
         """Mark the session's pending commands as taken and return them in the order in which they were sent.

@@ -127,6 +127,12 @@ class _Line(msgspec.Struct, frozen=True):
     jsonrpc: str = "2.0"
 
 
+class WrittenNote(Notification, frozen=True, gc=False):
+    """The frame of a note that this process wrote, with the note itself: it need not be read back from its JSON."""
+
+    note: object = None
+
+
 def write(note: Note) -> Notification:
     """Return the note as the frame that is recorded."""
     return write_as(_METHODS[type(note)], note)
@@ -143,7 +149,8 @@ def write_as(method: str, note: msgspec.Struct) -> Notification:
         params = msgspec.Raw(msgspec.json.encode(note))
     except UnicodeEncodeError:  # the name of a file or folder that is not UTF-8
         params = msgspec.Raw(lenient.encode_repaired(msgspec.to_builtins(note)))
-    return Notification(method, params, msgspec.json.encode(_Line(method, params)))
+        return Notification(method, params, msgspec.json.encode(_Line(method, params)))
+    return WrittenNote(method, params, msgspec.json.encode(_Line(method, params)), note)
 
 
 def read_as(types: Mapping[str, type[T]], message: Notification) -> T | None:
@@ -151,6 +158,8 @@ def read_as(types: Mapping[str, type[T]], message: Notification) -> T | None:
     type_ = types.get(message.method)
     if type_ is None:
         return None
+    if isinstance(message, WrittenNote) and isinstance(message.note, type_):
+        return message.note
     try:
         return msgspec.json.decode(message.params, type=type_)
     except msgspec.MsgspecError:

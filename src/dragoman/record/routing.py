@@ -32,15 +32,18 @@ class SessionIndex:
         self._sessions: dict[tuple[_Direction, RequestId], str | None] = {}  # of requests without an answer
         self._visits: dict[str, str] = {}  # of URLs that the agent asked to visit: elicitation id to session
 
-    def session_of(self, direction: _Direction, message: Message) -> str | None:
-        """Return the agent's session id; None for a message about the connection as a whole."""
+    def session_of(self, direction: _Direction, message: Message, request_session: str | None = None) -> str | None:
+        """Return the agent's session id; None for a message about the connection as a whole.
+
+        `request_session` is the session of a request whose sender knows it: it is then not looked for in the params.
+        """
         match message:
             case Update():
                 return message.session_id
             case Notification(params=params):
                 return session_id_in(params) or self._session_of_visit(message)
             case Request(id=request_id, params=params, method=method):
-                session_id = session_id_in(params)
+                session_id = request_session or session_id_in(params)
                 if method == "elicitation/create":
                     session_id = self._session_of_question(params, session_id)
                 self._sessions[direction, request_id] = session_id
@@ -95,7 +98,7 @@ class ConnectionReader(SessionIndex):
         messages = self._peers[direction].feed(line if line.endswith(b"\n") else line + b"\n")
         return [RoutedMessage(message, self.session_of(direction, message)) for message in messages]
 
-    def session_of(self, direction: _Direction, message: Message) -> str | None:
+    def session_of(self, direction: _Direction, message: Message, request_session: str | None = None) -> str | None:
         other = self._peers[_opposite(direction)]
         match message:
             case Request(id=request_id, method=method):
@@ -105,7 +108,7 @@ class ConnectionReader(SessionIndex):
                 self._peers[direction].forget(request_id)  # where another peer read the line
             case _:
                 pass
-        return super().session_of(direction, message)
+        return super().session_of(direction, message, request_session)
 
 
 def _opposite(direction: _Direction) -> _Direction:

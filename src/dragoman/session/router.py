@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dragoman.errors import NOT_FOUND, DragomanError
@@ -72,9 +73,19 @@ class Router:
         self._waiting_bytes = 0  # bytes of large messages since nothing waited to be iterated
         self.recorder: ConnectionRecorder | None = None  # takes the frames before anyone hears of them
         self._about_to_open: RoutedSession | None = None  # by the next request
+        self._sending_for: str | None = None  # the agent's id of the session that a request is sent for
         self.is_paused = False  # the agent is not read
 
     # -- which session has which id
+
+    @contextmanager
+    def sending_for(self, agent_session_id: str) -> Iterator[None]:
+        """Take the requests that are sent within as those of this session: its id is not read back from them."""
+        self._sending_for = agent_session_id
+        try:
+            yield
+        finally:
+            self._sending_for = None
 
     def about_to_open(self, session: RoutedSession) -> None:
         """Take the request that is sent next as part of this session, which it opens."""
@@ -153,7 +164,7 @@ class Router:
             self._diagnostics.add(at, "stray", message.line.decode("utf-8", "replace"))
 
     def on_sending(self, message: OutgoingMessage, at: float) -> None:
-        agent_session_id = self._session_index.session_of("out", message)
+        agent_session_id = self._session_index.session_of("out", message, self._sending_for)
         session = self.sessions.get(agent_session_id or "") or self._about_to_open
         if session is not None:
             session.record("out", message, at)

@@ -421,7 +421,8 @@ class AgentRuntime:
 
     def send_prompt(self, agent_session_id: str, blocks: tuple[acp.ContentBlock, ...]) -> None:
         connection = self._living()
-        connection.call("session/prompt", acp.PromptRequest(session_id=agent_session_id, prompt=blocks))
+        with self._router.sending_for(agent_session_id):
+            connection.call("session/prompt", acp.PromptRequest(session_id=agent_session_id, prompt=blocks))
 
     def notify(self, method: str, params: object) -> None:
         if self._connection is not None:

@@ -77,8 +77,10 @@ class SqliteJournal:
         self._frame_writer = FrameWriter(connection)
         self._frame_reader = FrameReader(name)
         self._version_connection: sqlite3.Connection | None = None
+        self._inbox_connection: sqlite3.Connection | None = None
         self._is_in_memory = is_in_memory
         self._notifier = ChangeNotifier(None if is_in_memory else self._data_version)
+        self._inbox_notifier = ChangeNotifier(None if is_in_memory else self._inbox_version)
         self._log_bytes = 0  # bytes of frames since the log was last copied into the file
         self._writer = Writer(
             connection,
@@ -134,8 +136,10 @@ class SqliteJournal:
         self._writer.close()
         self._bulk_thread.shutdown()
         self._notifier.close()
-        if self._version_connection is not None:
-            self._version_connection.close()
+        self._inbox_notifier.close()
+        for connection in (self._version_connection, self._inbox_connection):
+            if connection is not None:
+                connection.close()
         self._reader_threads.shutdown()
         while True:
             try:
@@ -157,6 +161,15 @@ class SqliteJournal:
             if self._version_connection is None:
                 self._version_connection = schema.connect_reader(self.path)
             return int(self._version_connection.execute("PRAGMA data_version").fetchone()[0])
+        except sqlite3.Error:
+            return -1  # the next reader reports the error
+
+    def _inbox_version(self) -> int:
+        """Return a number that changes with every command that any process sends."""
+        try:
+            if self._inbox_connection is None:
+                self._inbox_connection = schema.connect_reader(self.path)
+            return owners.inbox_version(self._inbox_connection)
         except sqlite3.Error:
             return -1  # the next reader reports the error
 
@@ -431,8 +444,18 @@ class SqliteJournal:
     async def owner(self, session_id: str) -> Owner | None:
         return await self._read(lambda connection: owners.owner(connection, session_id))
 
-    async def send_command(self, command: Command) -> bool:
-        return await self._writer.write(lambda: owners.send_command(self._connection, command))
+    async def send_command(self, command: Command, *, taken_epoch: int | None = None) -> bool:
+        is_new = await self._writer.write(lambda: owners.send_command(self._connection, command, taken_epoch))
+        if is_new and taken_epoch is None:
+            self._inbox_notifier.notify()
+        return is_new
+
+    async def command_changes(self) -> AsyncIterator[None]:
+        with self._inbox_notifier.subscribe() as changed:
+            while not self._is_closed:
+                changed.clear()
+                yield
+                await changed.wait()
 
     async def take_commands(self, session_id: str, epoch: int) -> Sequence[Command]:
         return await self._writer.write(lambda: owners.take_commands(self._connection, session_id, epoch))

@@ -63,18 +63,29 @@ def release(connection: sqlite3.Connection, session_id: str, process_id: str) ->
     )
 
 
-def send_command(connection: sqlite3.Connection, command: Command) -> bool:
+def send_command(connection: sqlite3.Connection, command: Command, taken_epoch: int | None) -> bool:
+    if taken_epoch is not None:
+        _check_epoch(connection, command.session_id, taken_epoch)
     inserted = connection.execute(
-        f"INSERT OR IGNORE INTO inbox({_COMMAND_COLUMNS}) VALUES(?, ?, ?, ?)",
-        (command.id, command.session_id, command.at, command.body),
+        f"INSERT OR IGNORE INTO inbox({_COMMAND_COLUMNS}, taken_epoch) VALUES(?, ?, ?, ?, ?)",
+        (command.id, command.session_id, command.at, command.body, taken_epoch),
     )
     return inserted.rowcount > 0
 
 
-def take_commands(connection: sqlite3.Connection, session_id: str, epoch: int) -> Sequence[Command]:
+def inbox_version(connection: sqlite3.Connection) -> int:
+    """Return a number that changes with every command that is sent."""
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM inbox").fetchone()[0])
+
+
+def _check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
     current = owner(connection, session_id)
     if current is None or current.process is None or current.epoch != epoch:
         raise NotTheOwner(f"session {session_id} is not owned under epoch {epoch} any more")
+
+
+def take_commands(connection: sqlite3.Connection, session_id: str, epoch: int) -> Sequence[Command]:
+    _check_epoch(connection, session_id, epoch)
     condition = "session_id = ? AND outcome IS NULL AND (taken_epoch IS NULL OR taken_epoch < ?)"
     records = connection.execute(
         f"SELECT {_COMMAND_COLUMNS} FROM inbox WHERE {condition} ORDER BY seq",  # noqa: S608 (names of our own)
