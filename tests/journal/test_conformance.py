@@ -773,3 +773,31 @@ async def test_a_compressed_session_reads_as_before(journal: Journal) -> None:
     assert list((await journal.rows("s1")).messages)[: len(rows.messages)] == list(rows.messages)
     await journal.vacuum()
     assert await maintenance.verify(journal) == []
+
+
+async def test_an_owner_s_own_command_is_stored_as_taken_and_offered_to_the_next_owner_only(journal: Journal) -> None:
+    await journal.heartbeat(process("p1"))
+    await journal.heartbeat(process("p2"))
+    epoch = await journal.claim("s1", "p1", is_alive=lambda _: True)
+    command = Command(id="c1", session_id="s1", at=1.0, body=b"{}")
+    assert await journal.send_command(command, taken_epoch=epoch)
+    assert not await journal.send_command(command, taken_epoch=epoch)
+    assert await journal.take_commands("s1", epoch) == []
+    assert await journal.sessions_with_commands() == frozenset()
+    state = await journal.command_state("c1")
+    assert state is not None
+    assert state.taken
+    next_epoch = await journal.claim("s1", "p2", is_alive=lambda _: False)
+    assert [taken.id for taken in await journal.take_commands("s1", next_epoch)] == ["c1"]
+    with pytest.raises(NotTheOwner):
+        await journal.send_command(Command(id="c2", session_id="s1", at=1.0, body=b"{}"), taken_epoch=epoch)
+    assert await journal.command_state("c2") is None
+
+
+async def test_a_sent_command_wakes_those_who_wait_for_commands(journal: Journal) -> None:
+    async with asyncio.timeout(20):
+        waking = journal.command_changes()
+        await anext(waking)
+        await journal.send_command(Command(id="c1", session_id="s1", at=1.0, body=b"{}"))
+        await anext(waking)
+        await journal.close()
