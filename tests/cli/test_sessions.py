@@ -27,7 +27,7 @@ from dragoman.journal.rows import Session
 from dragoman.journal.sessions import find_session, short_ids
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import notes
-from dragoman.translate.frames import CUT
+from dragoman.translate.frames import INTERRUPTED
 from journal.talk import ALLOW, Talk
 
 from .conftest import Cli, without_looks
@@ -325,7 +325,7 @@ def test_a_run_whose_end_a_transcript_does_not_have_is_told_in_one_calm_line(cli
         asked = talk.prompt("work")
         talk.say("half a sen")
         usage = {"totalTokens": 7, "inputTokens": 5, "outputTokens": 2}
-        error = {**msgspec.to_builtins(CUT), "data": {**CUT.data, "usage": usage}}
+        error = {**msgspec.to_builtins(INTERRUPTED), "data": {**INTERRUPTED.data, "usage": usage}}
         talk.frame("in", {"id": asked, "error": error}, "import")
         await talk.commit()
 

@@ -10,7 +10,7 @@ import pytest
 from dragoman.record import rows
 from dragoman.translate.codex import commands, patches
 from dragoman.translate.codex.outputs import Result, of_text
-from dragoman.translate.codex.paths import absolute
+from dragoman.translate.codex.records import absolute
 from dragoman.wire.vocabulary import Content, ContentBlock, Diff, ImageContent, ResourceLink, TextContent
 from translate.claude_talk import updates
 from translate.codex_talk import FOLDER, Transcript
@@ -649,6 +649,6 @@ def test_a_path_is_made_absolute(path: str, folder: str, full: str) -> None:
 
 
 def test_what_the_program_found_in_a_command_is_believed() -> None:
-    told = commands.actions(msgspec.Raw(b'[{"type":"read","path":"a"},{"type":"read","path":"b"}]'))
-    assert commands.look("cat a && cat b", "/w", told).title == "cat a && cat b"
-    assert commands.actions(msgspec.Raw(b'[{"type":"dance"}]')) == []
+    told = commands.decode_actions(msgspec.Raw(b'[{"type":"read","path":"a"},{"type":"read","path":"b"}]'))
+    assert commands.display_command("cat a && cat b", "/w", told).title == "cat a && cat b"
+    assert commands.decode_actions(msgspec.Raw(b'[{"type":"dance"}]')) == []

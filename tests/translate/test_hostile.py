@@ -28,7 +28,7 @@ from dragoman.translate.ingest.file_import import FileImport
 from dragoman.translate.ingest.folder_watch import folders_at
 from dragoman.translate.ingest.importer import Importer
 from dragoman.translate.ingest.report import ImportedFile
-from dragoman.translate.ingest.worker import ImportWorker
+from dragoman.translate.ingest.worker_client import start_worker
 from dragoman.translate.transcript_file import OVERLONG_KIND, open_transcript, whole_lines
 
 if sys.version_info >= (3, 14):
@@ -174,7 +174,7 @@ async def test_no_program_of_the_folder_where_the_user_is_runs(
         (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
-    (done,) = await Importer(journal).import_all(transcripts_at([path], "claude"), worker=ImportWorker())
+    (done,) = await Importer(journal).import_all(transcripts_at([path], "claude"), process=start_worker())
     assert (len(done.new), (tmp_path / "ran").exists()) == (1, False)
 
 
@@ -425,7 +425,7 @@ async def test_a_process_apart_that_says_something_else_is_not_waited_for(
     (tmp_path / "sitecustomize.py").write_text("print('Good morning to you')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
-    (done,) = await Importer(journal).import_all(transcripts_at([path], "claude"), worker=ImportWorker())
+    (done,) = await Importer(journal).import_all(transcripts_at([path], "claude"), process=start_worker())
     assert (len(done.new), done.skipped) == (1, None)
 
 
@@ -447,7 +447,7 @@ async def test_what_fails_while_a_process_apart_answers_mixes_up_no_files(
 
     monkeypatch.setattr(journal, "append", fails_once)
     monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", 0)
-    done = await Importer(journal).import_all(transcripts_at([tmp_path], "claude"), worker=ImportWorker())
+    done = await Importer(journal).import_all(transcripts_at([tmp_path], "claude"), process=start_worker())
     ids = {one.id: one.agent_session_id for one in await journal.sessions()}
     assert [[ids[session_id] for session_id in one.new] for one in done] == [[name] for name in names]
 

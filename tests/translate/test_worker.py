@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import multiprocessing
-import multiprocessing.connection
+import io
 import os
-import signal
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -20,12 +19,13 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Position
 from dragoman.translate import transcript_file
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.ingest import importer, worker
+from dragoman.translate.ingest import importer, worker, worker_client
 from dragoman.translate.ingest.commits import Commit
 from dragoman.translate.ingest.dedup import ImportPolicy
 from dragoman.translate.ingest.file_import import FileState
 from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.worker import Answer, FileDone, FileFailed, ImportWorker, ReadJob
+from dragoman.translate.ingest.worker import Answer, FileDone, FileFailed, ReadJob
+from dragoman.translate.ingest.worker_client import ImportWorker, start_worker
 from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 
@@ -72,7 +72,7 @@ def _job(path: Path, provider: str = "claude") -> ReadJob:
 
 
 def _answers(job: ReadJob) -> list[Answer]:
-    return [answer for answer in worker._read(job) if answer is not None]
+    return list(worker.answer(job))
 
 
 # -- what it answers
@@ -86,36 +86,19 @@ def test_a_file_with_a_long_line_is_left_to_the_importer(is_long: bool, tmp_path
     assert [type(answer) for answer in answers] == ([FileFailed] if is_long else [Commit, FileDone])
 
 
-def test_a_batch_ends_when_enough_was_read_though_nothing_came_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "_BATCH_PAUSES", 2)
-    transcript = Transcript()
-    for _ in range(3000):
-        transcript.add("file-history-snapshot", snapshot="x" * 100)
-    batches = [worker._next_batch([_job(_write(tmp_path, transcript))])]
-    while not batches[-1]:
-        batches.append(worker._next_batch(()))
-    assert len(batches) > 3
-    assert [type(answer) for batch in batches for answer in batch] == [Commit, FileDone]
-    assert worker._next_batch(()) == []
-
-
-def test_answers_of_several_files_come_in_their_order_in_whatever_batches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "_BATCH_BYTES", 1)
+def test_jobs_are_answered_in_their_order_until_there_are_no_more(tmp_path: Path) -> None:
     paths = []
     for number in range(3):
         (folder := tmp_path / str(number)).mkdir()
         paths.append(_write(folder, _claude(2)))
-    answers = worker._next_batch([_job(path) for path in paths])
-    while sum(isinstance(answer, FileDone) for answer in answers) < 3:
-        batch = worker._next_batch(())
-        assert batch
-        answers += batch
-    done = [answer.position.path for answer in answers if isinstance(answer, FileDone)]
-    assert done == [str(path) for path in paths]
+    jobs, answers = io.BytesIO(b"".join(pickle.dumps(_job(path)) for path in paths)), io.BytesIO()
+    worker.serve(jobs, answers)
+    answers.seek(0)
+    assert pickle.load(answers) is None  # the process has started
+    for path in paths:
+        assert isinstance(pickle.load(answers), Commit)
+        assert pickle.load(answers).position.path == str(path)
+    assert not answers.read()
 
 
 @pytest.mark.parametrize("provider", ["claude", "codex"])
@@ -137,75 +120,64 @@ def test_the_state_of_a_file_is_freed_without_a_search_for_cycles(provider: str,
 # -- the process
 
 
-def _worker_processes() -> list[multiprocessing.process.BaseProcess]:
-    return multiprocessing.active_children()
-
-
 @pytest.mark.parametrize("min_bytes", [0, 2**62])
 async def test_files_are_imported_though_the_worker_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, min_bytes: int
 ) -> None:
     """Whether it was given them, or they were read here while it was starting."""
-    killed = ImportWorker()
-    for process in _worker_processes():
-        process.kill()
+    killed = start_worker()
+    killed.kill()
     monkeypatch.setattr(importer, "_MIN_WORKER_FILE_BYTES", min_bytes)
     path = _write(tmp_path, _claude())
     async with MemoryJournal() as journal, asyncio.timeout(LIMIT_S):
-        (report,) = await Importer(journal).import_all([Found("claude", path, 0, 0.0)], worker=killed)
+        (report,) = await Importer(journal).import_all([Found("claude", path, 0, 0.0)], process=killed)
         assert len(report.new) == 1
         assert not await maintenance.verify(journal)
-    assert not _worker_processes()
+    assert killed.returncode is not None
 
 
-def test_the_process_ends_when_the_worker_is_closed() -> None:
-    started = ImportWorker()
-    assert len(_worker_processes()) == 1
-    started.close()
-    started.close()
-    assert not _worker_processes()
+def test_the_process_ends_when_its_stdin_is_closed() -> None:
+    """As it is when the importer ends, however that ends."""
+    process = start_worker()
+    with process:  # closes its pipes, and waits
+        pass
+    assert process.returncode == 0
 
 
-def test_starting_a_worker_leaves_the_program_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    before = sys.modules["__main__"], dict(os.environ), signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    ImportWorker().close()
-    assert (sys.modules["__main__"], dict(os.environ), signal.pthread_sigmask(signal.SIG_BLOCK, [])) == before
+async def test_leaving_the_worker_ends_the_process_though_it_has_jobs_left(tmp_path: Path) -> None:
+    process = start_worker()
+    async with asyncio.timeout(LIMIT_S):
+        async with ImportWorker(process) as client:
+            for _ in range(50):
+                client.add(_job(_write(tmp_path, _claude(20))))
+            assert isinstance(await client.next_answer(), Commit)
+    assert process.returncode is not None
 
 
-def _script(tmp_path: Path, text: str) -> subprocess.Popen[str]:
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(text))
-    return subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+async def test_no_more_answers_wait_in_memory_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_client, "_MAX_ANSWERS_AHEAD", 2)
+    path = _write(tmp_path, _claude())
+    async with asyncio.timeout(LIMIT_S), ImportWorker(start_worker()) as client:
+        for _ in range(20):
+            client.add(_job(path))
+        for _ in range(20):
+            assert isinstance(await client.next_answer(), Commit)
+            assert isinstance(await client.next_answer(), FileDone)
+            assert client._answers.qsize() <= 2
 
 
 def test_a_script_without_a_main_guard_is_not_run_again(tmp_path: Path) -> None:
-    script = """
-        from dragoman.translate.ingest.worker import ImportWorker, _next_batch
-        print("once", flush=True)
-        worker = ImportWorker()
-        worker._pool.submit(_next_batch, ()).result()
-        worker.close()
-        """
-    with _script(tmp_path, script) as process:
-        output, _ = process.communicate(timeout=LIMIT_S)
-    assert (output, process.returncode) == ("once\n", 0)
-
-
-def test_the_process_ends_when_its_owner_is_killed(tmp_path: Path) -> None:
-    script = """
-        import multiprocessing, time
-        from dragoman.translate.ingest.worker import ImportWorker, _next_batch
-        worker = ImportWorker()
-        worker._pool.submit(_next_batch, ()).result()
-        print(multiprocessing.active_children()[0].pid, flush=True)
-        time.sleep(1000)
-        """
-    with _script(tmp_path, script) as process:
-        assert process.stdout is not None
-        pid = int(process.stdout.readline())
-        descriptor = os.pidfd_open(pid)
-        process.kill()
-        exited = multiprocessing.connection.wait([descriptor], timeout=LIMIT_S)
-        os.close(descriptor)
-    assert exited == [descriptor]
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import pickle
+            from dragoman.translate.ingest.worker_client import start_worker
+            print("once", flush=True)
+            with start_worker() as process:
+                assert pickle.load(process.stdout) is None
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.stdout, done.returncode) == ("once\n", 0)

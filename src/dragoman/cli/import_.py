@@ -6,12 +6,14 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dragoman import translate
 from dragoman.cli import exits
 from dragoman.cli.command import async_command, count, folder, journal_file, note, print_json
 from dragoman.cli.figures import size
@@ -20,11 +22,12 @@ from dragoman.cli.progress import is_drawable, stderr_console
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
 from dragoman.journal import open_journal
-from dragoman.translate.discover import Transcript, find_transcripts, transcripts_at
-from dragoman.translate.ingest.importer import Importer
-from dragoman.translate.ingest.report import ImportedFile, ImportSummary, summarize
-from dragoman.translate.ingest.worker import ImportWorker, is_worker_worthwhile, sizes_below
-from dragoman.translate.translator import PROVIDERS, get_provider
+from dragoman.translate.ingest.worker_client import is_worker_worthwhile, sizes_below, start_worker
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+    from dragoman.translate import ImportedFile, ImportSummary, Transcript
 
 # Files that are named for each reason, and kinds that nobody knows; --json has all of them.
 _NAMED: Final = 3
@@ -54,29 +57,26 @@ or what was deleted here, is left out. docs/import.md tells more."""
 @click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
 def import_(**given: Any) -> int:
     """Take in transcripts: files, or folders with files in them."""
-    worker = ImportWorker() if is_worker_worthwhile(sizes_below(given["paths"])) else None
-    try:
-        return run_import(**given, worker=worker)
-    finally:
-        if worker is not None:
-            worker.close()
+    # The worker loads the translators while this process does: `translate` loads them when they are first used.
+    with start_worker() if is_worker_worthwhile(sizes_below(given["paths"])) else nullcontext() as process:
+        return run_import(**given, process=process)
 
 
 @async_command
 async def run_import(
-    *, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool, worker: ImportWorker | None
+    *, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool, process: Popen[bytes] | None
 ) -> int:
-    """`worker`: a process that was started early to read the files."""
-    found = transcripts_at([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
+    """`process`: a worker that was started early to read the files."""
+    found = translate.transcripts_at([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
     if not found:
         note("No transcripts there." if paths else _none(provider))
         if as_json:
-            print_json(summarize(()))
+            print_json(translate.summarize(()))
         return exits.DONE
     if not paths and not yes and not _agreed():
         note("Nothing was read.")
         return exits.AGENT_FAILED
-    done = summarize(await _taken(found, worker))
+    done = translate.summarize(await _taken(found, process))
     if as_json:
         print_json(done)
     else:
@@ -87,8 +87,8 @@ async def run_import(
 def _on_this_machine(provider: str | None) -> list[Transcript]:
     """All of them; says how many there are. Their names and sizes are looked at, and nothing else."""
     every: list[Transcript] = []
-    for name in [provider] if provider else PROVIDERS:
-        found = find_transcripts(name, os.environ, Path.home())
+    for name in [provider] if provider else translate.PROVIDERS:
+        found = translate.find_transcripts(name, os.environ, Path.home())
         if found:
             closed = sum(not one.size and one.path.is_dir() for one in found)
             files = count(len(found) - closed, "file")
@@ -100,8 +100,10 @@ def _on_this_machine(provider: str | None) -> list[Transcript]:
 
 
 def _none(provider: str | None) -> str:
-    names = [provider] if provider else PROVIDERS
-    looked = [folder(str(place)) for name in names for place in get_provider(name).folders(os.environ, Path.home())]
+    names = [provider] if provider else translate.PROVIDERS
+    looked = [
+        folder(str(place)) for name in names for place in translate.get_provider(name).folders(os.environ, Path.home())
+    ]
     return f"No transcripts of {' or '.join(names)} here. Looked in {', '.join(looked)}; a PATH names another place."
 
 
@@ -113,11 +115,11 @@ def _agreed() -> bool:
     return click.confirm(f"Read them, and keep what they say in {folder(str(journal_file()))}?", err=True)
 
 
-async def _taken(found: Sequence[Transcript], worker: ImportWorker | None) -> list[ImportedFile]:
+async def _taken(found: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
     with _shown(found) as shown:
         try:
             async with await open_journal(journal_file().parent) as journal:
-                return await Importer(journal).import_all(found, shown.within, shown.done, worker)
+                return await translate.Importer(journal).import_all(found, shown.within, shown.done, process)
         except asyncio.CancelledError:
             shown.stop()
             note("Stopped. What came in stays; the same command goes on from there.")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dragoman.translate.ingest.importer import import_transcripts as import_transcripts
     from dragoman.translate.ingest.report import ImportedFile as ImportedFile
     from dragoman.translate.ingest.report import ImportSummary as ImportSummary
+    from dragoman.translate.ingest.report import summarize as summarize
     from dragoman.translate.ingest.watch_consent import WatchConsent as WatchConsent
     from dragoman.translate.ingest.watcher import Watcher as Watcher
     from dragoman.translate.ingest.watcher import WatchStatus as WatchStatus
@@ -43,6 +44,7 @@ _MODULES = {
     "folders_at": "ingest.folder_watch",
     "get_provider": "translator",
     "import_transcripts": "ingest.importer",
+    "summarize": "ingest.report",
     "transcripts_at": "discover",
 }
 

@@ -1,4 +1,4 @@
-"""Frames, built: what translators say, as lines of JSON-RPC.
+"""Building the frames of translators, as lines of JSON-RPC.
 
 Ids of requests are the caller's to choose: stable, and unique within the session.
 """
@@ -15,8 +15,8 @@ from dragoman.wire import lenient
 from dragoman.wire.messages import DECODE_ERRORS, RpcError
 from dragoman.wire.vocabulary import NewSessionRequest, PromptRequest, SessionUpdate
 
-# What a run ends with whose end the transcript does not tell: the agent was killed, or someone took the file away.
-CUT: Final = RpcError(INTERNAL_ERROR, "The transcript ends before this run does.", {"reason": "interrupted"})
+# The end of a run that the transcript leaves unfinished: the agent was killed, or the file was moved away.
+INTERRUPTED: Final = RpcError(INTERNAL_ERROR, "The transcript ends before this run does.", {"reason": "interrupted"})
 
 
 class _Params(msgspec.Struct, frozen=True, gc=False):
@@ -65,36 +65,36 @@ _encode = msgspec.json.Encoder().encode
 _kinds: dict[type, str] = {}
 
 
-def update(session_id: str, at: float, said: SessionUpdate) -> Frame:
-    kind = _kinds.get(type(said))
+def update(session_id: str, at: float, message: SessionUpdate) -> Frame:
+    kind = _kinds.get(type(message))
     if kind is None:
-        kind = _kinds[type(said)] = str(type(said).__struct_config__.tag)
-    return Frame(at, "in", session_id, kind, _line(_Update(_Params(session_id, said))))
+        kind = _kinds[type(message)] = str(type(message).__struct_config__.tag)
+    return Frame(at, "in", session_id, kind, _line(_Update(_Params(session_id, message))))
 
 
-def new_session(session_id: str, at: float, request_id: str, asked: NewSessionRequest) -> Frame:
-    return Frame(at, "out", session_id, "session/new", _line(_Request(request_id, "session/new", asked)))
+def new_session(session_id: str, at: float, request_id: str, request: NewSessionRequest) -> Frame:
+    return Frame(at, "out", session_id, "session/new", _line(_Request(request_id, "session/new", request)))
 
 
-def prompt(session_id: str, at: float, request_id: str, asked: PromptRequest) -> Frame:
-    return Frame(at, "out", session_id, "session/prompt", _line(_Request(request_id, "session/prompt", asked)))
+def prompt(session_id: str, at: float, request_id: str, request: PromptRequest) -> Frame:
+    return Frame(at, "out", session_id, "session/prompt", _line(_Request(request_id, "session/prompt", request)))
 
 
 def answer(session_id: str, at: float, request_id: str, method: str, result: msgspec.Struct) -> Frame:
-    """The agent's answer to a request of ours that went well."""
+    """The agent's answer to a request that succeeded."""
     return Frame(at, "in", session_id, method, _line(_Answer(request_id, result)))
 
 
 def failure(session_id: str, at: float, request_id: str, method: str, error: RpcError) -> Frame:
-    """The agent's answer to a request of ours that did not."""
+    """The agent's answer to a request that failed."""
     return Frame(at, "in", session_id, method, _line(_Failure(request_id, error)))
 
 
 def native(provider: str, session_id: str, at: float, kind: str, record: bytes | msgspec.Raw) -> Frame:
-    """What nobody knows: the record as it stands, or as text where it is no JSON."""
+    """A record of an unknown kind, verbatim; as text if it is no JSON."""
     method = f"_native/{provider}"
-    kept = msgspec.Raw(record) if is_json(record) else bytes(record).decode("utf-8", "backslashreplace")
-    return Frame(at, "in", session_id, method, _line(_Notification(method, _Native(session_id, kind, kept))))
+    content = msgspec.Raw(record) if is_json(record) else bytes(record).decode("utf-8", "backslashreplace")
+    return Frame(at, "in", session_id, method, _line(_Notification(method, _Native(session_id, kind, content))))
 
 
 def is_json(text: bytes | msgspec.Raw) -> bool:
@@ -106,8 +106,8 @@ def is_json(text: bytes | msgspec.Raw) -> bool:
     return True
 
 
-def _line(said: msgspec.Struct) -> bytes:
+def _line(message: msgspec.Struct) -> bytes:
     try:
-        return _encode(said)
-    except UnicodeEncodeError:  # half a character, as a program cut it
-        return lenient.encode_repaired(msgspec.to_builtins(said))
+        return _encode(message)
+    except UnicodeEncodeError:  # half a character, where a program truncated it
+        return lenient.encode_repaired(msgspec.to_builtins(message))

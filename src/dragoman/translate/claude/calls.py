@@ -6,19 +6,113 @@ those that fail are told as calls, or nobody would learn of it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+import re
+from typing import Any, Final, Literal
 
 import msgspec
 
 from dragoman.translate import frames
 from dragoman.translate.claude import results, tools
-from dragoman.translate.claude.plan import Plan
-from dragoman.translate.claude.records import ABSENT, Block, Record, blocks
+from dragoman.translate.claude.records import ABSENT, Block, Record, decode_blocks
+from dragoman.translate.claude.results import Output
+from dragoman.translate.claude.results import Task as PlanTask
+from dragoman.translate.claude.tools import Input
 from dragoman.translate.claude.words import Task
 from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import Plan as PlanUpdate
-from dragoman.wire.vocabulary import SessionToolCallUpdate, ToolCall, ToolCallStatus
+from dragoman.wire.vocabulary import PlanEntry, SessionToolCallUpdate, ToolCall, ToolCallStatus
+
+# How older versions tell it: in words alone.
+_CREATED = re.compile(r"Task #(\S+) created successfully: (.+)")
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    subject: str
+    status: str = "pending"
+    active_form: str | None = None
+
+
+class Plan:
+    def __init__(self) -> None:
+        self._todos: tuple[_Entry, ...] | None = None
+        self._tasks: dict[str, _Entry] = {}
+
+    def entries(self) -> tuple[PlanEntry, ...]:
+        display = self._todos if self._todos is not None else tuple(self._tasks.values())
+        return tuple(
+            PlanEntry(content=_plan_text(entry), priority="medium", status=_plan_status(entry.status))
+            for entry in display
+        )
+
+    def apply(self, name: str, arguments: Input, output: Output, is_reported: str) -> None:
+        """A call that went well; `told` is its result in words."""
+        if name == "TodoWrite":
+            self._todos = tuple(
+                _Entry(
+                    str(todo.get("content", "")),
+                    str(todo.get("status", "pending")),
+                    _text_or_none(todo.get("activeForm")),
+                )
+                for todo in arguments.todos
+            )
+            return
+        self._todos = None
+        match name:
+            case "TaskCreate":
+                self._create_task(arguments, output.task or _task_in(is_reported))
+            case "TaskUpdate":
+                self._update_task(arguments)
+            case "TaskList" if output.tasks is not None:
+                self._tasks = {
+                    task.id: _Entry(task.subject, task.status, self._active_form_of(task.id)) for task in output.tasks
+                }
+            case _:
+                pass
+
+    def _create_task(self, arguments: Input, task: PlanTask | None) -> None:
+        if task is not None and task.id:
+            self._tasks[task.id] = _Entry(arguments.subject or task.subject, "pending", arguments.active_form)
+
+    def _update_task(self, arguments: Input) -> None:
+        entry = self._tasks.get(arguments.task_id or "")
+        if arguments.task_id is None:
+            return
+        if arguments.status == "deleted":
+            self._tasks.pop(arguments.task_id, None)
+            return
+        subject = arguments.subject or (entry.subject if entry else "")
+        if subject:
+            before = entry or _Entry(subject)
+            self._tasks[arguments.task_id] = _Entry(
+                subject, arguments.status or before.status, arguments.active_form or before.active_form
+            )
+
+    def _active_form_of(self, task_id: str) -> str | None:
+        entry = self._tasks.get(task_id)
+        return entry.active_form if entry is not None else None
+
+
+def _plan_text(entry: _Entry) -> str:
+    return entry.active_form if entry.status == "in_progress" and entry.active_form else entry.subject
+
+
+def _plan_status(status: str) -> Literal["pending", "in_progress", "completed"]:
+    match status:
+        case "in_progress" | "completed":
+            return status
+        case _:
+            return "pending"
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _task_in(words: str) -> PlanTask | None:
+    found = _CREATED.match(words.strip())
+    return PlanTask(found[1], found[2]) if found else None
+
 
 # Of calls that have their result: one object for all of them.
 _NO_INPUT: Final = tools.Input()
@@ -31,13 +125,13 @@ class Call(msgspec.Struct, gc=False):
     raw_input: msgspec.Raw
     input: tools.Input
     meta: dict[str, Any]
-    told: bool = False  # as a tool call
-    under_way: bool = False
-    given_up: bool = False  # the run was interrupted before there was a result
+    is_reported: bool = False  # as a tool call
+    report_progress: bool = False
+    is_given_up: bool = False  # the run was interrupted before there was a result
     description: str | None = None
 
-    def forget(self) -> None:
-        """It has its result. What it was given keeps a whole line of the file in memory, and nobody asks again."""
+    def release(self) -> None:
+        """Drop the input, which keeps a whole line of the file in memory: the call has its result."""
         self.raw_input = ABSENT
         self.description = self.input.description
         self.input = _NO_INPUT
@@ -45,7 +139,7 @@ class Call(msgspec.Struct, gc=False):
 
 
 class Calls:
-    """What is to be told goes to `out`."""
+    """The tool calls of one session; frames go to `out`."""
 
     def __init__(self, session_id: str, cwd: str, out: list[Frame], scratch: Scratch) -> None:
         self._session_id = session_id
@@ -55,162 +149,164 @@ class Calls:
         self._calls: dict[str, Call] = {}
         self._ended: SpillingMap[str] = SpillingMap(scratch)  # the others: the name of the tool; empty if not reported
         self._descriptions: SpillingMap[str] = SpillingMap(scratch)  # of those that may have news later
-        self._open: dict[str, Call] = {}
-        self._held: dict[str, tuple[float, Block, Record]] = {}  # results whose calls have not come
+        self._open_calls: dict[str, Call] = {}
+        self._early_results: dict[str, tuple[float, Block, Record]] = {}  # results whose calls have not come
         self._tasks: dict[str, str] = {}  # background tasks and sub-agents, to Claude's id of the call
         self._plan = Plan()
 
-    def called(self, at: float, block: Block, meta: dict[str, Any]) -> results.Output | None:
+    def add_call(self, at: float, block: Block, meta: dict[str, Any]) -> results.Output | None:
         """A call. What its tool gave, where the result stood before it."""
         # An id that comes again is another call: published transcripts have ids blacked out.
-        call_id = f"{block.id}:{meta['native'].get('uuid')}" if self._knows(block.id) else block.id
+        call_id = f"{block.id}:{meta['native'].get('uuid')}" if self._has_call(block.id) else block.id
         call = Call(call_id, block.name, block.input, tools.read_input(block.input), meta)
-        self._calls[block.id] = self._open[block.id] = call
+        self._calls[block.id] = self._open_calls[block.id] = call
         if call.name not in tools.PLAN_TOOLS:
-            self._tell(at, call)
-        held = self._held.pop(block.id, None)
-        return self.answered(max(at, held[0]), *held[1:], meta) if held is not None else None
+            self._report_call(at, call)
+        early = self._early_results.pop(block.id, None)
+        return self.add_result(max(at, early[0]), *early[1:], meta) if early is not None else None
 
-    def answered(self, at: float, block: Block, record: Record, meta: dict[str, Any]) -> results.Output | None:
+    def add_result(self, at: float, block: Block, record: Record, meta: dict[str, Any]) -> results.Output | None:
         """A result. None where its call has not come."""
-        call = self._open.pop(block.tool_use_id, None)
+        call = self._open_calls.pop(block.tool_use_id, None)
         if call is None:
-            if not self._knows(block.tool_use_id):
-                self._held[block.tool_use_id] = (at, block, record)
+            if not self._has_call(block.tool_use_id):
+                self._early_results[block.tool_use_id] = (at, block, record)
             return None
         output = results.read_output(call.name, record.tool_use_result)
         for task_id in (output.agent_id, output.background_task_id):
             if task_id is not None:
                 self._tasks[task_id] = block.tool_use_id
         if call.name in tools.PLAN_TOOLS and not block.is_error:
-            words = "".join(part.text for part in blocks(block.content))
-            self._plan.done(call.name, call.input, output, words)
+            words = "".join(part.text for part in decode_blocks(block.content))
+            self._plan.apply(call.name, call.input, output, words)
             meta = {**meta, "native": {**meta["native"], "toolUseId": call.id, "tool": call.name}}
-            self._update(at, PlanUpdate(entries=self._plan.entries(), meta=meta))
+            self._emit(at, PlanUpdate(entries=self._plan.entries(), meta=meta))
         else:
-            if not call.told:
-                self._tell(at, call)
-            self._update(at, _finished(call, block, results.shown(call.name, block, output), meta))
-        call.forget()
+            if not call.is_reported:
+                self._report_call(at, call)
+            self._emit(at, _finished(call, block, results.display(call.name, block, output), meta))
+        call.release()
         may_have_news = call.name in tools.AGENT_TOOLS or output.agent_id or output.background_task_id
         description = call.description if may_have_news else None
         if call.id == block.tool_use_id:
             del self._calls[call.id]
-            self._ended.put(call.id, call.name if call.told else "")
+            self._ended.put(call.id, call.name if call.is_reported else "")
             if description:
                 self._descriptions.put(call.id, description)
         return output
 
-    def _knows(self, native_id: str) -> bool:
+    def _has_call(self, native_id: str) -> bool:
         return native_id in self._calls or native_id in self._ended
 
     def agent_with(self, prompt: str) -> tuple[str, tools.Input] | None:
         """The unanswered call that began a sub-agent with this prompt."""
-        for call in self._open.values():
+        for call in self._open_calls.values():
             fits = call.name in tools.AGENT_TOOLS and (call.input.prompt or "").strip() == prompt.strip()
-            if fits and not call.given_up:
+            if fits and not call.is_given_up:
                 return call.id, call.input
         return None
 
     def description_of(self, native_id: str) -> str | None:
-        """What a call was said to be for."""
+        """The description that the model gave with a call."""
         call = self._calls.get(native_id)
         if call is not None:
             return call.description or call.input.description
         return self._descriptions.get(native_id)
 
-    def under_way(self, at: float, native_id: str | None, meta: dict[str, Any]) -> None:
+    def report_progress(self, at: float, native_id: str | None, meta: dict[str, Any]) -> None:
         """There was progress: said once, and only of a call that is told."""
-        call = self._open.get(native_id or "")
-        if call is not None and call.told and not call.under_way:
-            call.under_way = True
-            self._update(at, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", meta=meta))
+        call = self._open_calls.get(native_id or "")
+        if call is not None and call.is_reported and not call.report_progress:
+            call.report_progress = True
+            self._emit(at, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", meta=meta))
 
-    def news(self, at: float, task: Task, meta: dict[str, Any]) -> str | None:
+    def report_task(self, at: float, task: Task, meta: dict[str, Any]) -> str | None:
         """A background task ended. The id of its call, where that is known here."""
-        call = self._told(task.tool_use_id if self._knows(task.tool_use_id) else self._tasks.get(task.id, ""))
+        call = self._reported_call(
+            task.tool_use_id if self._has_call(task.tool_use_id) else self._tasks.get(task.id, "")
+        )
         if call is None or not task.status:
             return None
         call_id, tool = call
-        said = task.result or task.summary
-        self._update(
+        text = task.result or task.summary
+        self._emit(
             at,
             SessionToolCallUpdate(
                 tool_call_id=call_id,
                 status="completed" if task.status == "completed" else "failed",
-                content=(tools.text(said),) if said else None,
+                content=(tools.text(text),) if text else None,
                 meta={**meta, "claudeCode": {"toolName": tool}},
             ),
         )
         return call_id
 
-    def _told(self, native_id: str) -> tuple[str, str] | None:
+    def _reported_call(self, native_id: str) -> tuple[str, str] | None:
         """The id and the tool of a call, where it is told."""
         call = self._calls.get(native_id)
         if call is not None:
-            return (call.id, call.name) if call.told else None
+            return (call.id, call.name) if call.is_reported else None
         tool = self._ended.get(native_id)
         return (native_id, tool) if tool else None
 
     def interrupted(self, at: float, meta: dict[str, Any]) -> None:
-        """What has no result will hardly have one; where it stands a line or two further down, it counts."""
-        for call in self._open.values():
-            if call.given_up:
+        """Report calls without a result as failed. A result that follows a line or two later still counts."""
+        for call in self._open_calls.values():
+            if call.is_given_up:
                 continue
-            call.given_up = True
-            if not call.told:
-                self._tell(at, call)
-            self._update(at, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=meta))
+            call.is_given_up = True
+            if not call.is_reported:
+                self._report_call(at, call)
+            self._emit(at, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=meta))
 
     def finish(self, at: float) -> None:
         """Calls that were to be told by their result, and results without a call: only an edit tells what it was."""
-        for call in self._open.values():
-            if not call.told:
-                self._tell(at, call)
-        for came, block, record in self._held.values():
+        for call in self._open_calls.values():
+            if not call.is_reported:
+                self._report_call(at, call)
+        for came, block, record in self._early_results.values():
             output = results.read_output("Edit", record.tool_use_result)
-            shown = results.shown("Edit" if output.structured_patch else "", block, output)
-            self._update(
+            display = results.display("Edit" if output.structured_patch else "", block, output)
+            self._emit(
                 came,
                 SessionToolCallUpdate(
                     tool_call_id=block.tool_use_id,
                     status=_status(block),
-                    content=shown.content,
-                    locations=shown.locations,
+                    content=display.content,
+                    locations=display.locations,
                     raw_output=_raw_output(block),
                 ),
             )
-        self._held = {}
+        self._early_results = {}
 
-    def _tell(self, at: float, call: Call) -> None:
-        call.told = True
-        shown = tools.shown(call.name, call.input, self._cwd)
-        said = ToolCall(
+    def _report_call(self, at: float, call: Call) -> None:
+        call.is_reported = True
+        display = tools.display(call.name, call.input, self._cwd)
+        update = ToolCall(
             tool_call_id=call.id,
-            title=shown.title,
+            title=display.title,
             name=call.name,
-            kind=shown.kind,
+            kind=display.kind,
             status="pending",
-            content=shown.content,
-            locations=shown.locations,
+            content=display.content,
+            locations=display.locations,
             raw_input=call.raw_input,
             meta={**call.meta, "claudeCode": {"toolName": call.name}},
         )
-        self._update(at, said)
+        self._emit(at, update)
 
-    def _update(self, at: float, said: ToolCall | SessionToolCallUpdate | PlanUpdate) -> None:
-        self._out.append(frames.update(self._session_id, at, said))
+    def _emit(self, at: float, update: ToolCall | SessionToolCallUpdate | PlanUpdate) -> None:
+        self._out.append(frames.update(self._session_id, at, update))
 
 
-def _finished(call: Call, block: Block, shown: results.Result, meta: dict[str, Any]) -> SessionToolCallUpdate:
-    if shown.extras:
-        meta = {**meta, "native": {**meta["native"], **shown.extras}}
+def _finished(call: Call, block: Block, display: results.Result, meta: dict[str, Any]) -> SessionToolCallUpdate:
+    if display.extras:
+        meta = {**meta, "native": {**meta["native"], **display.extras}}
     return SessionToolCallUpdate(
         tool_call_id=call.id,
         status=_status(block),
-        title=shown.title,
-        content=shown.content,
-        locations=shown.locations,
+        title=display.title,
+        content=display.content,
+        locations=display.locations,
         raw_output=_raw_output(block),
         meta={**meta, "claudeCode": {"toolName": call.name}},
     )

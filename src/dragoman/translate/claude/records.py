@@ -57,7 +57,7 @@ class Record(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Tokens(msgspec.Struct, frozen=True, gc=False):
-    """What one message cost, as each of its lines repeats it."""
+    """The tokens of one message; each of its lines repeats them."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -103,7 +103,7 @@ class Block(msgspec.Struct, frozen=True, gc=False):
     to: Any = None
 
 
-class Said(msgspec.Struct, frozen=True, gc=False):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """A message of the model's, or one to it. `content` is a string or blocks."""
 
     id: str = ""
@@ -133,11 +133,11 @@ class Sidecar(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 decode = strict_utf8(msgspec.json.Decoder(Record).decode)
-_decode_said = msgspec.json.Decoder(Said).decode
-_decode_blocks = msgspec.json.Decoder(list[Block]).decode
+_decode_message = msgspec.json.Decoder(Message).decode
+_decode_block_list = msgspec.json.Decoder(list[Block]).decode
 
 _BLANK: Final = Record()
-_BLANK_SAID: Final = Said()
+_BLANK_MESSAGE: Final = Message()
 _BLANK_BLOCK: Final = Block()
 
 
@@ -147,17 +147,17 @@ def build(line: bytes) -> Record | None:
     return None if record is _BLANK else record
 
 
-def said(raw: msgspec.Raw) -> Said:
+def decode_message(raw: msgspec.Raw) -> Message:
     try:
-        return _decode_said(raw)
+        return _decode_message(raw)
     except DECODE_ERRORS:
-        return decode_leniently(raw, Said, _BLANK_SAID)
+        return decode_leniently(raw, Message, _BLANK_MESSAGE)
 
 
-def blocks(raw: msgspec.Raw) -> Sequence[Block]:
+def decode_blocks(raw: msgspec.Raw) -> Sequence[Block]:
     """The content of a message or a tool's result: blocks, or a string as a block of text."""
     try:
-        return _decode_blocks(raw)
+        return _decode_block_list(raw)
     except DECODE_ERRORS:
         pass
     try:
@@ -179,9 +179,19 @@ def _block(item: object) -> Block:
     return decode_leniently(msgspec.json.encode(item), Block, _BLANK_BLOCK)
 
 
-def text_of(raw: msgspec.Raw) -> str:
+def decode_text(raw: msgspec.Raw) -> str:
     """A string; empty for anything else."""
     try:
         return msgspec.json.decode(raw, type=str)
     except DECODE_ERRORS:
         return ""
+
+
+def native_meta(record: Record) -> dict[str, Any]:
+    """`_meta` of the frames of a record: its id and time in the transcript."""
+    return {"native": {"uuid": record.uuid, "at": record.timestamp}}
+
+
+def command_meta(record: Record) -> dict[str, Any]:
+    """The same, for a slash command."""
+    return {"native": {"uuid": record.uuid, "at": record.timestamp, "command": True}}

@@ -1,4 +1,4 @@
-"""What Claude's tools gave: results as tool calls show them, and diffs as the agent recorded them.
+"""Results of Claude's tools as tool calls show them, and diffs as the agent recorded them.
 
 A result stands in the transcript twice: as the text that the model read, with hints to the model in it, and as a
 structure of the tool's own. The structure is taken where there is one, as `claude-agent-acp` 0.99.0 does.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.translate.claude.records import ABSENT, Block, blocks, text_of
+from dragoman.translate.claude.records import ABSENT, Block, decode_blocks, decode_text
 from dragoman.translate.claude.tools import AGENT_TOOLS, PLAN_TOOLS, text
 from dragoman.translate.records import decode_leniently
 from dragoman.wire.messages import DECODE_ERRORS
@@ -32,7 +32,9 @@ _FENCE = re.compile(r"^```+", re.MULTILINE)
 _AGENT_TRAILER = re.compile(
     r"\n?agentId: [\w-]+ \([^)]*\)\s*(?:<usage>.*</usage>\s*)?$|\n?<usage>.*</usage>\s*$", re.DOTALL
 )
-_TRAILER: Final = 4096  # characters at the end among which it stands: a report may be long, and full of such words
+_TRAILER_CHARS: Final = (
+    4096  # characters at the end among which it stands: a report may be long, and full of such words
+)
 
 
 class FilePart(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -79,7 +81,7 @@ class Output(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Result(msgspec.Struct, frozen=True, gc=False):
-    """What of the tool call changes; None for what stays."""
+    """The changes that a result makes to its tool call; None for fields that stay."""
 
     content: tuple[ToolCallContent, ...] | None = None
     locations: tuple[ToolCallLocation, ...] | None = None
@@ -91,12 +93,12 @@ _BLANK: Final = Output()
 _decode = msgspec.json.Decoder(Output).decode
 
 # Whose structure is looked at; of the others it would be read for nothing.
-_STRUCTURED: Final = frozenset({"Bash", "PowerShell", "Read", "Edit", "MultiEdit", "Write", "WebSearch"})
-_LOOKED_AT: Final = _STRUCTURED | AGENT_TOOLS | PLAN_TOOLS
+_STRUCTURED_TOOLS: Final = frozenset({"Bash", "PowerShell", "Read", "Edit", "MultiEdit", "Write", "WebSearch"})
+_DECODED_TOOLS: Final = _STRUCTURED_TOOLS | AGENT_TOOLS | PLAN_TOOLS
 
 
 def read_output(name: str, raw: msgspec.Raw) -> Output:
-    if name not in _LOOKED_AT:
+    if name not in _DECODED_TOOLS:
         return _BLANK
     try:
         return _decode(raw)
@@ -104,13 +106,13 @@ def read_output(name: str, raw: msgspec.Raw) -> Output:
         return decode_leniently(raw, Output, _BLANK)
 
 
-def shown(name: str, told: Block, output: Output) -> Result:
-    """What the result of a call shows."""
-    if told.is_error and (failed := _in_blocks(blocks(told.content), fenced=True)):
-        code = _EXIT_CODE.match(text_of(told.content))
+def display(name: str, answer: Block, output: Output) -> Result:
+    """Return the content, locations and title that a result gives its call."""
+    if answer.is_error and (failed := _block_contents(decode_blocks(answer.content), fenced=True)):
+        code = _EXIT_CODE.match(decode_text(answer.content))
         return Result(failed, extras={"exitCode": int(code[1])} if code else {})
     tool = _RESULTS.get(name)
-    return tool(told, output) if tool is not None else Result(_in_blocks(blocks(told.content)) or None)
+    return tool(answer, output) if tool is not None else Result(_block_contents(decode_blocks(answer.content)) or None)
 
 
 def diffs_of(output: Output) -> Result:
@@ -119,25 +121,25 @@ def diffs_of(output: Output) -> Result:
     if not path:
         return Result()
     diffs: list[ToolCallContent] = []
-    places: list[ToolCallLocation] = []
+    locations: list[ToolCallLocation] = []
     for hunk in output.structured_patch:
         old = [line[1:] for line in hunk.lines if line[:1] not in ("+", "\\")]
         new = [line[1:] for line in hunk.lines if line[:1] not in ("-", "\\")]
         if old or new:
             diffs.append(Diff(path=path, old_text="\n".join(old) or None, new_text="\n".join(new)))
-            places.append(ToolCallLocation(path=path, line=hunk.new_start))
+            locations.append(ToolCallLocation(path=path, line=hunk.new_start))
     if not diffs and output.type == "update":
         # The texts were the same, or too long for Claude to compare.
         before, after = _string(output.original_file), _string(output.content)
         if after is not None:
-            places.append(ToolCallLocation(path=path))
+            locations.append(ToolCallLocation(path=path))
             known = before is not None
             diffs.append(
                 Diff(path=path, old_text=before, new_text=after)
                 if known
                 else text(f"Updated `{path}` (previous content too large to diff)")
             )
-    return Result(tuple(diffs) or None, tuple(places) or None)
+    return Result(tuple(diffs) or None, tuple(locations) or None)
 
 
 def _string(raw: msgspec.Raw) -> str | None:
@@ -147,41 +149,41 @@ def _string(raw: msgspec.Raw) -> str | None:
         return None
 
 
-def _edited(told: Block, output: Output) -> Result:
+def _edit(answer: Block, output: Output) -> Result:
     return diffs_of(output)
 
 
-def _ran(told: Block, output: Output) -> Result:
+def _command(answer: Block, output: Output) -> Result:
     extras: dict[str, Any] = {}
     if output.stdout is not None and output.stderr is not None and not output.is_image:
         if output.background_task_id is None:
-            return _ended(output)
+            return _finished_command(output)
         extras["backgroundTaskId"] = output.background_task_id
-    given = blocks(told.content)
-    if any(block.type != "text" for block in given):
-        return Result(_in_blocks(given) or None, extras=extras)
-    return Result(_console("\n".join(block.text for block in given)), extras=extras)
+    content = decode_blocks(answer.content)
+    if any(block.type != "text" for block in content):
+        return Result(_block_contents(content) or None, extras=extras)
+    return Result(_console("\n".join(block.text for block in content)), extras=extras)
 
 
-def _ended(output: Output) -> Result:
+def _finished_command(output: Output) -> Result:
     extras: dict[str, Any] = {}
-    said = [output.stdout, output.stderr]
+    parts = [output.stdout, output.stderr]
     if output.interrupted:
-        said.append("[Command was aborted before completion]")
+        parts.append("[Command was aborted before completion]")
         extras["interrupted"] = True
     elif output.return_code_interpretation is None:
         extras["exitCode"] = 0  # any other code is an error, or has an interpretation
     if output.persisted_output_path is not None:
         size = f" ({output.persisted_output_size} bytes total)" if output.persisted_output_size is not None else ""
-        said.append(f"[Output truncated{size}: full output saved to {output.persisted_output_path}]")
-    return Result(_console("\n".join(part for part in said if part)), extras=extras)
+        parts.append(f"[Output truncated{size}: full output saved to {output.persisted_output_path}]")
+    return Result(_console("\n".join(part for part in parts if part)), extras=extras)
 
 
 def _console(output: str) -> tuple[ToolCallContent, ...] | None:
     return (text(f"```console\n{output.rstrip()}\n```"),) if output.strip() else None
 
 
-def _read(told: Block, output: Output) -> Result:
+def _read(answer: Block, output: Output) -> Result:
     part = output.file
     if output.type == "text" and part is not None and part.content:
         first = part.start_line if part.start_line is not None else 1
@@ -192,29 +194,29 @@ def _read(told: Block, output: Output) -> Result:
             of = f": showing {part.num_lines} of {part.total_lines} lines" if counted else ""
             numbered += f"\n[File truncated{of}]"
         return Result((text(fence(numbered)),))
-    given = blocks(told.content)
-    fenced = [text(fence(block.text)) if block.type == "text" else Content(content=_block(block)) for block in given]
-    return Result(tuple(fenced) if any(block.type != "text" or block.text for block in given) else None)
+    content = decode_blocks(answer.content)
+    fenced = [text(fence(block.text)) if block.type == "text" else Content(content=_block(block)) for block in content]
+    return Result(tuple(fenced) if any(block.type != "text" or block.text for block in content) else None)
 
 
-def _agent(told: Block, output: Output) -> Result:
+def _agent(answer: Block, output: Output) -> Result:
     extras: dict[str, Any] = {"agentId": output.agent_id} if output.agent_id is not None else {}
     if output.status is not None:
         extras["status"] = output.status
-    if output.status == "completed" and (report := _in_blocks(blocks(output.content))):
+    if output.status == "completed" and (report := _block_contents(decode_blocks(output.content))):
         return Result(report, extras=extras)
-    given = [
+    content = [
         msgspec.structs.replace(block, text=_without_trailer(block.text)) if block.type == "text" else block
-        for block in blocks(told.content)
+        for block in decode_blocks(answer.content)
     ]
-    return Result(_in_blocks(given) or None, extras=extras)
+    return Result(_block_contents(content) or None, extras=extras)
 
 
 def _without_trailer(report: str) -> str:
-    return report[:-_TRAILER] + _AGENT_TRAILER.sub("", report[-_TRAILER:])
+    return report[:-_TRAILER_CHARS] + _AGENT_TRAILER.sub("", report[-_TRAILER_CHARS:])
 
 
-def _found(told: Block, output: Output) -> Result:
+def _web_search(answer: Block, output: Output) -> Result:
     try:
         entries = msgspec.json.decode(output.results, type=list[Any])
     except DECODE_ERRORS:
@@ -229,26 +231,28 @@ def _found(told: Block, output: Output) -> Result:
                 for hit in hits
                 if isinstance(hit, dict) and {"title", "url"} <= set(hit)
             )
-    return Result((text("\n".join(lines)),)) if lines else Result(_in_blocks(blocks(told.content)) or None)
+    return (
+        Result((text("\n".join(lines)),)) if lines else Result(_block_contents(decode_blocks(answer.content)) or None)
+    )
 
 
-def _silent(told: Block, output: Output) -> Result:
+def _nothing(answer: Block, output: Output) -> Result:
     return Result()
 
 
 _RESULTS: Final[dict[str, Callable[[Block, Output], Result]]] = {
-    "Bash": _ran,
-    "PowerShell": _ran,
+    "Bash": _command,
+    "PowerShell": _command,
     "Read": _read,
-    "Edit": _edited,
-    "MultiEdit": _edited,
-    "Write": _edited,
+    "Edit": _edit,
+    "MultiEdit": _edit,
+    "Write": _edit,
     "Agent": _agent,
     "Task": _agent,
-    "WebSearch": _found,
-    "Skill": _silent,
-    "ExitPlanMode": lambda told, output: Result(title="Exited Plan Mode"),
-    "exit_plan_mode": lambda told, output: Result(title="Exited Plan Mode"),
+    "WebSearch": _web_search,
+    "Skill": _nothing,
+    "ExitPlanMode": lambda answer, output: Result(title="Exited Plan Mode"),
+    "exit_plan_mode": lambda answer, output: Result(title="Exited Plan Mode"),
 }
 
 
@@ -261,22 +265,22 @@ def fence(words: str) -> str:
     return f"{mark}\n{words}{'' if words.endswith(chr(10)) else chr(10)}{mark}"
 
 
-def _in_blocks(given: Sequence[Block], *, fenced: bool = False) -> tuple[ToolCallContent, ...]:
-    if all(block.type == "text" and not block.text for block in given):
+def _block_contents(content: Sequence[Block], *, fenced: bool = False) -> tuple[ToolCallContent, ...]:
+    if all(block.type == "text" and not block.text for block in content):
         return ()
-    return tuple(Content(content=_block(block, fenced=fenced)) for block in given)
+    return tuple(Content(content=_block(block, fenced=fenced)) for block in content)
 
 
 def _block(block: Block, *, fenced: bool = False) -> ContentBlock:
     source = block.source
     if block.type == "image" and source is not None and source.type == "base64":
         return ImageContent(data=source.data, mime_type=source.media_type)
-    words = words_of(block)
+    words = block_text(block)
     return TextContent(text=f"```\n{words}\n```" if fenced else words)
 
 
-def words_of(block: Block) -> str:
-    """What can be read of a block that ACP has no content for."""
+def block_text(block: Block) -> str:
+    """The readable text of a block that has no counterpart in ACP."""
     source = block.source
     match block.type:
         case "text":

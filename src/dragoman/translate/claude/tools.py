@@ -68,7 +68,7 @@ class Input(msgspec.Struct, frozen=True, gc=False):
     status: str | None = None
 
 
-class Shown(msgspec.Struct, frozen=True, gc=False):
+class ToolDisplay(msgspec.Struct, frozen=True, gc=False):
     """A call as a tool_call shows it."""
 
     title: str
@@ -88,16 +88,16 @@ def read_input(raw: msgspec.Raw) -> Input:
         return decode_leniently(raw, Input, _BLANK)
 
 
-def shown(name: str, given: Input, cwd: str) -> Shown:
+def display(name: str, arguments: Input, cwd: str) -> ToolDisplay:
     tool = _TOOLS.get(name)
-    return tool(given, cwd) if tool is not None else Shown(name or "Unknown Tool")
+    return tool(arguments, cwd) if tool is not None else ToolDisplay(name or "Unknown Tool")
 
 
 def text(words: str) -> Content:
     return Content(content=TextContent(text=words))
 
 
-def displayed(path: str, cwd: str) -> str:
+def relative_path(path: str, cwd: str) -> str:
     """Relative to the session's folder where it is below it."""
     if not cwd:
         return path
@@ -108,49 +108,50 @@ def displayed(path: str, cwd: str) -> str:
     return whole[len(folder) + 1 :] if whole.startswith(folder + "/") else path
 
 
-def _bash(given: Input, cwd: str) -> Shown:
-    about = given.description if given.description is not None else given.command_description
-    return Shown(given.command or "Terminal", "execute", (text(about),) if about else ())
+def _bash(arguments: Input, cwd: str) -> ToolDisplay:
+    about = arguments.description if arguments.description is not None else arguments.command_description
+    return ToolDisplay(arguments.command or "Terminal", "execute", (text(about),) if about else ())
 
 
-def _agent(given: Input, cwd: str) -> Shown:
-    effort = f" ({given.effort} effort)" if given.effort and given.subagent_type != "fork" else ""
-    told = (text(given.prompt),) if given.prompt is not None else ()
-    return Shown((given.description or "Task") + effort, "think", told)
+def _agent(arguments: Input, cwd: str) -> ToolDisplay:
+    effort = f" ({arguments.effort} effort)" if arguments.effort and arguments.subagent_type != "fork" else ""
+    content = (text(arguments.prompt),) if arguments.prompt is not None else ()
+    return ToolDisplay((arguments.description or "Task") + effort, "think", content)
 
 
-def _read(given: Input, cwd: str) -> Shown:
+def _read(arguments: Input, cwd: str) -> ToolDisplay:
     part = ""
-    if given.limit and given.limit > 0:
-        first = given.offset if given.offset is not None else 1
-        part = f" ({first} - {first + given.limit - 1})"
-    elif given.offset:
-        part = f" (from line {given.offset})"
-    if given.file_path is None:
-        return Shown(f"Read File{part}", "read")
-    line = max(given.offset if given.offset is not None else 1, 1)
-    title = f"Read {displayed(given.file_path, cwd)}{part}"
-    return Shown(title, "read", (), (ToolCallLocation(path=given.file_path, line=line),))
+    if arguments.limit and arguments.limit > 0:
+        first = arguments.offset if arguments.offset is not None else 1
+        part = f" ({first} - {first + arguments.limit - 1})"
+    elif arguments.offset:
+        part = f" (from line {arguments.offset})"
+    if arguments.file_path is None:
+        return ToolDisplay(f"Read File{part}", "read")
+    line = max(arguments.offset if arguments.offset is not None else 1, 1)
+    title = f"Read {relative_path(arguments.file_path, cwd)}{part}"
+    return ToolDisplay(title, "read", (), (ToolCallLocation(path=arguments.file_path, line=line),))
 
 
-def _write(given: Input, cwd: str) -> Shown:
-    path = given.file_path or given.path
-    words = next((said for said in (given.content, given.file_text, given.file_content) if said is not None), None)
+def _write(arguments: Input, cwd: str) -> ToolDisplay:
+    path = arguments.file_path or arguments.path
+    texts = (arguments.content, arguments.file_text, arguments.file_content)
+    words = next((text for text in texts if text is not None), None)
     if not path:
-        return Shown("Preparing file…", "edit", (text(words),) if words else ())
+        return ToolDisplay("Preparing file…", "edit", (text(words),) if words else ())
     diff = (Diff(path=path, old_text=None, new_text=words or ""),)
-    return Shown(f"Write {displayed(path, cwd)}", "edit", diff, (ToolCallLocation(path=path),))
+    return ToolDisplay(f"Write {relative_path(path, cwd)}", "edit", diff, (ToolCallLocation(path=path),))
 
 
-def _edit(given: Input, cwd: str) -> Shown:
-    path = given.file_path
+def _edit(arguments: Input, cwd: str) -> ToolDisplay:
+    path = arguments.file_path
     if not path:
-        return Shown("Edit", "edit")
+        return ToolDisplay("Edit", "edit")
     diffs: list[ToolCallContent] = []
-    for old, new in [(given.old_string, given.new_string), *[_pair(edit) for edit in given.edits]]:
+    for old, new in [(arguments.old_string, arguments.new_string), *[_pair(edit) for edit in arguments.edits]]:
         if old or new:
             diffs.append(Diff(path=path, old_text=old or None, new_text=new or ""))
-    return Shown(f"Edit {displayed(path, cwd)}", "edit", tuple(diffs), (ToolCallLocation(path=path),))
+    return ToolDisplay(f"Edit {relative_path(path, cwd)}", "edit", tuple(diffs), (ToolCallLocation(path=path),))
 
 
 def _pair(edit: dict[str, Any]) -> tuple[str | None, str | None]:
@@ -158,66 +159,68 @@ def _pair(edit: dict[str, Any]) -> tuple[str | None, str | None]:
     return old if isinstance(old, str) else None, new if isinstance(new, str) else None
 
 
-def _glob(given: Input, cwd: str) -> Shown:
-    words = ["Find", *[f"`{word}`" for word in (given.path, given.pattern) if word]]
-    return Shown(" ".join(words), "search", (), (ToolCallLocation(path=given.path),) if given.path else ())
+def _glob(arguments: Input, cwd: str) -> ToolDisplay:
+    words = ["Find", *[f"`{word}`" for word in (arguments.path, arguments.pattern) if word]]
+    return ToolDisplay(
+        " ".join(words), "search", (), (ToolCallLocation(path=arguments.path),) if arguments.path else ()
+    )
 
 
-def _grep(given: Input, cwd: str) -> Shown:
+def _grep(arguments: Input, cwd: str) -> ToolDisplay:
     """As the command that would do the same."""
-    mode = given.output_mode
-    if mode is None and _set(given.names_only):
+    mode = arguments.output_mode
+    if mode is None and _set(arguments.names_only):
         mode = "files_with_matches"
-    if mode is None and _set(given.count_only):
+    if mode is None and _set(arguments.count_only):
         mode = "count"
     words = ["grep"]
-    words += ["-i"] if given.ignore_case else []
-    words += ["-n"] if given.numbers else []
-    for flag, count in (("-A", given.after), ("-B", given.before), ("-C", given.around)):
+    words += ["-i"] if arguments.ignore_case else []
+    words += ["-n"] if arguments.numbers else []
+    for flag, count in (("-A", arguments.after), ("-B", arguments.before), ("-C", arguments.around)):
         words += [f"{flag} {count}"] if count is not None else []
     words += {"files_with_matches": ["-l"], "count": ["-c"]}.get(mode or "", [])
-    words += [f"| head -{given.head_limit}"] if given.head_limit is not None else []
-    words += [f'--include="{given.glob}"'] if given.glob else []
-    words += [f"--type={given.type}"] if given.type else []
-    words += ["-P"] if given.multiline else []
-    words += [f'"{given.pattern}"'] if given.pattern else []
-    place = given.path if given.path is not None else given.file_path
+    words += [f"| head -{arguments.head_limit}"] if arguments.head_limit is not None else []
+    words += [f'--include="{arguments.glob}"'] if arguments.glob else []
+    words += [f"--type={arguments.type}"] if arguments.type else []
+    words += ["-P"] if arguments.multiline else []
+    words += [f'"{arguments.pattern}"'] if arguments.pattern else []
+    place = arguments.path if arguments.path is not None else arguments.file_path
     words += [place] if place else []
-    return Shown(" ".join(words), "search")
+    return ToolDisplay(" ".join(words), "search")
 
 
 def _set(flag: bool | str) -> bool:
     return flag is True or flag == "true"
 
 
-def _fetch(given: Input, cwd: str) -> Shown:
-    begin = f" (from char {given.offset})" if given.offset else ""
-    title = f"Fetch {given.url}{begin}" if given.url else "Fetch"
-    return Shown(title, "fetch", (text(given.prompt),) if given.prompt else ())
+def _fetch(arguments: Input, cwd: str) -> ToolDisplay:
+    begin = f" (from char {arguments.offset})" if arguments.offset else ""
+    title = f"Fetch {arguments.url}{begin}" if arguments.url else "Fetch"
+    return ToolDisplay(title, "fetch", (text(arguments.prompt),) if arguments.prompt else ())
 
 
-def _search(given: Input, cwd: str) -> Shown:
-    return Shown(f'Search "{given.query}"' if given.query else "Web search", "fetch")
+def _search(arguments: Input, cwd: str) -> ToolDisplay:
+    return ToolDisplay(f'Search "{arguments.query}"' if arguments.query else "Web search", "fetch")
 
 
-def _plan_ready(given: Input, cwd: str) -> Shown:
-    return Shown("Approve Plan", "switch_mode", (text(given.plan),) if given.plan else ())
+def _plan_ready(arguments: Input, cwd: str) -> ToolDisplay:
+    return ToolDisplay("Approve Plan", "switch_mode", (text(arguments.plan),) if arguments.plan else ())
 
 
-def _questions(given: Input, cwd: str) -> Shown:
-    asked = [question for item in given.questions if isinstance(question := item.get("question"), str)]
-    title = asked[0] if len(given.questions) == 1 and asked and asked[0] else "Asking for your input"
-    return Shown(title, "other", tuple(text(question) for question in asked))
+def _questions(arguments: Input, cwd: str) -> ToolDisplay:
+    questions = [question for item in arguments.questions if isinstance(question := item.get("question"), str)]
+    title = questions[0] if len(arguments.questions) == 1 and questions and questions[0] else "Asking for your input"
+    return ToolDisplay(title, "other", tuple(text(question) for question in questions))
 
 
-def _skill(given: Input, cwd: str) -> Shown:
-    return Shown(f"Load skill: {given.skill}" if given.skill else "Load skill")
+def _skill(arguments: Input, cwd: str) -> ToolDisplay:
+    return ToolDisplay(f"Load skill: {arguments.skill}" if arguments.skill else "Load skill")
 
 
-def _findings(given: Input, cwd: str) -> Shown:
-    count = len(given.findings)
+def _findings(arguments: Input, cwd: str) -> ToolDisplay:
+    count = len(arguments.findings)
     title = f"Report {count} finding{'' if count == 1 else 's'}" if count else "Report findings: none found"
-    return Shown(title, "think", tuple(text(_finding(item)) for item in given.findings))
+    return ToolDisplay(title, "think", tuple(text(_finding(item)) for item in arguments.findings))
 
 
 def _finding(item: dict[str, Any]) -> str:
@@ -225,16 +228,18 @@ def _finding(item: dict[str, Any]) -> str:
     return f"**{item.get('file', '')}{line}** — {item.get('summary', '')}"
 
 
-def _todos(given: Input, cwd: str) -> Shown:
-    named: Sequence[str] = [str(item.get("content", "")) for item in given.todos]
-    return Shown(f"Update TODOs: {', '.join(named)}" if named else "Update TODOs", "think")
+def _todos(arguments: Input, cwd: str) -> ToolDisplay:
+    items: Sequence[str] = [str(item.get("content", "")) for item in arguments.todos]
+    return ToolDisplay(f"Update TODOs: {', '.join(items)}" if items else "Update TODOs", "think")
 
 
-def _task(verb: str) -> Callable[[Input, str], Shown]:
-    return lambda given, cwd: Shown(f"{verb} task: {given.subject}" if given.subject else f"{verb} task", "think")
+def _task(verb: str) -> Callable[[Input, str], ToolDisplay]:
+    return lambda arguments, cwd: ToolDisplay(
+        f"{verb} task: {arguments.subject}" if arguments.subject else f"{verb} task", "think"
+    )
 
 
-_TOOLS: Final[dict[str, Callable[[Input, str], Shown]]] = {
+_TOOLS: Final[dict[str, Callable[[Input, str], ToolDisplay]]] = {
     "Agent": _agent,
     "Task": _agent,
     "Bash": _bash,
@@ -249,13 +254,13 @@ _TOOLS: Final[dict[str, Callable[[Input, str], Shown]]] = {
     "WebSearch": _search,
     "ExitPlanMode": _plan_ready,
     "exit_plan_mode": _plan_ready,  # its name in 1.0.x
-    "EnterPlanMode": lambda given, cwd: Shown("EnterPlanMode", "switch_mode"),
+    "EnterPlanMode": lambda arguments, cwd: ToolDisplay("EnterPlanMode", "switch_mode"),
     "AskUserQuestion": _questions,
     "Skill": _skill,
     "ReportFindings": _findings,
     "TodoWrite": _todos,
     "TaskCreate": _task("Create"),
     "TaskUpdate": _task("Update"),
-    "TaskList": lambda given, cwd: Shown("List tasks", "think"),
-    "TaskGet": lambda given, cwd: Shown("Get task", "think"),
+    "TaskList": lambda arguments, cwd: ToolDisplay("List tasks", "think"),
+    "TaskGet": lambda arguments, cwd: ToolDisplay("Get task", "think"),
 }

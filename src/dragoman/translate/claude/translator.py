@@ -19,14 +19,55 @@ import msgspec
 from dragoman.translate import frames
 from dragoman.translate import records as common
 from dragoman.translate.claude import records
-from dragoman.translate.claude.chains import Chains
-from dragoman.translate.claude.prompts import native
-from dragoman.translate.claude.records import Record
+from dragoman.translate.claude.records import Record, native_meta
 from dragoman.translate.claude.session import Session
-from dragoman.translate.scratch import ObjectStore, Scratch, SpillingSet
+from dragoman.translate.scratch import ObjectStore, Scratch, SpillingMap, SpillingSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import Notice, RunningStateUpdate
+
+# From one record to the talk before it is a step, and one more for each that stands before its parent in the file. Only
+# records that name each other as their parents would go on for ever.
+_MAX_PARENT_STEPS: Final = 100
+
+
+class MessageChains:
+    def __init__(self, scratch: Scratch) -> None:
+        self._roots: SpillingMap[str] = SpillingMap(scratch)  # uuids in side chains, to the uuid each began with
+        # Records that are no talk (hooks, progress, attachments), to the talk that each follows.
+        self._talk_before: SpillingMap[str] = SpillingMap(scratch)
+        self._prompted_after = SpillingSet(scratch)  # uuids that a prompt has followed
+
+    def root_of(self, record: Record) -> str:
+        """The uuid with which this record's side chain began: its own, where it begins one."""
+        uuid = record.uuid or ""
+        root = self._roots.get(record.parent_uuid or "")
+        if root is None:
+            root = uuid
+        self._roots.put(uuid, root)
+        return root
+
+    def add(self, record: Record) -> None:
+        if record.uuid is not None and record.type not in _MESSAGE_TYPES:
+            self._talk_before.put(record.uuid, self._last_talk(record) or "")
+
+    def _last_talk(self, record: Record) -> str | None:
+        """The message before a record. Parents come before their children in a file, or nearly."""
+        uuid = record.parent_uuid
+        for _ in range(_MAX_PARENT_STEPS):
+            if not uuid or (before := self._talk_before.get(uuid)) is None:
+                break
+            uuid = before
+        return uuid or None
+
+    def rewound_to(self, record: Record) -> str | None:
+        """For a prompt: what it goes back to, where another prompt has followed that before.
+
+        That alone tells: all other forks of the tree come about by the way the file is written.
+        """
+        parent = self._last_talk(record)
+        return None if parent is None or self._prompted_after.add(parent) else parent
+
 
 # What Claude Code writes down for itself. Known, and nothing of it is the conversation. `api-request-blob` even has
 # messages in it: those that the other records have.
@@ -38,7 +79,7 @@ _BOOKKEEPING: Final = frozenset(
         "content-replacement", "attribution-snapshot", "history-suppression",
     }
 )  # fmt: skip
-_TALK: Final = frozenset({"user", "assistant"})
+_MESSAGE_TYPES: Final = frozenset({"user", "assistant"})
 _QUIET_SYSTEM: Final = frozenset(
     {
         "", "away_summary", "bridge_status", "microcompact_boundary", "informational", "memory_saved", "agents_killed",
@@ -79,10 +120,12 @@ class ClaudeTranslator:
         self._is_agent = False  # the file is a sub-agent's
         self._scratch = Scratch()
         # Sub-agents within the file, by the uuids with which their chains began.
-        self._sides: ObjectStore[Session] = ObjectStore(self._scratch, self._out)
-        self._chains = Chains(self._scratch)
+        self._sub_agents: ObjectStore[Session] = ObjectStore(self._scratch, self._out)
+        self._chains = MessageChains(self._scratch)
         self._seen = SpillingSet(self._scratch)  # uuids
-        self._leaves: dict[str, str] = {}  # titles of conversations that have not come by yet, by their last uuid
+        self._titles_by_leaf: dict[
+            str, str
+        ] = {}  # titles of conversations that have not come by yet, by their last uuid
         self._early: list[tuple[Record, bytes]] = []  # what stands before the first record that tells of a session
 
     # -- lines
@@ -91,14 +134,14 @@ class ClaudeTranslator:
         try:
             record = records.decode(line)
         except DECODE_ERRORS:
-            for index, (found, text) in enumerate(common.decode_records(line, records.decode, records.build)):
-                self._take(Record() if found is None else found, text, position, index)
+            for index, (decoded, text) in enumerate(common.decode_records(line, records.decode, records.build)):
+                self._handle_record(Record() if decoded is None else decoded, text, position, index)
         else:
-            self._take(record, line, position, 0)
+            self._handle_record(record, line, position, 0)
         if not self._out:
             return ()
-        told, self._out[:] = self._out[:], []
-        return told
+        native, self._out[:] = self._out[:], []
+        return native
 
     def finish(self) -> Iterator[Frame]:
         if self._main is None:
@@ -106,15 +149,15 @@ class ClaudeTranslator:
                 if record.type not in _HANDLERS:
                     self._out.append(self._native(self._session_id(record), record.type or "unreadable", text))
             self._early = []
-        for session in chain(self._sides.values(), [self._main]):
+        for session in chain(self._sub_agents.values(), [self._main]):
             if session is not None:
                 session.finish(self._at)
             yield from self._out
             self._out.clear()
 
-    def _take(self, record: Record, text: bytes, position: int, index: int) -> None:
+    def _handle_record(self, record: Record, text: bytes, position: int, index: int) -> None:
         if record.uuid is None:
-            if record.type in _TALK:
+            if record.type in _MESSAGE_TYPES:
                 record = msgspec.structs.replace(record, uuid=f"{position}.{index}")
         elif not self._seen.add(record.uuid):
             return
@@ -123,19 +166,19 @@ class ClaudeTranslator:
         if record.type in _BOOKKEEPING:
             return
         if self._main is None:
-            if record.type not in _TALK and (record.cwd is None or record.type not in _HANDLERS):
+            if record.type not in _MESSAGE_TYPES and (record.cwd is None or record.type not in _HANDLERS):
                 self._early.append((record, text))
                 self._count(record)
                 return
-            self._main = self._opened(record)
+            self._main = self._open_main(record)
             for early, early_text in self._early:
                 self._handle(self._main, early, early_text)
             self._early = []
         else:
             self._count(record)
         self._handle(self._main, record, text)
-        if record.uuid in self._leaves:
-            self._main.settings.title(self._at, "summary", self._leaves.pop(record.uuid))
+        if record.uuid in self._titles_by_leaf:
+            self._main.settings.title(self._at, "summary", self._titles_by_leaf.pop(record.uuid))
 
     def _count(self, record: Record) -> None:
         if record.type not in _HANDLERS:
@@ -146,10 +189,10 @@ class ClaudeTranslator:
         if handler is None:
             self._out.append(self._native(main.id, record.type or "unreadable", text))
         else:
-            self._chains.passed(record)
-            handler(self, self._speaker(main, record), record, text)
+            self._chains.add(record)
+            handler(self, self._session_of(main, record), record, text)
 
-    def _strange(self, session: Session, kind: str, text: bytes | msgspec.Raw) -> None:
+    def _add_unknown(self, session: Session, kind: str, text: bytes | msgspec.Raw) -> None:
         """A known record with something in it that nobody knows."""
         self.unknown[kind] += 1
         self._out.append(self._native(session.id, kind, text))
@@ -159,10 +202,15 @@ class ClaudeTranslator:
 
     # -- sessions
 
-    def _opened(self, record: Record) -> Session:
+    def _open_main(self, record: Record) -> Session:
         self._is_agent = record.agent_id is not None and record.is_sidechain
-        told = {"provider": "claude", "at": record.timestamp, "version": record.version, "gitBranch": record.git_branch}
-        meta: dict[str, Any] = {"native": {**told, "entrypoint": record.entrypoint}}
+        native = {
+            "provider": "claude",
+            "at": record.timestamp,
+            "version": record.version,
+            "gitBranch": record.git_branch,
+        }
+        meta: dict[str, Any] = {"native": {**native, "entrypoint": record.entrypoint}}
         if self._is_agent:
             meta["claudeCode"] = {
                 "parentSessionId": record.session_id,
@@ -181,29 +229,29 @@ class ClaudeTranslator:
         name = self._path.name.partition(".")[0]
         return name if len(name) == _UUID_LENGTH else record.session_id or name
 
-    def _speaker(self, main: Session, record: Record) -> Session:
+    def _session_of(self, main: Session, record: Record) -> Session:
         if not record.is_sidechain or self._is_agent:
             return main
-        root = self._chains.side_of(record)
-        side = self._sides.get(root)
-        if side is None:
-            self._sides.evict()
-            side = self._side(main, record, root)
-            self._sides.add(root, side)
-        return side
+        root = self._chains.root_of(record)
+        sub_agent = self._sub_agents.get(root)
+        if sub_agent is None:
+            self._sub_agents.evict()
+            sub_agent = self._open_sub_agent(main, record, root)
+            self._sub_agents.add(root, sub_agent)
+        return sub_agent
 
-    def _side(self, main: Session, record: Record, root: str) -> Session:
+    def _open_sub_agent(self, main: Session, record: Record, root: str) -> Session:
         session_id = f"{main.id}:{root}"
-        prompt = "".join(block.text for block in records.blocks(records.said(record.message).content))
+        prompt = "".join(block.text for block in records.decode_blocks(records.decode_message(record.message).content))
         call = main.calls.agent_with(prompt) if record.type == "user" else None
         link = {"parentSessionId": main.id, "parentToolUseId": call[0] if call else None}
         meta = {"native": {"provider": "claude", "at": record.timestamp, "version": record.version}, "claudeCode": link}
-        side = Session(session_id, self._at, record, meta, self._out, self._scratch)
+        sub_agent = Session(session_id, self._at, record, meta, self._out, self._scratch)
         if call is not None:
-            main.begun_by(self._at, call[0], side.id, partial(_over, self._sides, root))
+            main.link_sub_agent(self._at, call[0], sub_agent.id, partial(_end_turn, self._sub_agents, root))
             if call[1].description:
-                side.settings.title(self._at, "ai", call[1].description)
-        return side
+                sub_agent.settings.title(self._at, "ai", call[1].description)
+        return sub_agent
 
     # -- records
 
@@ -213,18 +261,18 @@ class ClaudeTranslator:
 
     def _assistant(self, session: Session, record: Record, text: bytes) -> None:
         for block in session.assistant(self._at, record):
-            self._strange(session, f"assistant/{block.type}", record.message)
+            self._add_unknown(session, f"assistant/{block.type}", record.message)
 
     def _system(self, session: Session, record: Record, text: bytes) -> None:
         match record.subtype or "":
             case "turn_duration":
-                session.over(self._at)
+                session.end_turn(self._at)
             case "stop_hook_summary":
-                session.stopping(self._at)
+                session.on_stop_hook(self._at)
             case "compact_boundary":
-                session.compacted(self._at, record)
+                session.report_compaction(self._at, record)
             case "local_command":
-                session.local(self._at, record, records.text_of(record.content))
+                session.handle_local_command(self._at, record, records.decode_text(record.content))
             case "api_error":
                 self._notice(session, record, "warning", "The model's provider answered with an error; trying again")
             case "model_refusal_fallback":
@@ -235,27 +283,27 @@ class ClaudeTranslator:
                 self._notice(session, record, "info", "Another model answers")
             case subtype:
                 if subtype not in _QUIET_SYSTEM:
-                    self._strange(session, f"system/{subtype}", text)
+                    self._add_unknown(session, f"system/{subtype}", text)
 
     def _notice(self, session: Session, record: Record, severity: str, title: str) -> None:
-        said = records.text_of(record.content)
-        session.tell(self._at, Notice(severity=severity, title=said or title, meta=native(record)))
+        text = records.decode_text(record.content)
+        session.emit(self._at, Notice(severity=severity, title=text or title, meta=native_meta(record)))
 
     def _attachment(self, session: Session, record: Record, text: bytes) -> None:
-        told = common.decode_leniently(record.attachment, records.Attachment, records.Attachment())
-        if told.type == "queued_command":
-            session.queued(self._at, record, records.blocks(told.prompt))
-        elif told.type not in _QUIET_ATTACHMENTS:
-            self._strange(session, f"attachment/{told.type}", text)
+        native = common.decode_leniently(record.attachment, records.Attachment, records.Attachment())
+        if native.type == "queued_command":
+            session.handle_queued(self._at, record, records.decode_blocks(native.prompt))
+        elif native.type not in _QUIET_ATTACHMENTS:
+            self._add_unknown(session, f"attachment/{native.type}", text)
 
     def _progress(self, session: Session, record: Record, text: bytes) -> None:
-        told = common.decode_leniently(record.data, records.Progress, records.Progress())
-        if told.type in _PROGRESS:
-            session.calls.under_way(self._at, record.parent_tool_use_id, native(record))
-            if told.type == "agent_progress" and told.agent_id and record.parent_tool_use_id:
-                session.agent(self._at, told.agent_id, record.parent_tool_use_id, RunningStateUpdate())
-        elif told.type != "hook_progress":
-            self._strange(session, f"progress/{told.type}", text)
+        native = common.decode_leniently(record.data, records.Progress, records.Progress())
+        if native.type in _PROGRESS:
+            session.calls.report_progress(self._at, record.parent_tool_use_id, native_meta(record))
+            if native.type == "agent_progress" and native.agent_id and record.parent_tool_use_id:
+                session.report_sub_agent(self._at, native.agent_id, record.parent_tool_use_id, RunningStateUpdate())
+        elif native.type != "hook_progress":
+            self._add_unknown(session, f"progress/{native.type}", text)
 
     def _summary(self, session: Session, record: Record, text: bytes) -> None:
         """Many a file begins with summaries of other conversations: the last uuid tells whose it is."""
@@ -266,7 +314,7 @@ class ClaudeTranslator:
         if record.leaf_uuid in self._seen:
             session.settings.title(self._at, "summary", record.summary)
         else:
-            self._leaves[record.leaf_uuid] = record.summary
+            self._titles_by_leaf[record.leaf_uuid] = record.summary
 
     def _title(self, session: Session, record: Record, text: bytes) -> None:
         if record.custom_title is not None:
@@ -297,9 +345,9 @@ _HANDLERS: Final[dict[str, Callable[[ClaudeTranslator, Session, Record, bytes], 
 }
 
 
-def _over(sides: ObjectStore[Session], root: str, at: float) -> None:
-    if (side := sides.get(root)) is not None:
-        side.over(at)
+def _end_turn(sides: ObjectStore[Session], root: str, at: float) -> None:
+    if (sub_agent := sides.get(root)) is not None:
+        sub_agent.end_turn(at)
 
 
 _UUID_LENGTH: Final = 36
@@ -309,8 +357,8 @@ class Claude:
     name = "claude"
 
     def folders(self, environment: Mapping[str, str], home: Path) -> Sequence[Path]:
-        told = environment.get("CLAUDE_CONFIG_DIR")
-        return (Path(told) / "projects" if told else home / ".claude" / "projects",)
+        native = environment.get("CLAUDE_CONFIG_DIR")
+        return (Path(native) / "projects" if native else home / ".claude" / "projects",)
 
     def reads(self, path: PurePath) -> bool:
         return path.suffix == ".jsonl" and "tool-results" not in path.parts

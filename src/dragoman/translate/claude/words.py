@@ -1,7 +1,7 @@
-"""What stands where a user speaks: words of the user's, or what Claude Code itself put there.
+"""Texts in the user's role: what the user typed, or what Claude Code itself put there.
 
-Claude Code keeps slash commands, their output, reminders to the model, news of background tasks and the mark of an
-interruption as messages of the user's. Only what someone typed is a prompt.
+Claude Code stores slash commands, their output, reminders to the model, notifications of background tasks and the mark
+of an interruption as messages of the user. Only what the user typed is a prompt.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     result: str = ""
 
 
-class Words(msgspec.Struct, frozen=True, gc=False):
-    """A text, told apart."""
+class UserText(msgspec.Struct, frozen=True, gc=False):
+    """A text in the user's role, taken apart."""
 
     prompt: str = ""  # what the user typed
     command: str = ""  # or the slash command
@@ -67,52 +67,52 @@ class Words(msgspec.Struct, frozen=True, gc=False):
     injected: str = ""  # the tag of what stands in the place of the user's words
 
 
-def read(text: str) -> Words:
+def parse(text: str) -> UserText:
     if text.lstrip().startswith(_INTERRUPTED):
-        return Words(interrupted=True)
+        return UserText(interrupted=True)
     if "<" not in text:
-        return Words(prompt=text)
+        return UserText(prompt=text)
     if foreign := _FOREIGN.match(text):
-        return Words(prompt=text, injected=foreign[1])
-    rest, tagged = _untagged(text)
+        return UserText(prompt=text, injected=foreign[1])
+    rest, tagged = _split_tags(text)
     if not tagged:
-        return Words(prompt=text)
+        return UserText(prompt=text)
     tasks = tuple(_task(body) for tag, body in tagged if tag == "task-notification")
     # After its news of a task, Claude Code tells the model which file has more.
     if rest.strip() and not (tasks and text.lstrip().startswith("<task-notification>")):
-        return Words(prompt=rest, tasks=tasks)
+        return UserText(prompt=rest, tasks=tasks)
     return _only_tags(dict(tagged), tasks)
 
 
-def _untagged(text: str) -> tuple[str, Sequence[tuple[str, str]]]:
-    """What stands outside of tags, and what is in each. A tag that nothing closes is a word like any other."""
+def _split_tags(text: str) -> tuple[str, Sequence[tuple[str, str]]]:
+    """The text outside of tags, and the text in each. A tag that is not closed is ordinary text."""
     outside: list[str] = []
     tagged: list[tuple[str, str]] = []
     unclosed: set[str] = set()  # so that a text full of them is gone through once
-    place = 0
-    while found := _OPENING.search(text, place):
-        tag = found[1]
-        end = -1 if tag in unclosed else text.find(f"</{tag}>", found.end())
+    position = 0
+    while opening := _OPENING.search(text, position):
+        tag = opening[1]
+        end = -1 if tag in unclosed else text.find(f"</{tag}>", opening.end())
         if end < 0:
             unclosed.add(tag)
-            outside.append(text[place : found.end()])
-            place = found.end()
+            outside.append(text[position : opening.end()])
+            position = opening.end()
             continue
-        outside.append(text[place : found.start()])
-        tagged.append((tag, text[found.end() : end]))
-        place = end + len(tag) + 3
-    return "".join([*outside, text[place:]]), tagged
+        outside.append(text[position : opening.start()])
+        tagged.append((tag, text[opening.end() : end]))
+        position = end + len(tag) + 3
+    return "".join([*outside, text[position:]]), tagged
 
 
-def _only_tags(tags: dict[str, str], tasks: tuple[Task, ...]) -> Words:
+def _only_tags(tags: dict[str, str], tasks: tuple[Task, ...]) -> UserText:
     printed = [tags[tag] for tag in _TAGS if tag.endswith(("-stdout", "-stderr")) and tags.get(tag)]
     output = _ANSI.sub("", "\n".join(printed)).strip()
     first = next(iter(tags))
     name = tags.get("command-name", "").strip()
     hidden = name.split(" ", 1)[0] in _HIDDEN
-    told = name.startswith("/") and not hidden
-    return Words(
-        command=f"{name} {tags.get('command-args', '').strip()}".strip() if told else "",
+    is_shown = name.startswith("/") and not hidden
+    return UserText(
+        command=f"{name} {tags.get('command-args', '').strip()}".strip() if is_shown else "",
         hidden=hidden,
         output="" if output == "(no content)" else output,
         shell=tags.get("bash-input", "").strip(),
@@ -139,11 +139,11 @@ def _field(text: str, tag: str) -> str:
     return value.strip() if opened and closed else ""
 
 
-def joined(parts: Sequence[Words]) -> Words:
+def join(parts: Sequence[UserText]) -> UserText:
     """Of several texts in one message: what is told of any of them."""
     if len(parts) == 1:
         return parts[0]
-    return Words(
+    return UserText(
         prompt="\n".join(part.prompt for part in parts if part.prompt.strip()),
         command=next((part.command for part in parts if part.command), ""),
         hidden=any(part.hidden for part in parts),

@@ -15,7 +15,7 @@ import msgspec
 from dragoman.translate import frames
 from dragoman.translate.codex import commands, patches, prompts, records, tools
 from dragoman.translate.codex.outputs import Result
-from dragoman.translate.codex.where import Where
+from dragoman.translate.codex.records import RecordRef
 from dragoman.translate.scratch import Scratch, SpillingMap
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
@@ -36,294 +36,306 @@ from dragoman.wire.vocabulary import (
 _NO_ACTION: Final = b'{"type":"other"}'
 
 # Characters of output that are told again with each piece that is added.
-_SMALL: Final = 16 * 1024
+_SMALL_OUTPUT_CHARS: Final = 16 * 1024
 
 
 class Call(msgspec.Struct, gc=False):
     id: str
-    shown: tools.Shown
+    display: tools.ToolDisplay
     text: str = ""  # what it printed until now
-    told: int = 0  # characters of it that were told
-    goes_on: bool = False  # its process is known by a number, and may give more
-    ended: bool = False
-    event_only: bool = False  # no call was seen, only its end
+    reported_chars: int = 0  # of it
+    is_in_background: bool = False  # its process is known by a number, and may give more
+    has_ended: bool = False
+    is_end_only: bool = False  # no call was seen, only its end
 
 
 # What stands for a call that has ended: that is all that matters of it.
-_ENDED: Final = Call("", tools.Shown(name="", title=""), ended=True)
-_ENDED_UNSEEN: Final = msgspec.structs.replace(_ENDED, event_only=True)
+_ENDED_CALL: Final = Call("", tools.ToolDisplay(name="", title=""), has_ended=True)
+_ENDED_UNSEEN_CALL: Final = msgspec.structs.replace(_ENDED_CALL, is_end_only=True)
 
 
 class Calls:
-    """What is to be told goes to `out`."""
+    """The tool calls of one thread; frames go to `out`."""
 
     def __init__(self, session_id: str, out: list[Frame], scratch: Scratch) -> None:
         self._session_id = session_id
         self._out = out
         self._calls: dict[str, Call] = {}  # by Codex's id: those that have not ended
-        self._ended: SpillingMap[int] = SpillingMap(scratch)  # the others: 1 if only their end was seen, else 0
-        self._open: dict[str, Call] = {}
+        self._ended_calls: SpillingMap[int] = SpillingMap(scratch)  # the others: 1 if only their end was seen, else 0
+        self._open_calls: dict[str, Call] = {}
         self._running: dict[str, Call] = {}  # by the number of the process or script
-        self._early: dict[str, tuple[Where, Result]] = {}  # outputs whose calls have not come
+        self._early: dict[str, tuple[RecordRef, Result]] = {}  # outputs whose calls have not come
         self._searches: list[tuple[str, bytes]] = []  # on the web, told by one of two records; the other has no id
 
     @property
     def any_open(self) -> bool:
-        return bool(self._open)
+        return bool(self._open_calls)
 
     # -- calls and outputs
 
-    def called(self, where: Where, call_id: str, shown: tools.Shown) -> None:
-        known = self._known(call_id)
-        if known is _ENDED_UNSEEN:
-            self._ended.put(call_id, False)
+    def add_call(self, ref: RecordRef, call_id: str, display: tools.ToolDisplay) -> None:
+        existing = self._find(call_id)
+        if existing is _ENDED_UNSEEN_CALL:
+            self._ended_calls.put(call_id, False)
             return
         # An id that comes again is another call.
-        call = Call(call_id if known is None else f"{call_id}:{where.position}", shown)
-        self._calls[call_id] = self._open[call_id] = call
-        if shown.form not in ("plan", "poll"):
-            self._tell_call(where, call)
+        call = Call(call_id if existing is None else f"{call_id}:{ref.position}", display)
+        self._calls[call_id] = self._open_calls[call_id] = call
+        if display.form not in ("plan", "poll"):
+            self._emit_call(ref, call)
         early = self._early.pop(call_id, None)
         if early is not None:
-            self.answered(early[0], call_id, early[1])
+            self.add_output(early[0], call_id, early[1])
 
-    def answered(self, where: Where, call_id: str, result: Result) -> None:
-        call = self._known(call_id)
+    def add_output(self, ref: RecordRef, call_id: str, result: Result) -> None:
+        call = self._find(call_id)
         if call is None:
-            self._early[call_id] = (where, result)
-        elif call.ended:
+            self._early[call_id] = (ref, result)
+        elif call.has_ended:
             if result.running is not None:
                 self._running[result.running] = call  # an event told its end before this output: polls come late too
         else:
-            match call.shown.form:
+            match call.display.form:
                 case "plan":
-                    self._planned(where, call, result)
+                    self._finish_plan(ref, call, result)
                 case "poll":
-                    self._polled(where, call, result)
+                    self._finish_poll(ref, call, result)
                 case _:
-                    self._gave(where, call, result)
+                    self._add_output_of(ref, call, result)
 
-    def _planned(self, where: Where, call: Call, result: Result | None) -> None:
+    def _finish_plan(self, ref: RecordRef, call: Call, result: Result | None) -> None:
         if result is not None and result.failed:
-            self._tell_call(where, call)
-            self._end(where, call, "failed", _content(result), raw_output=result.text)
+            self._emit_call(ref, call)
+            self._end(ref, call, "failed", _content(result), raw_output=result.text)
             return
-        if call.shown.plan:
-            self._tell(where, Plan(entries=call.shown.plan, meta=where.meta(callId=call.id)))
+        if call.display.plan:
+            self._emit(ref, Plan(entries=call.display.plan, meta=ref.meta(callId=call.id)))
         self._close(call)
 
-    def _polled(self, where: Where, poll: Call, result: Result) -> None:
-        """News of a command that goes on."""
-        shown = poll.shown
+    def _finish_poll(self, ref: RecordRef, poll: Call, result: Result) -> None:
+        """Add the output of a poll to the command that is still running."""
+        display = poll.display
         self._close(poll)
-        call = self._running.get(shown.polled or "")
+        call = self._running.get(display.polled or "")
         if call is None or result.refused:
             # Nobody knows what it asks for, or it was not done: it stands for itself.
-            poll.shown = shown
-            self._tell_call(where, poll)
-            self._end(where, poll, _status(result), _content(result), raw_output=_exit(result))
+            poll.display = display
+            self._emit_call(ref, poll)
+            self._end(ref, poll, _status(result), _content(result), raw_output=_exit(result))
         else:
-            typed = f"\n{shown.typed}\n" if shown.typed else ""
+            typed = f"\n{display.typed}\n" if display.typed else ""
             news = msgspec.structs.replace(result, text=typed + result.text)
-            self._gave(where, call, news, polled_by=poll.id)
+            self._add_output_of(ref, call, news, polled_by=poll.id)
 
-    def _gave(self, where: Where, call: Call, result: Result, polled_by: str | None = None) -> None:
-        if call.ended:
+    def _add_output_of(self, ref: RecordRef, call: Call, result: Result, polled_by: str | None = None) -> None:
+        if call.has_ended:
             return  # an event has told all of it
         call.text += result.text
         if result.running is not None:
             self._running[result.running] = call
-            call.goes_on = True
-            self._going_on(where, call, polled_by, whole=False)
+            call.is_in_background = True
+            self._report_output(ref, call, polled_by, whole=False)
         else:
             whole = msgspec.structs.replace(result, text=call.text)
-            gave = _exit(whole)
-            if call.shown.form == "agent":
-                gave = records.plain(result.text.encode("utf-8", "replace"))
-                if gave is None and result.text:  # what was done is told as JSON, and in a sentence why it was not
+            raw_output = _exit(whole)
+            if call.display.form == "agent":
+                raw_output = records.plain(result.text.encode("utf-8", "replace"))
+                if raw_output is None and result.text:  # success is JSON, a failure is a sentence
                     whole = msgspec.structs.replace(whole, failed=True)
-            self._end(where, call, _status(whole), self._shows(call, whole), raw_output=gave, polled_by=polled_by)
+            self._end(
+                ref, call, _status(whole), self._final_content(call, whole), raw_output=raw_output, polled_by=polled_by
+            )
 
-    def _going_on(self, where: Where, call: Call, polled_by: str | None, *, whole: bool) -> None:
-        """Each telling has all that was printed. Where that is much, it waits until there is twice as much."""
-        is_news = len(call.text) > call.told and (whole or len(call.text) <= _SMALL or len(call.text) >= 2 * call.told)
+    def _report_output(self, ref: RecordRef, call: Call, polled_by: str | None, *, whole: bool) -> None:
+        """Report all output so far. If that is much, wait until there is twice as much."""
+        is_news = len(call.text) > call.reported_chars and (
+            whole or len(call.text) <= _SMALL_OUTPUT_CHARS or len(call.text) >= 2 * call.reported_chars
+        )
         content = (_text(call.text),) if is_news else None
-        call.told = len(call.text) if is_news else call.told
-        meta = where.meta(callId=polled_by)
-        self._tell(where, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", content=content, meta=meta))
+        call.reported_chars = len(call.text) if is_news else call.reported_chars
+        meta = ref.meta(callId=polled_by)
+        self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, status="in_progress", content=content, meta=meta))
 
-    def _shows(self, call: Call, result: Result) -> tuple[ToolCallContent, ...] | None:
-        """What a call ends with; None where that is what it showed before."""
-        if call.shown.form == "patch":
-            return (*call.shown.content, *_content(result)) if result.failed else None
-        if call.shown.name == "view_image" and not result.failed:
+    def _final_content(self, call: Call, result: Result) -> tuple[ToolCallContent, ...] | None:
+        """The content of a call at its end; None if it stays as it was."""
+        if call.display.form == "patch":
+            return (*call.display.content, *_content(result)) if result.failed else None
+        if call.display.name == "view_image" and not result.failed:
             return tuple(Content(content=prompts.image(address)) for address in result.images) or None
-        if call.shown.form == "agent" and not result.failed:
+        if call.display.form == "agent" and not result.failed:
             return None
         return _content(result)
 
     # -- what events tell of their ends
 
-    def command_ended(
+    def end_command(
         self,
-        where: Where,
+        ref: RecordRef,
         call_id: str,
         line: str,
         folder: str,
-        told: Sequence[commands.Action],
+        reported_actions: Sequence[commands.Action],
         result: Result,
     ) -> None:
-        call = self._known(call_id)
-        if call is not None and (call.ended or call.shown.form in ("patch", "poll")):
+        call = self._find(call_id)
+        if call is not None and (call.has_ended or call.display.form in ("patch", "poll")):
             return  # their outputs tell as much
-        look = commands.look(line, folder, told)
+        command_display = commands.display_command(line, folder, reported_actions)
         if call is None:
-            shown = tools.Shown(
-                form="command", name="", title=look.title, kind=look.kind, raw_input={"command": line, "cwd": folder}
+            display = tools.ToolDisplay(
+                form="command",
+                name="",
+                title=command_display.title,
+                kind=command_display.kind,
+                raw_input={"command": line, "cwd": folder},
             )
-            call = self._only_ended(where, call_id, shown)
-        changed = look.title != call.shown.title and bool(told)
-        title, kind = (look.title, look.kind) if changed else (None, None)
-        self._end(where, call, _status(result), _content(result), raw_output=_exit(result), title=title, kind=kind)
+            call = self._add_unseen(ref, call_id, display)
+        changed = command_display.title != call.display.title and bool(reported_actions)
+        title, kind = (command_display.title, command_display.kind) if changed else (None, None)
+        self._end(ref, call, _status(result), _content(result), raw_output=_exit(result), title=title, kind=kind)
 
-    def patch_ended(
-        self, where: Where, call_id: str, changes: msgspec.Raw, folder: str, *, failed: bool, words: str
+    def end_patch(
+        self, ref: RecordRef, call_id: str, changes: msgspec.Raw, folder: str, *, failed: bool, words: str
     ) -> None:
-        made = patches.made(changes)
-        diffs = patches.diffs(made, folder)
-        places = patches.locations(made, folder)
-        call = self._known(call_id)
-        if call is not None and call.ended:
+        applied_changes = patches.applied_changes(changes)
+        diffs = patches.diffs(applied_changes, folder)
+        locations = patches.locations(applied_changes, folder)
+        call = self._find(call_id)
+        if call is not None and call.has_ended:
             return
         if call is None:
-            shown = tools.Shown(form="patch", name="apply_patch", title=tools.EDITING, kind="edit", locations=places)
-            call = self._only_ended(where, call_id, shown)
-        elif call.shown.form != "patch":
+            display = tools.ToolDisplay(
+                form="patch", name="apply_patch", title=tools.EDITING, kind="edit", locations=locations
+            )
+            call = self._add_unseen(ref, call_id, display)
+        elif call.display.form != "patch":
             # A command that turned out to be a patch.
-            shown = tools.Shown(form="patch", name=call.shown.name, title=tools.EDITING, kind="edit")
-            call.shown = shown
-            self._tell(where, SessionToolCallUpdate(tool_call_id=call.id, title=shown.title, kind=shown.kind))
+            display = tools.ToolDisplay(form="patch", name=call.display.name, title=tools.EDITING, kind="edit")
+            call.display = display
+            self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, title=display.title, kind=display.kind))
         content: tuple[ToolCallContent, ...] = diffs or tuple(
-            shown for shown in call.shown.content if isinstance(shown, Diff)
+            display for display in call.display.content if isinstance(display, Diff)
         )
         if failed and words:
             content = (*content, _text(words))
-        self._end(where, call, "failed" if failed else "completed", content, raw_output=words or None, places=places)
+        self._end(
+            ref, call, "failed" if failed else "completed", content, raw_output=words or None, locations=locations
+        )
 
-    def tool_ended(
+    def end_tool(
         self,
-        where: Where,
+        ref: RecordRef,
         call_id: str,
-        shown: tools.Shown,
+        display: tools.ToolDisplay,
         content: tuple[ToolCallContent, ...],
         *,
         failed: bool,
         raw_output: object,
     ) -> None:
-        """A tool of an MCP server, or another of which an event tells."""
-        call = self._known(call_id)
-        if call is not None and call.ended:
+        """End a call of an MCP tool, or of another that an event reports."""
+        call = self._find(call_id)
+        if call is not None and call.has_ended:
             return
         if call is None:
-            call = self._only_ended(where, call_id, shown)
+            call = self._add_unseen(ref, call_id, display)
         status: ToolCallStatus = "failed" if failed else "completed"
-        if shown.title != call.shown.title:
-            told = SessionToolCallUpdate(tool_call_id=call.id, title=shown.title, raw_input=shown.raw_input)
-            self._tell(where, told)
-        self._end(where, call, status, content, raw_output=raw_output)
+        if display.title != call.display.title:
+            update = SessionToolCallUpdate(tool_call_id=call.id, title=display.title, raw_input=display.raw_input)
+            self._emit(ref, update)
+        self._end(ref, call, status, content, raw_output=raw_output)
 
-    def at_once(
+    def add_finished(
         self,
-        where: Where,
+        ref: RecordRef,
         call_id: str,
-        shown: tools.Shown,
+        display: tools.ToolDisplay,
         status: ToolCallStatus = "completed",
         content: tuple[ToolCallContent, ...] = (),
     ) -> None:
-        """A call that is told when it has ended, by one record or by two."""
-        call = self._known(call_id)
+        """Add a call that is reported only at its end, by one record or by two."""
+        call = self._find(call_id)
         if call is None:
-            call = self._only_ended(where, call_id, shown)
-        if not call.ended:
-            self._end(where, call, status, content or None)
+            call = self._add_unseen(ref, call_id, display)
+        if not call.has_ended:
+            self._end(ref, call, status, content or None)
 
-    def brought(self, where: Where, call_id: str, shown: tools.Shown, result: Result) -> None:
-        """What a tool tells without having been called; of a call that waits, what it gave."""
-        if self._known(call_id) is not None:
-            self.answered(where, call_id, result)
+    def add_unrequested(self, ref: RecordRef, call_id: str, display: tools.ToolDisplay, result: Result) -> None:
+        """Add an output that no call asked for; if a call waits for it, add it to that."""
+        if self._find(call_id) is not None:
+            self.add_output(ref, call_id, result)
         else:
-            self.at_once(where, call_id, shown, _status(result), _content(result))
+            self.add_finished(ref, call_id, display, _status(result), _content(result))
 
-    def searched(
-        self, where: Where, by: Literal["event", "item"], call_id: str | None, query: str, action: msgspec.Raw
+    def add_search(
+        self, ref: RecordRef, by: Literal["event", "item"], call_id: str | None, query: str, action: msgspec.Raw
     ) -> None:
-        """A search on the web. Of its two records, either may be without an id, or missing."""
-        shown = tools.web_search(query, action)
-        call = self._known(call_id or "")
-        if call is not None and not call.event_only:
-            if not call.ended:  # a tool that the model called searches: its output is still to come
-                self._tell(where, SessionToolCallUpdate(tool_call_id=call.id, title=shown.title, kind=shown.kind))
+        """Add a web search. Of its two records, either may be without an id, or missing."""
+        display = tools.web_search(query, action)
+        call = self._find(call_id or "")
+        if call is not None and not call.is_end_only:
+            if not call.has_ended:  # a tool that the model called searches: its output is still to come
+                self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, title=display.title, kind=display.kind))
             return
-        told = bytes(action) if action != records.ABSENT else _NO_ACTION
-        other = ("item" if by == "event" else "event", told)
+        action_key = bytes(action) if action != records.ABSENT else _NO_ACTION
+        other = ("item" if by == "event" else "event", action_key)
         if other in self._searches:
             self._searches.remove(other)
             if call is None:
                 return
         else:
-            self._searches.append((by, told))
-        self.at_once(where, call_id or f"{self._session_id}:{where.position}", shown)
+            self._searches.append((by, action_key))
+        self.add_finished(ref, call_id or f"{self._session_id}:{ref.position}", display)
 
     # -- the end of a turn
 
-    def aborted(self, where: Where) -> None:
-        """Nothing more comes of calls without an output. What runs by itself may still tell of its end."""
-        for call in list(self._open.values()):
-            if call.shown.form == "plan":
-                self._planned(where, call, None)
-            elif call.shown.form == "poll":
+    def abort(self, ref: RecordRef) -> None:
+        """Fail the calls without an output. Background processes may still report their end."""
+        for call in list(self._open_calls.values()):
+            if call.display.form == "plan":
+                self._finish_plan(ref, call, None)
+            elif call.display.form == "poll":
                 self._close(call)
-            elif call.goes_on:
-                self._tell(where, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=where.meta()))
+            elif call.is_in_background:
+                self._emit(ref, SessionToolCallUpdate(tool_call_id=call.id, status="failed", meta=ref.meta()))
             else:
-                self._end(where, call, "failed", None)
+                self._end(ref, call, "failed", None)
 
-    def turn_ended(self, where: Where) -> None:
-        """Plans whose answers were lost are told, and what was held back of commands that go on."""
-        for call in [call for call in self._open.values() if call.shown.form == "plan"]:
-            self._planned(where, call, None)
-        for call in self._open.values():
-            if call.goes_on and len(call.text) > call.told:
-                self._going_on(where, call, None, whole=True)
+    def end_turn(self, ref: RecordRef) -> None:
+        """Report plans whose outputs are missing, and the unreported output of running commands."""
+        for call in [call for call in self._open_calls.values() if call.display.form == "plan"]:
+            self._finish_plan(ref, call, None)
+        for call in self._open_calls.values():
+            if call.is_in_background and len(call.text) > call.reported_chars:
+                self._report_output(ref, call, None, whole=True)
         self._searches.clear()
 
     # -- telling
 
-    def _only_ended(self, where: Where, call_id: str, shown: tools.Shown) -> Call:
-        call = self._calls[call_id] = Call(call_id, shown, event_only=True)
-        self._tell_call(where, call)
+    def _add_unseen(self, ref: RecordRef, call_id: str, display: tools.ToolDisplay) -> Call:
+        call = self._calls[call_id] = Call(call_id, display, is_end_only=True)
+        self._emit_call(ref, call)
         return call
 
-    def _tell_call(self, where: Where, call: Call) -> None:
-        shown = call.shown
-        self._tell(
-            where,
+    def _emit_call(self, ref: RecordRef, call: Call) -> None:
+        display = call.display
+        self._emit(
+            ref,
             ToolCall(
                 tool_call_id=call.id,
-                title=shown.title,
-                name=shown.name or None,
-                kind=shown.kind,
+                title=display.title,
+                name=display.name or None,
+                kind=display.kind,
                 status="in_progress",
-                content=shown.content,
-                locations=shown.locations,
-                raw_input=shown.raw_input,
-                meta=where.meta(),
+                content=display.content,
+                locations=display.locations,
+                raw_input=display.raw_input,
+                meta=ref.meta(),
             ),
         )
 
     def _end(
         self,
-        where: Where,
+        ref: RecordRef,
         call: Call,
         status: ToolCallStatus,
         content: tuple[ToolCallContent, ...] | None,
@@ -331,37 +343,39 @@ class Calls:
         raw_output: object = None,
         title: str | None = None,
         kind: ToolKind | None = None,
-        places: tuple[ToolCallLocation, ...] = (),
+        locations: tuple[ToolCallLocation, ...] = (),
         polled_by: str | None = None,
     ) -> None:
-        self._tell(
-            where,
+        self._emit(
+            ref,
             SessionToolCallUpdate(
                 tool_call_id=call.id,
                 status=status,
                 title=title,
                 kind=kind,
                 content=content or None,
-                locations=places or None,
+                locations=locations or None,
                 raw_output=raw_output,
-                meta=where.meta(callId=polled_by),
+                meta=ref.meta(callId=polled_by),
             ),
         )
         self._close(call)
 
     def _close(self, call: Call) -> None:
-        call.ended, call.text, call.shown = True, "", _ENDED.shown
+        call.has_ended, call.text, call.display = True, "", _ENDED_CALL.display
         for key in [key for key, other in self._calls.items() if other is call]:
             del self._calls[key]
-            self._ended.put(key, call.event_only)
-        self._open = {key: other for key, other in self._open.items() if other is not call}
+            self._ended_calls.put(key, call.is_end_only)
+        self._open_calls = {key: other for key, other in self._open_calls.items() if other is not call}
 
-    def _known(self, call_id: str) -> Call | None:
-        ended = self._ended.get(call_id)
-        return self._calls.get(call_id) or (None if ended is None else _ENDED_UNSEEN if ended else _ENDED)
+    def _find(self, call_id: str) -> Call | None:
+        has_ended = self._ended_calls.get(call_id)
+        return self._calls.get(call_id) or (
+            None if has_ended is None else _ENDED_UNSEEN_CALL if has_ended else _ENDED_CALL
+        )
 
-    def _tell(self, where: Where, update: SessionUpdate) -> None:
-        self._out.append(frames.update(self._session_id, where.at, update))
+    def _emit(self, ref: RecordRef, update: SessionUpdate) -> None:
+        self._out.append(frames.update(self._session_id, ref.at, update))
 
 
 def _status(result: Result) -> ToolCallStatus:

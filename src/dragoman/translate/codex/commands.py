@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from dragoman.translate.codex import records
-from dragoman.translate.codex.paths import absolute
+from dragoman.translate.codex.records import absolute
 
 _SHELL: Final = re.compile(r"(?:.*[/\\])?(?:ba|z|da|fi)?sh(?:\.exe)?")
 _POWERSHELL: Final = re.compile(r"(?:.*[/\\])?(?:pwsh|powershell)(?:\.exe)?", re.IGNORECASE)
@@ -26,12 +26,14 @@ _PIECE: Final = re.compile(
     re.DOTALL,
 )
 # Longer lines are programs of their own.
-_LONGEST: Final = 1000
-_LOOKING: Final = frozenset(
+_MAX_LINE_CHARS: Final = 1000
+_READING_PROGRAMS: Final = frozenset(
     {"cat", "bat", "less", "more", "nl", "head", "tail", "sed", "rg", "grep", "egrep", "fgrep", "ls", "tree", "find"}
 )
 # What only shapes the output of the command before it.
-_SHAPING: Final = frozenset({"head", "tail", "wc", "sort", "uniq", "tr", "cut", "awk", "column", "nl", "sed", "less"})
+_FILTER_PROGRAMS: Final = frozenset(
+    {"head", "tail", "wc", "sort", "uniq", "tr", "cut", "awk", "column", "nl", "sed", "less"}
+)
 # Options that take a word of their own, by program.
 _RG_OPTIONS: Final = frozenset(
     {"-g", "--glob", "--iglob", "-t", "--type", "-T", "-A", "-B", "-C", "-m", "--max-count", "-e", "--regexp", "-f"}
@@ -50,7 +52,7 @@ class Action(msgspec.Struct, frozen=True, gc=False):
     query: str | None = None
 
 
-class Look(msgspec.Struct, frozen=True, gc=False):
+class CommandDisplay(msgspec.Struct, frozen=True, gc=False):
     """A command as a tool call shows it."""
 
     title: str
@@ -72,24 +74,24 @@ def line_of(command: object) -> str:
     return shlex.join(words)
 
 
-def actions(parsed: msgspec.Raw) -> Sequence[Action]:
+def decode_actions(parsed: msgspec.Raw) -> Sequence[Action]:
     """As the program tells them."""
     return records.read(parsed, list[Action], [])
 
 
-def look(line: str, folder: str, told: Sequence[Action] = ()) -> Look:
+def display_command(line: str, folder: str, reported_actions: Sequence[Action] = ()) -> CommandDisplay:
     """A command that does a single thing is called by it; any other by its line."""
-    action = (told[0] if len(told) == 1 else None) if told else guess(line)
+    action = (reported_actions[0] if len(reported_actions) == 1 else None) if reported_actions else guess(line)
     match action:
         case Action(type="read", path=str(path)):
             full = absolute(path, folder)
-            return Look(f"Read file '{full}'", "read", full)
+            return CommandDisplay(f"Read file '{full}'", "read", full)
         case Action(type="search", query=query, path=path):
-            return Look(_search_title(query, path), "search")
+            return CommandDisplay(_search_title(query, path), "search")
         case Action(type="list_files", path=path):
-            return Look(f"List files in '{path}'" if path else "List files", "read")
+            return CommandDisplay(f"List files in '{path}'" if path else "List files", "read")
         case _:
-            return Look(line)
+            return CommandDisplay(line)
 
 
 def _search_title(query: str | None, path: str | None) -> str:
@@ -105,11 +107,11 @@ def _search_title(query: str | None, path: str | None) -> str:
 
 
 def guess(line: str) -> Action | None:
-    """What a line of one command does, where it merely looks; None for all else, and where it is not certain."""
-    if len(line) > _LONGEST or line.partition(" ")[0] not in _LOOKING:
+    """The action of a command line that only reads, lists or searches; None for any other, or if unsure."""
+    if len(line) > _MAX_LINE_CHARS or line.partition(" ")[0] not in _READING_PROGRAMS:
         return None
     stages = _stages(line)
-    if not stages or not all(_shapes(stage) for stage in stages[1:]):
+    if not stages or not all(_is_filter(stage) for stage in stages[1:]):
         return None
     program, *words = stages[0]
     match program:
@@ -162,10 +164,10 @@ def _stages(line: str) -> list[list[str]]:
     return stages if position == len(line) and all(stages) else []
 
 
-def _shapes(stage: Sequence[str]) -> bool:
-    """Whether a command of a pipeline only shapes what it is given."""
+def _is_filter(stage: Sequence[str]) -> bool:
+    """Return True if a command of a pipeline only filters its input."""
     program, *words = stage
-    if program not in _SHAPING:
+    if program not in _FILTER_PROGRAMS:
         return False
     return program != "sed" or (len(words) == 2 and words[0] == "-n") or not words[0].startswith("-i")
 

@@ -1,6 +1,6 @@
-"""What a call gave back, read: its words without the program's own headers, and how it ended.
+"""Outputs of calls: the text without the program's own headers, and the exit status.
 
-Codex told this in three forms over the years: as JSON with `metadata.exit_code`, with `Exit code: N` above the output,
+Codex wrote this in three forms over the years: as JSON with `metadata.exit_code`, with `Exit code: N` above the output,
 and with `Process exited with code N` above it. Where nothing was run, a bare sentence says why.
 """
 
@@ -50,7 +50,7 @@ class _Metadata(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None = None
 
 
-class _Told(msgspec.Struct, frozen=True, gc=False):
+class _JsonOutput(msgspec.Struct, frozen=True, gc=False):
     output: str
     metadata: _Metadata
 
@@ -61,9 +61,9 @@ def read(raw: msgspec.Raw) -> Result:
         return of_text(records.string(raw))
     value = records.plain(raw)
     if isinstance(value, dict):
-        told = read(msgspec.Raw(msgspec.json.encode(value.get("content") or value.get("output") or "")))
+        result = read(msgspec.Raw(msgspec.json.encode(value.get("content") or value.get("output") or "")))
         failed = value.get("success") is False
-        return msgspec.structs.replace(told, failed=True) if failed else told
+        return msgspec.structs.replace(result, failed=True) if failed else result
     pieces = records.parts(raw)
     words = "".join(piece.text for piece in pieces)
     images = tuple(piece.image_url for piece in pieces if piece.image_url)
@@ -72,33 +72,33 @@ def read(raw: msgspec.Raw) -> Result:
 
 def of_text(text: str) -> Result:
     if text.startswith('{"output":'):
-        told = records.read(text.encode("utf-8", "replace"), _Told, None)
-        if told is not None:
-            code = told.metadata.exit_code
-            return Result(told.output, code, failed=bool(code))
+        result = records.read(text.encode("utf-8", "replace"), _JsonOutput, None)
+        if result is not None:
+            code = result.metadata.exit_code
+            return Result(result.output, code, failed=bool(code))
     rest = text
     if rest.startswith("Command: "):
         after = _AFTER_COMMAND.search(rest)
         rest = rest[after.end() :] if after else rest
-    found = _HEADER.match(rest)
-    if found is None:
+    header = _HEADER.match(rest)
+    if header is None:
         refused = _FAILURE.match(text) is not None
         return Result(text, failed=refused, refused=refused)
-    rest = rest[found.end() :]
-    exit_code = found["exited"] or found["code"]
-    if exit_code is None and found["session"] is None and (within := _HEADER.match(rest)) and within["code"]:
+    rest = rest[header.end() :]
+    exit_code = header["exited"] or header["code"]
+    if exit_code is None and header["session"] is None and (within := _HEADER.match(rest)) and within["code"]:
         return of_text(rest)  # a patch that a shell command applied is told with both headers
     code = int(exit_code) if exit_code is not None else None
     return Result(
         rest,
         code,
-        running=running(found["session"], found["cell"]),
-        failed=bool(code) or found["script"] in ("failed", "terminated"),
+        running=running(header["session"], header["cell"]),
+        failed=bool(code) or header["script"] in ("failed", "terminated"),
     )
 
 
 def running(session: object, cell: object) -> str | None:
-    """What is known by its number: a process or a script, each counted for itself."""
+    """The name of a running process or script; both are numbered, each by itself."""
     if session is not None:
         return f"process {session}"
     return f"script {cell}" if cell is not None else None

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from dragoman.translate.codex import records
-from dragoman.translate.codex.paths import absolute
+from dragoman.translate.codex.records import absolute
 from dragoman.wire.vocabulary import Diff, ToolCallLocation
 
 # A shell command that is nothing but a patch, fed to the program by a here-document. Models forget to end it; a shell
@@ -37,7 +37,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     line: int | None = None
 
 
-class _Changed(msgspec.Struct, frozen=True, gc=False):
+class _FileChange(msgspec.Struct, frozen=True, gc=False):
     """One file of `changes`, as the program tells what it did."""
 
     type: str = ""
@@ -128,20 +128,20 @@ def _hunk(path: str, lines: Sequence[str], line_number: int | None = None) -> Ch
     return Change(path, "update", "".join(new), "".join(old), line_number)
 
 
-def made(changes: msgspec.Raw) -> Sequence[Change]:
+def applied_changes(changes: msgspec.Raw) -> Sequence[Change]:
     """The changes that were made, as the program tells them."""
-    files = records.read(changes, dict[str, _Changed], {})
-    return [change for path, changed in files.items() for change in _made(path, changed)]
+    files = records.read(changes, dict[str, _FileChange], {})
+    return [change for path, file_change in files.items() for change in _changes_of_file(path, file_change)]
 
 
-def _made(path: str, changed: _Changed) -> Iterable[Change]:
-    match changed.type:
+def _changes_of_file(path: str, file_change: _FileChange) -> Iterable[Change]:
+    match file_change.type:
         case "add":
-            yield Change(path, "add", changed.content)
+            yield Change(path, "add", file_change.content)
         case "delete":
-            yield Change(path, "delete", "", changed.content)
+            yield Change(path, "delete", "", file_change.content)
         case "update":
-            yield from _unified(changed.move_path or path, changed.unified_diff)
+            yield from _unified(file_change.move_path or path, file_change.unified_diff)
         case _:
             pass
 
@@ -150,17 +150,17 @@ def _unified(path: str, diff: str) -> Iterable[Change]:
     """One change a hunk of a unified diff without file names."""
     start: int | None = None
     lines: list[str] = []
-    told = False
+    has_hunks = False
     for line in [*_lines(diff), "@@ -0 +0 @@"]:
         found = _HUNK.match(line)
         if found is None:
             lines.append(line)
             continue
         if start is not None and lines:
-            told = True
+            has_hunks = True
             yield _hunk(path, lines, start or None)
         start, lines = int(found[2]), []
-    if not told:
+    if not has_hunks:
         yield Change(path, "update", "", "")  # moved, and nothing else
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from dragoman.translate.codex import records
-from dragoman.translate.codex.paths import local
+from dragoman.translate.codex.records import local
 from dragoman.wire.vocabulary import AudioContent, ContentBlock, ImageContent, ResourceLink, TextContent
 
 # What stands in the user's place in the model's history, and was not said by the user.
@@ -59,14 +59,14 @@ class _Reply(msgspec.Struct, frozen=True, gc=False):
     question: str = ""
 
 
-def detect_provider(item: records.Payload) -> Sequence[str]:
-    """Whose the pieces of an item in the user's place are, where it tells."""
-    told = records.read(item.passthrough, _Kinds, _Kinds()).content_item_kinds
-    return () if set(told) <= {"unknown"} else told
+def item_kinds(item: records.Payload) -> Sequence[str]:
+    """The kinds of the parts of an item in the user's role, in files that have them."""
+    body = records.read(item.passthrough, _Kinds, _Kinds()).content_item_kinds
+    return () if set(body) <= {"unknown"} else body
 
 
-def in_users_place(item: records.Payload, kinds: Sequence[str]) -> tuple[ContentBlock, ...]:
-    """What the user said in an item: a guess, where it does not tell."""
+def user_item_content(item: records.Payload, kinds: Sequence[str]) -> tuple[ContentBlock, ...]:
+    """The user's own content of an item; a guess if the file has no kinds."""
     pieces = records.parts(item.content)
     if kinds:
         pieces = [piece for piece, kind in zip(pieces, kinds, strict=False) if _is_users(kind)]
@@ -77,24 +77,24 @@ def in_users_place(item: records.Payload, kinds: Sequence[str]) -> tuple[Content
 
 
 def _is_users(kind: str) -> bool:
-    """What keeps a goal in the model's mind is not said by the user, who set it."""
+    """Return True for the user's own text; reminders of a goal are not."""
     return kind.startswith("user.") and kind != "user.goal"
 
 
-def own_words(text: str) -> tuple[str, str | None]:
+def split_user_text(text: str) -> tuple[str, str | None]:
     """The user's words, and what an editor put before them, or the questions that they answer."""
     around: str | None = None
-    if text.startswith(_WRAPPED) and (found := _REQUEST.search(text)):
-        text, around = text[found.end() :].strip("\n"), text[: found.start()].rstrip()
+    if text.startswith(_WRAPPED) and (match := _REQUEST.search(text)):
+        text, around = text[match.end() :].strip("\n"), text[: match.start()].rstrip()
     if text.startswith(_REPLY):
-        told = text.removeprefix(_REPLY).strip().removesuffix(_REPLY.replace("<", "</"))
-        if replies := records.read(told.encode("utf-8", "replace"), list[_Reply], []):
+        body = text.removeprefix(_REPLY).strip().removesuffix(_REPLY.replace("<", "</"))
+        if replies := records.read(body.encode("utf-8", "replace"), list[_Reply], []):
             return "\n".join(reply.answer for reply in replies), "\n".join(reply.question for reply in replies)
     return text, around
 
 
-def letter_in(text: str) -> records.Payload | None:
-    """What one agent says to another, where it stands in the place of the model's words, as JSON."""
+def agent_message_in(text: str) -> records.Payload | None:
+    """The message of one agent to another that is stored as JSON in the model's role, if the text is one."""
     if not text.startswith('{"author":'):
         return None
     letter = records.read(text.encode("utf-8", "replace"), records.Payload, None)
@@ -103,8 +103,8 @@ def letter_in(text: str) -> records.Payload | None:
 
 def folder_in(text: str) -> str | None:
     """The working folder that an `<environment_context>` tells; old files tell it nowhere else."""
-    found = _FOLDER.search(text)
-    return (found[1] or found[2]).strip() if found else None
+    match = _FOLDER.search(text)
+    return (match[1] or match[2]).strip() if match else None
 
 
 def of_message(text: str, images: msgspec.Raw, local_images: msgspec.Raw) -> tuple[ContentBlock, ...]:
@@ -132,16 +132,16 @@ def of_parts(parts: Iterable[records.Part]) -> tuple[ContentBlock, ...]:
 
 def image(address: str) -> ContentBlock:
     """An image by its address, which has the data in it or tells where to find it."""
-    found = _DATA.match(address)
-    if found is not None:
-        return ImageContent(data=address[found.end() :], mime_type=found[1] or "image/png")
+    match = _DATA.match(address)
+    if match is not None:
+        return ImageContent(data=address[match.end() :], mime_type=match[1] or "image/png")
     return ResourceLink(name=address.rpartition("/")[2] or "image", uri=address)
 
 
 def _audio(address: str) -> ContentBlock:
-    found = _DATA.match(address)
-    if found is not None:
-        return AudioContent(data=address[found.end() :], mime_type=found[1] or "audio/wav")
+    match = _DATA.match(address)
+    if match is not None:
+        return AudioContent(data=address[match.end() :], mime_type=match[1] or "audio/wav")
     return ResourceLink(name=address.rpartition("/")[2] or "audio", uri=address)
 
 

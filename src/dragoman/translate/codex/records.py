@@ -6,13 +6,29 @@ stands (`msgspec.Raw`). A field of another type than expected costs that field a
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 
 from dragoman.translate.records import decode_leniently, strict_utf8
 from dragoman.wire.messages import DECODE_ERRORS
+
+
+class RecordRef(msgspec.Struct, frozen=True, gc=False):
+    at: float  # seconds since 1970
+    stamp: str | None  # the same as it stands there; None in files that do not tell
+    position: int  # of the record's first byte
+
+    def meta(self, **extras: object) -> dict[str, Any]:
+        """The native time, and what else of the record has no place in the protocol."""
+        native: dict[str, object] = {"at": self.stamp} if self.stamp is not None else {}
+        native.update((key, value) for key, value in extras.items() if value is not None)
+        return {"native": native}
+
 
 ABSENT: Final = msgspec.Raw(b"null")
 
@@ -38,7 +54,7 @@ class TokenInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """What `item_completed` tells of. Ids are those of the response item or the call; a prompt's is its own."""
+    """The item of `item_completed`. Its id is that of the response item or the call; a prompt has its own."""
 
     type: str = ""
     id: str = ""
@@ -167,7 +183,7 @@ class Payload(msgspec.Struct, frozen=True, gc=False):
 
 
 class Provenance(msgspec.Struct, frozen=True, gc=False):
-    """Where an item of the model's history came from, as files since about 0.153 tell beside it."""
+    """The origin of an item of the model's history, in files since about 0.153."""
 
     compaction_output: bool = False  # the model was asked to sum up
     inherited_user_message: bool = False  # another thread has it
@@ -269,7 +285,7 @@ def is_encrypted(text: str) -> bool:
 
 
 def texts(raw: msgspec.Raw) -> tuple[str, ...]:
-    """What is to be read in it, piece by piece. `encrypted_content` is not."""
+    """The readable texts, part by part; not `encrypted_content`."""
     return tuple(part.text for part in parts(raw) if part.text)
 
 
@@ -279,3 +295,24 @@ def read(raw: bytes | str | msgspec.Raw, type_: type[T], blank: B) -> T | B:
         return msgspec.json.decode(raw, type=type_)
     except DECODE_ERRORS:
         return blank
+
+
+_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+
+
+def local(path: str) -> str:
+    """A path, of a path or an address."""
+    if not path.startswith("file://"):
+        return path
+    decoded = unquote(path.removeprefix("file://"))
+    return decoded[1:] if _DRIVE.match(decoded[1:]) else decoded
+
+
+def absolute(path: str, folder: str) -> str:
+    """The path as seen from a folder; as it stands where the folder is not known."""
+    path, folder = local(path), local(folder)
+    if not path or not folder or path.startswith(("/", "~")) or _DRIVE.match(path):
+        return path
+    if _DRIVE.match(folder) and "/" not in folder:
+        return folder.rstrip("\\") + "\\" + path.removeprefix(".\\").replace("/", "\\")
+    return posixpath.normpath(posixpath.join(folder, path))

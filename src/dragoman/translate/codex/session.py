@@ -15,10 +15,9 @@ from dragoman.translate import frames
 from dragoman.translate.codex import ends, outputs, prompts, records, tools
 from dragoman.translate.codex.agents import Agents
 from dragoman.translate.codex.calls import Calls
-from dragoman.translate.codex.runs import Runs
-from dragoman.translate.codex.settings import Settings
-from dragoman.translate.codex.where import Where
-from dragoman.translate.codex.words import Words
+from dragoman.translate.codex.messages import Messages
+from dragoman.translate.codex.records import RecordRef
+from dragoman.translate.codex.session_state import Runs, Settings
 from dragoman.translate.scratch import Scratch
 from dragoman.translate.translator import Frame
 from dragoman.wire.vocabulary import (
@@ -34,26 +33,26 @@ from dragoman.wire.vocabulary import (
 )
 
 # Kinds that are known, and of which there is nothing to tell: copies, and what is of use to the program alone.
-_SILENT_ITEMS: Final = frozenset(
+_IGNORED_ITEMS: Final = frozenset(
     {"compaction", "context_compaction", "compaction_summary", "compaction_trigger", "ghost_snapshot", "other"}
     | {"additional_tools"}
 )
-_SILENT_EVENTS: Final = frozenset({"dynamic_tool_call_request", "thread_goal_updated", "guardian_assessment"})
+_IGNORED_EVENTS: Final = frozenset({"dynamic_tool_call_request", "thread_goal_updated", "guardian_assessment"})
 # Events of what is going on: of its end another one tells, or an item.
-_IN_BETWEEN: Final = ("_begin", "_delta")
-_SILENT_TURN_ITEMS: Final = frozenset({"HookPrompt", "Sleep", "clock.sleep"})
+_PROGRESS_SUFFIXES: Final = ("_begin", "_delta")
+_IGNORED_TURN_ITEMS: Final = frozenset({"HookPrompt", "Sleep", "clock.sleep"})
 
 # The source of a command that the user ran, and not the model: it has a turn, but neither a prompt nor an answer.
-_USERS_OWN: Final = msgspec.Raw(b'"user_shell"')
+_USER_SHELL: Final = msgspec.Raw(b'"user_shell"')
 
 
 class Session:
-    """What is to be told goes to `out`, in order. Each method tells whether it knows the kind."""
+    """The frames of one thread, in order, to `out`. Methods return False for a kind that they do not know."""
 
     def __init__(
         self,
         session_id: str,
-        where: Where,
+        ref: RecordRef,
         cwd: str,
         meta: dict[str, Any],
         name: str | None,
@@ -64,217 +63,219 @@ class Session:
         self._cwd = cwd
         self._out = out
         self.runs = Runs(session_id, out, name)
-        self.words = Words(session_id, self.runs, out, scratch)
+        self.messages = Messages(session_id, self.runs, out, scratch)
         self.calls = Calls(session_id, out, scratch)
         self.settings = Settings()
         self._agents = Agents(session_id, out)
         self._compaction: set[str] = set()  # the records that told of the last one
         request_id = f"{session_id}:new"
-        asked = NewSessionRequest(cwd=cwd, mcp_servers=(), meta=meta)
-        out.append(frames.new_session(session_id, where.at, request_id, asked))
+        request = NewSessionRequest(cwd=cwd, mcp_servers=(), meta=meta)
+        out.append(frames.new_session(session_id, ref.at, request_id, request))
         opened = NewSessionResponse(session_id=session_id)
-        out.append(frames.answer(session_id, where.at, request_id, "session/new", opened))
+        out.append(frames.answer(session_id, ref.at, request_id, "session/new", opened))
 
     # -- the model's history
 
-    def item(self, where: Where, item: records.Payload) -> bool:
+    def item(self, ref: RecordRef, item: records.Payload) -> bool:
         match item.type:
             case "message" | "":
                 if item.role == "assistant":
-                    self._message(where, item)
+                    self._message(ref, item)
                 elif item.role == "user":
-                    self.words.in_users_place(where, item)
+                    self.messages.user_item(ref, item)
                 else:
                     return bool(item.type)
             case "reasoning":
-                self.words.reasoning(where, item.id, records.texts(item.summary), records.texts(item.content))
+                self.messages.reasoning(ref, item.id, records.texts(item.summary), records.texts(item.content))
             case "function_call" | "custom_tool_call":
-                shown = tools.shown(item.name, item.namespace, item.arguments, item.input, self._cwd)
-                self._called(where, item.call_id, shown)
+                display = tools.display(item.name, item.namespace, item.arguments, item.input, self._cwd)
+                self._add_call(ref, item.call_id, display)
             case "local_shell_call":
-                shown = tools.shown("local_shell", None, item.action, "", self._cwd)
-                self._called(where, item.call_id or item.id, shown)
+                display = tools.display("local_shell", None, item.action, "", self._cwd)
+                self._add_call(ref, item.call_id or item.id, display)
             case "tool_search_call":
-                self._called(where, item.call_id, tools.shown("tool_search", None, item.arguments, "", self._cwd))
+                self._add_call(ref, item.call_id, tools.display("tool_search", None, item.arguments, "", self._cwd))
             case "tool_search_output":
-                self.calls.answered(where, item.call_id or "", outputs.Result())
+                self.calls.add_output(ref, item.call_id or "", outputs.Result())
             case "function_call_output" | "custom_tool_call_output":
                 result = outputs.read(item.output)
                 if item.call_id is None:
-                    self._brought(where, item.id, item, result)
+                    self._unrequested_output(ref, item.id, item, result)
                     return True
-                self._agents.answered(where, item.call_id, result.text)
-                self.calls.answered(where, item.call_id, result)
+                self._agents.add_output(ref, item.call_id, result.text)
+                self.calls.add_output(ref, item.call_id, result)
             case "web_search_call":
-                self.words.heard(where, words=False)
-                self.calls.searched(where, "item", item.id, "", item.action)
+                self.messages.progress(ref, words=False)
+                self.calls.add_search(ref, "item", item.id, "", item.action)
             case "image_generation_call":
-                ends.image(self.calls, where, item.id, item)
+                ends.image(self.calls, ref, item.id, item)
             case "agent_message":
-                self.words.letter(where, item)
+                self.messages.agent_message(ref, item)
             case kind:
-                return kind in _SILENT_ITEMS
+                return kind in _IGNORED_ITEMS
         return True
 
-    def _message(self, where: Where, item: records.Payload) -> None:
+    def _message(self, ref: RecordRef, item: records.Payload) -> None:
         parts = records.texts(item.content)
-        letter = prompts.letter_in(parts[0]) if len(parts) == 1 else None
-        if letter is not None:
-            self.words.letter(where, letter)
+        agent_message = prompts.agent_message_in(parts[0]) if len(parts) == 1 else None
+        if agent_message is not None:
+            self.messages.agent_message(ref, agent_message)
         else:
-            self.words.message(where, item.id, parts, item.phase)
+            self.messages.message(ref, item.id, parts, item.phase)
 
-    def _brought(self, where: Where, call_id: str | None, told: ends.Told, result: outputs.Result) -> None:
-        """What a tool tells, without having been called. Newer files tell it by two records with one id."""
-        name = ".".join(filter(None, (told.namespace, told.name)))
-        shown = tools.Shown(name=name, title=name or "Notification")
-        self.calls.brought(where, call_id or f"{self.id}:{where.position}", shown, result)
+    def _unrequested_output(
+        self, ref: RecordRef, call_id: str | None, event: ends.CallEvent, result: outputs.Result
+    ) -> None:
+        """Add an output that no call asked for. Newer files have two records with one id for it."""
+        name = ".".join(filter(None, (event.namespace, event.name)))
+        display = tools.ToolDisplay(name=name, title=name or "Notification")
+        self.calls.add_unrequested(ref, call_id or f"{self.id}:{ref.position}", display, result)
 
-    def _called(self, where: Where, call_id: str | None, shown: tools.Shown) -> None:
-        self.words.heard(where, words=False)
-        self._agents.called(call_id or "", shown.name)
-        self.calls.called(where, call_id or f"{self.id}:{where.position}", shown)
+    def _add_call(self, ref: RecordRef, call_id: str | None, display: tools.ToolDisplay) -> None:
+        self.messages.progress(ref, words=False)
+        self._agents.add_call(call_id or "", display.name)
+        self.calls.add_call(ref, call_id or f"{self.id}:{ref.position}", display)
 
     # -- events
 
-    def event(self, where: Where, event: records.Payload) -> bool:
+    def event(self, ref: RecordRef, event: records.Payload) -> bool:
         match event.type:
             case "token_count":
                 if event.info is not None:
-                    self.runs.counted(where, event.info)
+                    self.runs.count_tokens(ref, event.info)
             case "user_message":
                 if event.kind not in prompts.INJECTED_KINDS:
-                    self.words.prompt(where, prompts.of_message(event.message, event.images, event.local_images))
+                    self.messages.prompt(ref, prompts.of_message(event.message, event.images, event.local_images))
             case "agent_message":
-                self.words.spoken.event(where, event.message)
+                self.messages.spoken.event(ref, event.message)
             case "agent_reasoning" | "agent_reasoning_raw_content":
-                self.words.thought_event(where, event.text)
+                self.messages.thought_event(ref, event.text)
             case "task_started" | "turn_started":
-                self.runs.turn_started(where)
+                self.runs.start_turn(ref)
             case "task_complete" | "turn_complete":
-                self._turn_over(where)
+                self._end_turn(ref)
                 error = records.read(event.error, _Error, _Error())
-                if error.message and not self.runs.broken:
-                    self._trouble(where, "error", error.message, error.codex_error_info)
-                self.runs.turn_ended(where, self.settings.model)
+                if error.message and not self.runs.has_error:
+                    self._report_error(ref, "error", error.message, error.codex_error_info)
+                self.runs.end_turn(ref, self.settings.model)
             case "turn_aborted":
-                self.calls.aborted(where)
-                self._turn_over(where)
+                self.calls.abort(ref)
+                self._end_turn(ref)
                 self.runs.in_turn = False
-                self.runs.end(where, "cancelled", self.settings.model)
+                self.runs.end(ref, "cancelled", self.settings.model)
             case "item_completed":
-                return event.item is not None and self._completed(where, event.item)
+                return event.item is not None and self._handle_item(ref, event.item)
             case "exec_command_end":
-                self._command_ended(where, event.call_id, event)
+                self._command_ended(ref, event.call_id, event)
             case "patch_apply_end":
-                ends.patch(self.calls, where, event.call_id, event, self._cwd)
+                ends.patch(self.calls, ref, event.call_id, event, self._cwd)
             case "mcp_tool_call_end":
-                ends.mcp(self.calls, where, event.call_id, event.invocation, event.result)
+                ends.mcp(self.calls, ref, event.call_id, event.invocation, event.result)
             case "dynamic_tool_call_response":
-                ends.dynamic(self.calls, where, event.call_id or event.dynamic_call_id, event)
+                ends.dynamic(self.calls, ref, event.call_id or event.dynamic_call_id, event)
             case "web_search_end":
-                self.calls.searched(where, "event", event.call_id, event.query, event.action)
+                self.calls.add_search(ref, "event", event.call_id, event.query, event.action)
             case "image_generation_end":
-                ends.image(self.calls, where, event.call_id, event)
+                ends.image(self.calls, ref, event.call_id, event)
             case "view_image_tool_call":
                 pass
             case "context_compacted":
-                self.compacted(where, "event")
+                self.report_compaction(ref, "event")
             case "thread_name_updated":
                 if event.thread_name:
-                    self.runs.text_path(where, event.thread_name)
+                    self.runs.rename(ref, event.thread_name)
             case "thread_settings_applied":
-                self._set(where, self.settings.applied(event.thread_settings))
+                self._emit_if_changed(ref, self.settings.applied(event.thread_settings))
             case "error" | "stream_error" | "warning" | "guardian_warning":
-                self._trouble(where, event.type, event.message, event.codex_error_info)
+                self._report_error(ref, event.type, event.message, event.codex_error_info)
             case "entered_review_mode":
-                self._review(where, event.user_facing_hint)
+                self._review(ref, event.user_facing_hint)
             case "exited_review_mode":
-                self.words.review_over()
+                self.messages.end_review()
             case "thread_rolled_back":
-                self._notice(where, f"The last {event.num_turns or 1} turns were taken back")
+                self._notice(ref, f"The last {event.num_turns or 1} turns were taken back")
             case "undo_completed":
-                self._notice(where, event.message or ("Undone" if event.success else "Could not be undone"))
+                self._notice(ref, event.message or ("Undone" if event.success else "Could not be undone"))
             case kind:
-                return kind in _SILENT_EVENTS or kind.endswith(_IN_BETWEEN) or self._agents.event(where, event)
+                return kind in _IGNORED_EVENTS or kind.endswith(_PROGRESS_SUFFIXES) or self._agents.event(ref, event)
         return True
 
-    def _turn_over(self, where: Where) -> None:
-        self.words.asked()
-        self.words.turn_over()
-        self.calls.turn_ended(where)
+    def _end_turn(self, ref: RecordRef) -> None:
+        self.messages.flush_assumed_prompt()
+        self.messages.end_turn()
+        self.calls.end_turn(ref)
         self._compaction.clear()
 
-    def _trouble(self, where: Where, kind: str, message: str, info: msgspec.Raw) -> None:
-        told = records.plain(info)
+    def _report_error(self, ref: RecordRef, kind: str, message: str, info: msgspec.Raw) -> None:
+        details = records.plain(info)
         severity: NoticeSeverity = "error" if kind == "error" else "warning"
-        self._tell(where, Notice(severity=severity, title=message or "Error", meta=where.meta(codexErrorInfo=told)))
+        self._emit(ref, Notice(severity=severity, title=message or "Error", meta=ref.meta(codexErrorInfo=details)))
         if kind == "error":
-            self.runs.broke(message, told)
+            self.runs.set_error(message, details)
 
-    def _review(self, where: Where, hint: str | None) -> None:
-        self.words.reviewing = ""
-        self._notice(where, f"Review of {hint}" if hint else "Review")
+    def _review(self, ref: RecordRef, hint: str | None) -> None:
+        self.messages.reviewing = ""
+        self._notice(ref, f"Review of {hint}" if hint else "Review")
 
-    def _notice(self, where: Where, title: str) -> None:
-        self._tell(where, Notice(severity="info", title=title, meta=where.meta()))
+    def _notice(self, ref: RecordRef, title: str) -> None:
+        self._emit(ref, Notice(severity="info", title=title, meta=ref.meta()))
 
     # -- what an event or an item tells of a call's end
 
-    def _completed(self, where: Where, item: records.Item) -> bool:
+    def _handle_item(self, ref: RecordRef, item: records.Item) -> bool:
         match item.kind if item.type == "Extension" else item.type:
             case "UserMessage":
-                self.words.prompt(where, prompts.of_parts(records.parts(item.content)))
+                self.messages.prompt(ref, prompts.of_parts(records.parts(item.content)))
             case "AgentMessage":
-                self.words.message(where, item.id, records.texts(item.content), item.phase)
+                self.messages.message(ref, item.id, records.texts(item.content), item.phase)
             case "Reasoning":
-                self.words.reasoning(where, item.id, records.texts(item.summary_text), records.texts(item.raw_content))
+                self.messages.reasoning(ref, item.id, records.texts(item.summary_text), records.texts(item.raw_content))
             case "CommandExecution":
-                self._command_ended(where, item.id, item)
+                self._command_ended(ref, item.id, item)
             case "FileChange":
-                ends.patch(self.calls, where, item.id, item, self._cwd)
+                ends.patch(self.calls, ref, item.id, item, self._cwd)
             case "McpToolCall":
-                ends.mcp_item(self.calls, where, item)
+                ends.mcp_item(self.calls, ref, item)
             case "FunctionCallOutput":
-                self._brought(where, item.id, item, outputs.read(item.output))
+                self._unrequested_output(ref, item.id, item, outputs.read(item.output))
             case "DynamicToolCall":
-                ends.dynamic(self.calls, where, item.id, item)
+                ends.dynamic(self.calls, ref, item.id, item)
             case "WebSearch" | "web.search":
-                self.words.heard(where, words=False)
-                self.calls.searched(where, "event", item.id, item.query, item.action)
+                self.messages.progress(ref, words=False)
+                self.calls.add_search(ref, "event", item.id, item.query, item.action)
             case "ImageView":
-                self.calls.at_once(where, item.id, tools.image_view(item.path, self._cwd))
+                self.calls.add_finished(ref, item.id, tools.image_view(item.path, self._cwd))
             case "ImageGeneration" | "image_gen.generation":
-                ends.image(self.calls, where, item.id, item)
+                ends.image(self.calls, ref, item.id, item)
             case "Plan":
-                plan = PlanMarkdown(plan_id=item.id or f"{self.id}:{where.position}", content=item.text)
-                self._tell(where, PlanUpdate(plan=plan, meta=where.meta()))
+                plan = PlanMarkdown(plan_id=item.id or f"{self.id}:{ref.position}", content=item.text)
+                self._emit(ref, PlanUpdate(plan=plan, meta=ref.meta()))
             case "ContextCompaction":
-                self.compacted(where, "item")
+                self.report_compaction(ref, "item")
             case "CollabAgentToolCall":
-                self._agents.states(where, item.agents_states)
+                self._agents.states(ref, item.agents_states)
             case "SubAgentActivity":
-                self._agents.activity(where, item.agent_thread_id, item.agent_path, item.kind)
+                self._agents.activity(ref, item.agent_thread_id, item.agent_path, item.kind)
             case "EnteredReviewMode":
-                self._review(where, item.user_facing_hint)
+                self._review(ref, item.user_facing_hint)
             case "ExitedReviewMode":
-                self.words.review_over()
+                self.messages.end_review()
             case kind:
-                return kind in _SILENT_TURN_ITEMS
+                return kind in _IGNORED_TURN_ITEMS
         return True
 
-    def _command_ended(self, where: Where, call_id: str | None, told: ends.Told) -> None:
-        if told.source == _USERS_OWN:
-            self.words.heard(where, words=False)
-        ends.command(self.calls, where, call_id, told)
+    def _command_ended(self, ref: RecordRef, call_id: str | None, event: ends.CallEvent) -> None:
+        if event.source == _USER_SHELL:
+            self.messages.progress(ref, words=False)
+        ends.command(self.calls, ref, call_id, event)
 
     # -- the rest
 
-    def turn_context(self, where: Where, context: records.Payload) -> None:
+    def turn_context(self, ref: RecordRef, context: records.Payload) -> None:
         self._cwd = context.cwd or self._cwd
-        self._set(where, self.settings.turn(context))
+        self._emit_if_changed(ref, self.settings.turn(context))
 
-    def compacted(self, where: Where, by: str, summary: str = "") -> None:
+    def report_compaction(self, ref: RecordRef, by: str, summary: str = "") -> None:
         """Told by up to three records, each of its own kind; once here. The first of them has the summary, where the
         model that was asked for it gave one to read."""
         if self._compaction and by not in self._compaction:
@@ -282,36 +283,36 @@ class Session:
             return
         self._compaction = {by}
         update = CompactionUpdate(
-            compaction_id=f"{self.id}:{where.position}",
+            compaction_id=f"{self.id}:{ref.position}",
             status="completed",
             summary=(TextContent(text=summary),) if summary else msgspec.UNSET,
-            meta=where.meta(),
+            meta=ref.meta(),
         )
-        self._tell(where, update)
+        self._emit(ref, update)
 
-    def taken_back(self, where: Where) -> None:
+    def report_rollback(self, ref: RecordRef) -> None:
         """This file goes on from the midst of another of the thread, which tells how it began."""
         self.runs.keep_title()
-        self._notice(where, "The thread was taken back to an earlier turn")
+        self._notice(ref, "The thread was taken back to an earlier turn")
 
-    def copied_turn_over(self, where: Where) -> None:
+    def end_copied_turn(self, ref: RecordRef) -> None:
         """A turn of the parent's: its end is nothing that happened here."""
-        self._turn_over(where)
+        self._end_turn(ref)
 
-    def finish(self, where: Where) -> None:
-        self._turn_over(where)
-        self.runs.settle(where)
+    def finish(self, ref: RecordRef) -> None:
+        self._end_turn(ref)
+        self.runs.settle(ref)
 
-    def _set(self, where: Where, update: SessionUpdate | None) -> None:
+    def _emit_if_changed(self, ref: RecordRef, update: SessionUpdate | None) -> None:
         if update is not None:
-            self._tell(where, update)
+            self._emit(ref, update)
 
-    def _tell(self, where: Where, update: SessionUpdate) -> None:
-        self._out.append(frames.update(self.id, where.at, update))
+    def _emit(self, ref: RecordRef, update: SessionUpdate) -> None:
+        self._out.append(frames.update(self.id, ref.at, update))
 
 
 class _Error(msgspec.Struct, frozen=True, gc=False):
-    """What a turn ended with."""
+    """The error that ended a turn."""
 
     message: str = ""
     codex_error_info: msgspec.Raw = records.ABSENT

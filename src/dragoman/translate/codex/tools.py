@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.translate.codex import commands, patches, records
 from dragoman.translate.codex.outputs import running
-from dragoman.translate.codex.paths import absolute
+from dragoman.translate.codex.records import absolute
 from dragoman.translate.records import decode_leniently
 from dragoman.wire.messages import DECODE_ERRORS
 from dragoman.wire.vocabulary import (
@@ -51,7 +51,7 @@ _FIRST_COMMAND: Final = re.compile(r"""\bcmd["']?\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[
 Form: TypeAlias = Literal["command", "patch", "script", "plan", "poll", "agent", "other"]
 
 
-class Shown(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ToolDisplay(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A call as it is shown; of a plan or a poll, what is done with it instead."""
 
     form: Form = "other"
@@ -90,30 +90,30 @@ class Arguments(msgspec.Struct, frozen=True, gc=False):
 _BLANK: Final = Arguments()
 
 
-def shown(name: str, namespace: str | None, arguments: msgspec.Raw, text: str, cwd: str) -> Shown:
+def display(name: str, namespace: str | None, raw_arguments: msgspec.Raw, text: str, cwd: str) -> ToolDisplay:
     """A call by its tool. `text` is the input of a tool that takes no arguments but text."""
-    raw, given = _given(arguments)
-    folder = absolute(given.workdir or given.working_directory or cwd, cwd)
+    raw, arguments = _decode_arguments(raw_arguments)
+    folder = absolute(arguments.workdir or arguments.working_directory or cwd, cwd)
     if name in _COMMANDS:
-        return _command(name, given, folder, raw)
+        return _command(name, arguments, folder, raw)
     if name == "apply_patch":
-        return _patch(name, text or given.input or given.patch or "", folder)
+        return _patch(name, text or arguments.input or arguments.patch or "", folder)
     if name == "update_plan":
-        return Shown(form="plan", name=name, title=name, plan=_entries(given.plan), raw_input=raw)
-    if name == "write_stdin" or (name == "wait" and given.cell_id is not None):
-        polled = running(given.session_id, given.cell_id)
-        title = f"Write to {polled or 'a process'}" if given.chars else f"Wait for {polled or 'a process'}"
-        return Shown(
-            form="poll", name=name, title=title, kind="execute", polled=polled, typed=given.chars, raw_input=raw
+        return ToolDisplay(form="plan", name=name, title=name, plan=_entries(arguments.plan), raw_input=raw)
+    if name == "write_stdin" or (name == "wait" and arguments.cell_id is not None):
+        polled = running(arguments.session_id, arguments.cell_id)
+        title = f"Write to {polled or 'a process'}" if arguments.chars else f"Wait for {polled or 'a process'}"
+        return ToolDisplay(
+            form="poll", name=name, title=title, kind="execute", polled=polled, typed=arguments.chars, raw_input=raw
         )
     if name == "exec" and text:
-        return Shown(
+        return ToolDisplay(
             form="script", name=name, title=_script_title(text), kind="execute", folder=cwd, raw_input={"input": text}
         )
-    return _other(name, namespace, given, folder, raw if raw is not None else text or None)
+    return _other(name, namespace, arguments, folder, raw if raw is not None else text or None)
 
 
-def _given(arguments: msgspec.Raw) -> tuple[Any, Arguments]:
+def _decode_arguments(arguments: msgspec.Raw) -> tuple[Any, Arguments]:
     """The arguments as they stand, and read. They are JSON in a string, or an object."""
     value = records.plain(arguments)
     if not isinstance(value, str):
@@ -126,8 +126,8 @@ def _given(arguments: msgspec.Raw) -> tuple[Any, Arguments]:
     return raw, decode_leniently(encoded, Arguments, _BLANK)
 
 
-def _command(name: str, given: Arguments, folder: str, raw: Any) -> Shown:
-    command = given.command if given.command is not None else given.cmd
+def _command(name: str, arguments: Arguments, folder: str, raw: Any) -> ToolDisplay:
+    command = arguments.command if arguments.command is not None else arguments.cmd
     if isinstance(command, list) and len(command) == 2 and command[0] in ("apply_patch", "applypatch"):
         return _patch(name, str(command[1]), folder)
     line = commands.line_of(command)
@@ -135,22 +135,22 @@ def _command(name: str, given: Arguments, folder: str, raw: Any) -> Shown:
     if applied is not None:
         patch, below = applied
         return _patch(name, patch, absolute(below, folder) if below else folder)
-    look = commands.look(line, folder)
-    return Shown(
+    command_display = commands.display_command(line, folder)
+    return ToolDisplay(
         form="command",
         name=name,
-        title=look.title or name,
-        kind=look.kind,
-        locations=(ToolCallLocation(path=look.path),) if look.path else (),
+        title=command_display.title or name,
+        kind=command_display.kind,
+        locations=(ToolCallLocation(path=command_display.path),) if command_display.path else (),
         raw_input={"command": line, "cwd": folder} if line else raw,
         folder=folder,
         line=line,
     )
 
 
-def _patch(name: str, patch: str, folder: str) -> Shown:
+def _patch(name: str, patch: str, folder: str) -> ToolDisplay:
     changes = patches.parse(patch)
-    return Shown(
+    return ToolDisplay(
         form="patch",
         name=name,
         title=EDITING,
@@ -177,30 +177,32 @@ def _entries(plan: object) -> tuple[PlanEntry, ...]:
 
 
 def _script_title(script: str) -> str:
-    found = _FIRST_COMMAND.search(script)
-    if found is None:
+    match = _FIRST_COMMAND.search(script)
+    if match is None:
         return "Run script"
-    quoted = found[1]
-    told = records.plain(quoted.encode("utf-8", "replace")) if quoted.startswith('"') else quoted[1:-1]
-    return told if isinstance(told, str) and told.strip() else "Run script"
+    quoted = match[1]
+    command = records.plain(quoted.encode("utf-8", "replace")) if quoted.startswith('"') else quoted[1:-1]
+    return command if isinstance(command, str) and command.strip() else "Run script"
 
 
-def _other(name: str, namespace: str | None, given: Arguments, folder: str, raw: Any) -> Shown:
-    if name == "view_image" and given.path:
-        return image_view(given.path, folder)
+def _other(name: str, namespace: str | None, arguments: Arguments, folder: str, raw: Any) -> ToolDisplay:
+    if name == "view_image" and arguments.path:
+        return image_view(arguments.path, folder)
     server, tool = _mcp(name, namespace)
     if server:
         return mcp(server, tool, raw)
     if name in _AGENTS:
-        words = given.message
+        words = arguments.message
         content = (Content(content=TextContent(text=words)),) if words and not records.is_encrypted(words) else ()
-        return Shown(form="agent", name=name, title=_AGENTS[name], content=content, raw_input=raw)
+        return ToolDisplay(form="agent", name=name, title=_AGENTS[name], content=content, raw_input=raw)
     if name in ("request_user_input", "request_user_input_async"):
-        return Shown(name=name, title=_question(given.questions) or name, raw_input=raw)
+        return ToolDisplay(name=name, title=_question(arguments.questions) or name, raw_input=raw)
     if name in ("web_search", "tool_search"):
         title = "Web search" if name == "web_search" else "Tool search"
-        return Shown(name=name, title=f"{title}: {given.query}" if given.query else title, kind="search", raw_input=raw)
-    return Shown(name=f"{namespace}.{name}" if namespace else name, title=name, raw_input=raw)
+        return ToolDisplay(
+            name=name, title=f"{title}: {arguments.query}" if arguments.query else title, kind="search", raw_input=raw
+        )
+    return ToolDisplay(name=f"{namespace}.{name}" if namespace else name, title=name, raw_input=raw)
 
 
 def _mcp(name: str, namespace: str | None) -> tuple[str, str]:
@@ -211,14 +213,14 @@ def _mcp(name: str, namespace: str | None) -> tuple[str, str]:
     return (server, tool) if joint and server and tool else ("", name)
 
 
-def mcp(server: str, tool: str, arguments: Any) -> Shown:
-    given = {"server": server, "tool": tool, "arguments": arguments}
-    return Shown(name=tool, title=f"mcp.{server}.{tool}", kind="execute", raw_input=given)
+def mcp(server: str, tool: str, arguments: Any) -> ToolDisplay:
+    raw_input = {"server": server, "tool": tool, "arguments": arguments}
+    return ToolDisplay(name=tool, title=f"mcp.{server}.{tool}", kind="execute", raw_input=raw_input)
 
 
-def image_view(path: str, folder: str) -> Shown:
+def image_view(path: str, folder: str) -> ToolDisplay:
     full = absolute(path, folder)
-    return Shown(
+    return ToolDisplay(
         name="view_image",
         title=f"View Image {full}",
         kind="read",
@@ -238,21 +240,21 @@ class _Action(msgspec.Struct, frozen=True, gc=False):
     pattern: str | None = None
 
 
-def web_search(query: str, action: msgspec.Raw) -> Shown:
-    told = decode_leniently(action, _Action, _Action())
-    match told.type:
+def web_search(query: str, action: msgspec.Raw) -> ToolDisplay:
+    details = decode_leniently(action, _Action, _Action())
+    match details.type:
         case "open_page" | "openPage":
-            title = f"Open page: {told.url}" if told.url else "Open page"
+            title = f"Open page: {details.url}" if details.url else "Open page"
         case "find_in_page" | "findInPage":
-            title = f"Find in page{_given_for(told.pattern)}{f' in {told.url}' if told.url else ''}"
+            title = f"Find in page{_pattern_suffix(details.pattern)}{f' in {details.url}' if details.url else ''}"
         case _:
-            words = told.query or ", ".join(filter(None, told.queries or ())) or query
+            words = details.query or ", ".join(filter(None, details.queries or ())) or query
             title = f"Web search: {words}" if words else "Web search"
-    given = {"query": query, "action": action}
-    return Shown(name="web_search", title=title, kind="search", raw_input=given)
+    raw_input = {"query": query, "action": action}
+    return ToolDisplay(name="web_search", title=title, kind="search", raw_input=raw_input)
 
 
-def _given_for(pattern: str | None) -> str:
+def _pattern_suffix(pattern: str | None) -> str:
     return f" for '{pattern}'" if pattern else ""
 
 

@@ -12,18 +12,100 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 
 from dragoman.translate import frames
 from dragoman.translate import records as common
 from dragoman.translate.codex import prompts, records
-from dragoman.translate.codex.forks import Fork, parent_of
+from dragoman.translate.codex.records import RecordRef
 from dragoman.translate.codex.session import Session
-from dragoman.translate.codex.where import Where
+from dragoman.translate.records import parse_time
 from dragoman.translate.scratch import Scratch, SpillingSet
 from dragoman.translate.translator import Frame, Translator
 from dragoman.wire.messages import DECODE_ERRORS
+
+# How the copy ends where a sub-agent is told what it is.
+_NEWLY_SPAWNED: Final = b"You are the newly spawned agent"
+# Seconds in which a copy is written at most, for files whose turns have no ids, or none with a time in them.
+# Measured: 15 ms for 1,000 records.
+_COPY_TIME_S: Final = 2.0
+_VERSION_7: Final = 7
+
+
+class Fork:
+    """Told of each record after the first, in order."""
+
+    def __init__(self, meta: records.Payload, at: float) -> None:
+        source = records.plain(meta.source)
+        self.is_sub_agent = isinstance(source, dict) and "subagent" in source
+        self._id = meta.id or ""
+        self._handle_meta = at
+        self._own_from = meta.subagent_history_start_ordinal
+        self._born = _time_in(self._id) or (parse_time(meta.timestamp) if meta.timestamp else None) or at
+        # A thread that refers to another's history has no copy of it.
+        refers = records.plain(meta.history_base) is not None
+        self._is_copying = self._own_from is not None or (meta.forked_from_id is not None and not refers)
+        self._turn_seen = False
+
+    def is_copy(self, line: records.Line, at: float) -> bool:
+        """Return True if the record is the parent's."""
+        payload = line.payload or records.Payload()
+        if line.type == "session_meta":
+            if payload.id != self._id and 0 <= at - self._handle_meta < _COPY_TIME_S and self._own_from is None:
+                self._is_copying = True  # the parent's own beginning
+            return True
+        if not self._is_copying:
+            return False
+        if self._ends(line, payload, at):
+            self._is_copying = False
+            return False
+        if payload.type == "function_call_output" and _NEWLY_SPAWNED in bytes(memoryview(payload.output)[:200]):
+            self._is_copying = False  # the last record of the copy
+        return True
+
+    def _ends(self, line: records.Line, payload: records.Payload, at: float) -> bool:
+        """Return True if the thread's own history begins with this record."""
+        if self._own_from is not None and line.ordinal is not None:
+            return line.ordinal >= self._own_from
+        if payload.type == "task_started" and payload.turn_id is not None:
+            self._turn_seen = True
+            began = _time_in(payload.turn_id)
+            return began >= self._born if began is not None else self._is_copy_over(at)
+        return not self._turn_seen and self._is_copy_over(at)
+
+    def _is_copy_over(self, at: float) -> bool:
+        return at - self._handle_meta > _COPY_TIME_S
+
+
+def _time_in(uuid: str) -> float | None:
+    """Seconds since 1970 in an id of version 7; None in any other."""
+    try:
+        value = UUID(uuid)
+    except ValueError:
+        return None
+    return (value.int >> 80) / 1000 if value.version == _VERSION_7 else None
+
+
+def parent_of(meta: records.Payload) -> str | None:
+    """The thread whose sub-agent this is."""
+    if meta.parent_thread_id is not None:
+        return meta.parent_thread_id
+    return records.read(meta.source, _Source, _Source()).subagent.thread_spawn.parent_thread_id
+
+
+class _Spawn(msgspec.Struct, frozen=True, gc=False):
+    parent_thread_id: str | None = None
+
+
+class _SubAgent(msgspec.Struct, frozen=True, gc=False):
+    thread_spawn: _Spawn = _Spawn()
+
+
+class _Source(msgspec.Struct, frozen=True, gc=False):
+    subagent: _SubAgent = _SubAgent()
+
 
 # What Codex writes down for itself. Known, and nothing of it is the conversation.
 _BOOKKEEPING: Final = frozenset(
@@ -31,8 +113,8 @@ _BOOKKEEPING: Final = frozenset(
     | {"retained_context"}
 )
 # What stands in the place of words that a script sent, where they are not known.
-_UNKNOWN_WORDS: Final = "codex:code-mode-delivery:v1:incomplete:"
-_TURNS: Final = frozenset({"task_started", "turn_started", "task_complete", "turn_complete", "turn_aborted"})
+_INCOMPLETE_DELIVERY: Final = "codex:code-mode-delivery:v1:incomplete:"
+_TURN_EVENTS: Final = frozenset({"task_started", "turn_started", "task_complete", "turn_complete", "turn_aborted"})
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FOLDERS: Final = ("sessions", "archived_sessions")
@@ -50,7 +132,7 @@ class CodexTranslator:
         self._seen = SpillingSet(self._scratch)  # lines; each has its time in it
         self._session: Session | None = None
         self._fork: Fork | None = None
-        self._meta: tuple[Where, records.Payload] | None = None  # of a flat file whose session is not told yet
+        self._meta: tuple[RecordRef, records.Payload] | None = None  # of a flat file whose session is not told yet
         self._folder: str | None = None  # that a flat file tells later
 
     # -- lines
@@ -59,112 +141,112 @@ class CodexTranslator:
         try:
             record = records.decode(line)
         except DECODE_ERRORS:
-            self._carefully(line, position)
+            self._feed_leniently(line, position)
         else:
-            self._take(record, line, position)
+            self._handle_line(record, line, position)
         if not self._out:
             return ()
-        told, self._out[:] = self._out[:], []
-        return told
+        native, self._out[:] = self._out[:], []
+        return native
 
-    def _carefully(self, line: bytes, position: int) -> None:
+    def _feed_leniently(self, line: bytes, position: int) -> None:
         """A line that is not one record as expected."""
         for offset, (record, text) in enumerate(common.decode_records(line, records.decode, records.build)):
             if record is None:
-                self._strange("unreadable", text)
+                self._add_unknown("unreadable", text)
             else:
-                self._take(record, text, position + offset)
+                self._handle_line(record, text, position + offset)
 
     def finish(self) -> Sequence[Frame]:
-        where = Where(self._at, None, 0)
+        ref = RecordRef(self._at, None, 0)
         if self._session is None and self._meta is not None:
             self._open_flat()
         if self._session is not None:
-            self._session.finish(where)
+            self._session.finish(ref)
         return self._out
 
-    def _take(self, line: records.Line, text: bytes, position: int) -> None:
+    def _handle_line(self, line: records.Line, text: bytes, position: int) -> None:
         if line.timestamp is not None and line.type:
             if not self._seen.add(text):
                 return
             self._at = common.parse_time(line.timestamp) or self._at
-        where = Where(self._at, line.timestamp, position)
+        ref = RecordRef(self._at, line.timestamp, position)
         if line.payload is None:
-            self._flat(where, line, text)
+            self._flat(ref, line, text)
         elif line.type == "session_meta":
-            self._began(where, line, line.payload)
+            self._handle_meta(ref, line, line.payload)
         else:
-            self._record(where, line, line.payload, text)
+            self._record(ref, line, line.payload, text)
 
     # -- with an envelope
 
-    def _began(self, where: Where, line: records.Line, meta: records.Payload) -> None:
+    def _handle_meta(self, ref: RecordRef, line: records.Line, meta: records.Payload) -> None:
         """The first one tells of the thread; others are its parent's, or repeat it."""
         if self._session is None:
             self._fork = Fork(meta, self._at)
-            self._open(where, meta)
+            self._open(ref, meta)
         elif self._fork is not None:
-            self._fork.copies(line, self._at)
+            self._fork.is_copy(line, self._at)
 
-    def _record(self, where: Where, line: records.Line, payload: records.Payload, text: bytes) -> None:
-        session = self._session or self._open(where, records.Payload())
-        session.words.history = self._fork is not None and self._fork.copies(line, self._at)
-        if session.words.history and not self._copied(session, where, line, payload):
+    def _record(self, ref: RecordRef, line: records.Line, payload: records.Payload, text: bytes) -> None:
+        session = self._session or self._open(ref, records.Payload())
+        session.messages.history = self._fork is not None and self._fork.is_copy(line, self._at)
+        if session.messages.history and not self._handle_copied(session, ref, line, payload):
             return
-        if line.metadata is not None and not self._is_said(line.metadata):
+        if line.metadata is not None and not self._belongs_here(line.metadata):
             return
         match line.type:
             case "response_item":
-                known = session.item(where, payload)
+                is_known = session.item(ref, payload)
             case "event_msg":
-                known = session.event(where, payload)
+                is_known = session.event(ref, payload)
             case "turn_context":
-                session.turn_context(where, payload)
-                known = True
+                session.turn_context(ref, payload)
+                is_known = True
             case "compacted":
-                session.compacted(where, "record", payload.message)
-                known = True
+                session.report_compaction(ref, "record", payload.message)
+                is_known = True
             case "realtime_item":
-                known = session.words.aloud(where, payload)
+                is_known = session.messages.voice_item(ref, payload)
             case "inter_agent_communication":
-                session.words.letter(where, payload)
-                known = True
+                session.messages.agent_message(ref, payload)
+                is_known = True
             case kind:
-                known = kind in _BOOKKEEPING
-        if not known:
-            self._strange(_kind(line.type, payload), text)
+                is_known = kind in _BOOKKEEPING
+        if not is_known:
+            self._add_unknown(_kind(line.type, payload), text)
 
-    def _copied(self, session: Session, where: Where, line: records.Line, payload: records.Payload) -> bool:
-        """Whether a record of the parent's is to be told here. Its turns and tokens are not."""
+    def _handle_copied(self, session: Session, ref: RecordRef, line: records.Line, payload: records.Payload) -> bool:
+        """Return True if a record of the parent is translated here. Its turns and tokens are not."""
         if payload.type == "token_count" and line.type == "event_msg":
             if payload.info is not None:
-                session.runs.copied_count(payload.info)
+                session.runs.skip_copied_tokens(payload.info)
             return False
         if self._fork is None or self._fork.is_sub_agent:
             return False
-        if payload.type in _TURNS:
-            session.copied_turn_over(where)
+        if payload.type in _TURN_EVENTS:
+            session.end_copied_turn(ref)
             return False
         return True
 
-    def _is_said(self, item: records.Provenance) -> bool:
-        """Whether an item of the model's history was said in this thread."""
-        if item.compaction_output or item.delivered_assistant_message.startswith(_UNKNOWN_WORDS):
+    def _belongs_here(self, item: records.Provenance) -> bool:
+        """Return True if an item of the model's history is of this thread."""
+        if item.compaction_output or item.delivered_assistant_message.startswith(_INCOMPLETE_DELIVERY):
             return False
         return not (item.inherited_user_message and self._fork is not None and self._fork.is_sub_agent)
 
     # -- flat
 
-    def _flat(self, where: Where, line: records.Line, text: bytes) -> None:
+    def _flat(self, ref: RecordRef, line: records.Line, text: bytes) -> None:
         if line.record_type:
             return  # marks a state of the program
         payload = records.flat(text)
         if not line.type:
             if payload.id is None or payload.timestamp is None:
-                self._strange("unreadable", text)
+                self._add_unknown("unreadable", text)
             elif self._session is None and self._meta is None:
                 self._at = common.parse_time(payload.timestamp) or self._at
-                self._meta = (Where(self._at, payload.timestamp, where.position), payload)
+                self._meta = (RecordRef(self._at, payload.timestamp, ref.position), payload)
             return
         is_user = payload.type == "message" and payload.role == "user"
         if is_user and self._session is None:
@@ -174,19 +256,19 @@ class CodexTranslator:
                 return
         session = self._session or self._open_flat()
         if is_user:
-            session.words.flat_user(where, payload)
-        elif not session.item(where, payload):
-            self._strange(payload.type, text)
+            session.messages.flat_user_item(ref, payload)
+        elif not session.item(ref, payload):
+            self._add_unknown(payload.type, text)
 
     def _open_flat(self) -> Session:
-        where, meta = self._meta or (Where(self._at, None, 0), records.Payload())
-        return self._open(where, msgspec.structs.replace(meta, cwd=meta.cwd or self._folder))
+        ref, meta = self._meta or (RecordRef(self._at, None, 0), records.Payload())
+        return self._open(ref, msgspec.structs.replace(meta, cwd=meta.cwd or self._folder))
 
     # -- the session
 
-    def _open(self, where: Where, meta: records.Payload) -> Session:
+    def _open(self, ref: RecordRef, meta: records.Payload) -> Session:
         session_id = meta.id or self._id_in_path()
-        told: dict[str, Any] = {
+        native: dict[str, Any] = {
             "provider": "codex",
             "version": meta.cli_version,
             "originator": meta.originator,
@@ -201,36 +283,36 @@ class CodexTranslator:
             "agentNickname": meta.agent_nickname,
             "agentRole": meta.agent_role,
         }
-        extras = where.meta(**told)
+        extras = ref.meta(**native)
         if any(link.values()):
             extras["codex"] = {key: value for key, value in link.items() if value is not None}
         name = self._name(session_id)
-        self._session = Session(session_id, where, meta.cwd or "", extras, name, self._out, self._scratch)
+        self._session = Session(session_id, ref, meta.cwd or "", extras, name, self._out, self._scratch)
         if len(_UUID.findall(self._path.name)) > 1:  # the thread's id, and one for what came of it after that
-            self._session.taken_back(where)
+            self._session.report_rollback(ref)
         return self._session
 
     def _id_in_path(self) -> str:
         """A file without its beginning is known by its name."""
-        found = _UUID.search(self._path.name)
-        return found[0] if found else self._path.name.partition(".")[0]
+        match = _UUID.search(self._path.name)
+        return match[0] if match else self._path.name.partition(".")[0]
 
     def _name(self, session_id: str) -> str | None:
-        """What the index of threads calls it: the last line counts."""
+        """The name of the thread in the index; the last line counts."""
         end = self._sidecar.rfind(f'"{session_id}"'.encode())
         if end < 0:
             return None
         start = self._sidecar.rfind(b"\n", 0, end) + 1
         line = self._sidecar[start:].partition(b"\n")[0]
-        return records.read(line, _Named, _Named()).thread_name
+        return records.read(line, _IndexEntry, _IndexEntry()).thread_name
 
-    def _strange(self, kind: str, text: bytes) -> None:
+    def _add_unknown(self, kind: str, text: bytes) -> None:
         self.unknown[kind] += 1
         session_id = self._session.id if self._session is not None else self._id_in_path()
         self._out.append(frames.native("codex", session_id, self._at, kind, text))
 
 
-class _Named(msgspec.Struct, frozen=True, gc=False):
+class _IndexEntry(msgspec.Struct, frozen=True, gc=False):
     thread_name: str | None = None
 
 
@@ -243,8 +325,8 @@ class Codex:
     name = "codex"
 
     def folders(self, environment: Mapping[str, str], home: Path) -> Sequence[Path]:
-        told = environment.get("CODEX_HOME")
-        base = Path(told) if told else home / ".codex"
+        native = environment.get("CODEX_HOME")
+        base = Path(native) if native else home / ".codex"
         return tuple(base / folder for folder in _FOLDERS)
 
     def reads(self, path: PurePath) -> bool:

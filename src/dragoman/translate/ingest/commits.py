@@ -21,7 +21,7 @@ _MAX_COMMITS_UNDER_WAY: Final = 2
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What came of a part of a transcript, to be stored at once, and how far the file was read with it."""
+    """The entries and rows of a part of a transcript, to be stored at once, with the position in the file."""
 
     entries: Sequence[Entry]
     changes: Sequence[RowChanges]

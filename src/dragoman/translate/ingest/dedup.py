@@ -134,7 +134,7 @@ class SessionDedup:
 
     @property
     def is_all_recorded(self) -> bool:
-        """Whether Dragoman ran the session and nobody has prompted the agent elsewhere since."""
+        """Return True if Dragoman ran the session and nobody has prompted the agent elsewhere since."""
         return not self._is_continued_elsewhere
 
     def see_prompt(self, at: float) -> None:
@@ -143,7 +143,7 @@ class SessionDedup:
             self._is_continued_elsewhere = True
 
     def has_frame(self, kind: str, line: bytes) -> bool:
-        """Whether the journal has this frame of the transcript. To be called once for each frame."""
+        """Return True if the journal has this frame of the transcript. Call it once for each frame."""
         if not self._is_continued_elsewhere:
             return True
         if self._frame_counts is None:
@@ -168,7 +168,7 @@ class SessionDedup:
             self._load_exchange(entry, message)
 
     def _was_recorded_live(self, entry: Entry) -> bool:
-        """Whether Dragoman sent or received it: here, or before the session was transferred from another journal."""
+        """Return True if Dragoman sent or received it: here, or before the session came from another journal."""
         if entry.origin == "import":
             return self._is_live and not entry.connection_id.startswith(CONNECTION_PREFIX)
         return entry.origin != "replay"

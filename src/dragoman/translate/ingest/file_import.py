@@ -73,7 +73,7 @@ class FileState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nobody has written to it for long: the agent has probably ended."""
+        """Return True if nobody has written to it for long: the agent has probably ended."""
         return self.age > AT_REST_S
 
 
@@ -158,12 +158,12 @@ class FileImport(Generic[SinkT]):
         return True
 
     def _is_replaced(self, policy: ImportPolicy, native_id: str, session: SessionDedup) -> bool:
-        """Whether the session is left out from now on, or has become another one."""
+        """Return True if the session is left out from now on, or has become another one."""
         session_id = policy.session_id(self.position.provider, native_id)
         return policy.refusal(native_id) is not None or session_id != session.record.session_id
 
     async def _is_overtaken(self) -> bool:
-        """Whether another file, another process or Dragoman itself has added to the sessions."""
+        """Return True if another file, another process or Dragoman itself has added to the sessions."""
         for _, session in self._loaded_sessions():
             if self._wait_for_writers is not None:
                 await self._wait_for_writers(session.record.session_id)
@@ -210,7 +210,7 @@ class FileImport(Generic[SinkT]):
         await self._commit(offset, self._end, finished=finished)
 
     def _is_copy(self) -> bool:
-        """Whether the file was copied here: its last record was old when the file was written."""
+        """Return True if the file was copied here: its last record was old when the file was written."""
         return self._end.age > QUIET_S and 0.0 < self._latest < self._end.modified - AT_REST_S
 
     def writes_to(self, session_id: str) -> bool:

@@ -105,7 +105,7 @@ def stamp_of(path: str) -> FileStamp | None:
 
 
 class WatchIntervals(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a folder is looked through, in seconds, and whether the system's notifications are used."""
+    """Intervals of looking through a folder, and whether the system's notifications are used."""
 
     # Between two looks through a folder with notifications: for changes that were not reported, and for files that have
     # come to rest.
@@ -151,7 +151,7 @@ class FolderWatch:
 
     @property
     def error(self) -> str | None:
-        """What is wrong with the folder, as long as it is."""
+        """The problem of the folder, as long as it lasts."""
         return self._unreadable or self._not_notified
 
     async def run(self) -> None:

@@ -19,6 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence, Set
 from hashlib import sha256
 from pathlib import Path
+from subprocess import Popen
 from typing import Final, TypeAlias
 
 import msgspec
@@ -37,7 +38,8 @@ from dragoman.translate.ingest.dedup import (
 )
 from dragoman.translate.ingest.file_import import QUIET_S, FileImport, FileState
 from dragoman.translate.ingest.report import AT_REST_S, ImportedFile, ImportSummary, summarize
-from dragoman.translate.ingest.worker import FileDone, ImportWorker, ReadJob, is_worker_worthwhile
+from dragoman.translate.ingest.worker import FileDone, ReadJob
+from dragoman.translate.ingest.worker_client import ImportWorker, is_worker_worthwhile, start_worker
 from dragoman.translate.records import text_path
 from dragoman.translate.translator import PROVIDERS
 
@@ -130,20 +132,20 @@ class Importer:
         transcripts: Iterable[Transcript],
         on_progress: Callable[[int], None] = lambda _: None,
         on_done: Callable[[Transcript, ImportedFile], None] = lambda _, __: None,
-        worker: ImportWorker | None = None,
+        process: Popen[bytes] | None = None,
     ) -> list[ImportedFile]:
         """Import the files in their order; while one is being committed, the next ones are read.
 
-        `on_progress` is called with the bytes that are done of the current file, `on_done` after each file. `worker`:
-        a process that was started early; it is closed. Without one, a worker is started if there is enough to read.
+        `on_progress` is called with the bytes that are done of the current file, `on_done` after each file. `process`:
+        a worker that was started early; it is ended. Without one, a worker is started if there is enough to read.
         """
         files = list(transcripts)
-        if worker is None:
+        if process is None:
             read_before = {path for _, path in await self._load_positions()}
             if not is_worker_worthwhile(file.size for file in files if _key(file.path) not in read_before):
                 return await self._import_ahead(files, on_progress, on_done)
-        async with worker or ImportWorker() as reader:
-            return await self._import_ahead(files, on_progress, on_done, reader)
+        async with ImportWorker(process or start_worker()) as worker:
+            return await self._import_ahead(files, on_progress, on_done, worker)
 
     async def _import_ahead(
         self,
@@ -301,7 +303,7 @@ class Importer:
         return new
 
     def _may_be_finished(self, provider: str, key: str, end: FileState) -> bool:
-        """Whether unfinished runs of an unchanged file may be ended now.
+        """Return True if unfinished runs of an unchanged file may be ended now.
 
         Either nobody has written to it for long, or, checked once, it is a copy whose times can be trusted by now.
         """
