@@ -1,4 +1,4 @@
-"""What a client may say on the socket, right and wrong: made from the types of what it should say."""
+"""Messages that a client may send on the socket, right and wrong, made from their types."""
 
 from __future__ import annotations
 

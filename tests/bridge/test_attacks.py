@@ -35,7 +35,7 @@ def cookies(client: httpx.AsyncClient) -> str:
 
 
 async def raw(server: StubServer, request: bytes) -> bytes:
-    """What is answered to bytes that no client library would send."""
+    """Send bytes that no client library would send, and return the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
         writer.write(request)

@@ -1,4 +1,4 @@
-"""Whoever follows a session, leaves, comes back, and whichever process writes to it: what they hold are its rows."""
+"""Streams of sessions: a follower ends up with the rows of the journal, in whatever order things happen."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class LateJournal(MemoryJournal):
         return await self._slowly(await super().rows(session_id))
 
     async def _slowly(self, found: T) -> T:
-        """What was read is old when it is there."""
+        """Return a value late, when it may be outdated."""
         for _ in range(self.turns):
             await asyncio.sleep(0)
         return found

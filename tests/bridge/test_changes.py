@@ -1,4 +1,4 @@
-"""What a session changed and ran, told without all of its rows."""
+"""The files that a session changed, their line counts, and the commands that it ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a request comes from, by its headers."""
+"""The origin of a request: our own page, another site, or a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page's store is tested with is what the bridge says."""
+"""The page's test vectors are up to date."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_what_is_too_deep_to_be_written_is_left_out(full: bool) -> None:
 
 
 def test_the_newest_rows_come_with_the_run_that_they_begin_in() -> None:
-    """Who opens a session in the middle of a long run learns that it goes on, and later how it ended."""
+    """A client that opens a session in the middle of a long run learns that it goes on, and later how it ended."""
     found = SessionRows(
         runs=[rows.Run(id="run-1", time=0.0, position=1), rows.Run(id="run-5", time=0.0, position=5)],
         tool_calls=[msgspec.structs.replace(called(None), id=f"tool-{place}") for place in (2, 6, 7, 8)],

@@ -1,4 +1,4 @@
-"""How it stands with a session, and what would help."""
+"""The state of a session, and its entry in lists."""
 
 from __future__ import annotations
 

@@ -57,9 +57,14 @@ def test_a_machine_that_moved_gets_its_new_name_in_and_keeps_the_old(tmp_path: P
     assert fingerprint(generated_certificate(tmp_path, ["desk.local"])) != second
 
 
-def test_one_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+def test_an_unreadable_certificate_is_replaced(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).write_text("nothing")
-    server_context(generated_certificate(tmp_path, NAMES), None)
+    path = generated_certificate(tmp_path, NAMES)
+    assert path == tmp_path / FILE_NAME
+    assert "BEGIN CERTIFICATE" in path.read_text()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert server_context(path, None).minimum_version == ssl.TLSVersion.TLSv1_2
+    assert fingerprint(generated_certificate(tmp_path, NAMES)) == fingerprint(path)  # it is kept from then on
 
 
 async def test_a_client_that_knows_it_connects(tmp_path: Path) -> None:

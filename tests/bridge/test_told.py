@@ -1,4 +1,4 @@
-"""What the server tells: in its own words, and never what is for the journal or the secrets file alone."""
+"""Messages of the server contain no camelCase, no native records and no secrets."""
 
 from __future__ import annotations
 

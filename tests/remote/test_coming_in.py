@@ -1,4 +1,4 @@
-"""Who may come in, and what cannot be asked there: each is a clear error."""
+"""Connecting to a server: addresses, tokens, certificates, and sessions that a client opens."""
 
 from __future__ import annotations
 

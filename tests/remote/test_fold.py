@@ -1,4 +1,4 @@
-"""What the server tells of a session, as what happened in it."""
+"""The state of a remote session, folded from the frames that the server sends."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LIMIT_S = 30.0
 
 
 class Heard:
-    """What a session tells, to wait for."""
+    """The events of a session, to wait for."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -400,7 +400,7 @@ export interface Notice {
   position: number;
 }
 
-/** What the agent reported of the session as a whole: title, slash commands, settings, sub-agents, usage. */
+/** The agent's report on the session as a whole: title, slash commands, settings, sub-agents, usage. */
 export interface SessionDetails {
   title: string | null;
   commands: readonly Command[];
@@ -430,7 +430,7 @@ export type ConnectionStatus = "none" | "starting" | "connected" | "disconnected
 
 export type SessionStatus = "idle" | "running" | "waiting" | "error";
 
-/** What went wrong in a session, for a person. `kind` is the name of the error, `guidance` what to do about it. */
+/** The failure of a session, for a person. `kind` is the name of the error, `guidance` what to do about it. */
 export interface SessionFailure {
   kind: string;
   category: string;

@@ -174,8 +174,8 @@ class Broadcaster:
     async def _base(
         self, broadcast: SessionBroadcast, after: str | None
     ) -> tuple[SessionRow, SessionRows, int | None, bool]:
-        """What a follower starts with: the session and its rows; the position to continue from, if it has these rows
-        already; and whether another process has the session."""
+        """Read the start of a stream: session and rows, the position to continue from if the follower has these rows
+        already, and whether another process has the session."""
         session_id = broadcast.session_id
         while True:
             resets = broadcast.resets

@@ -197,7 +197,7 @@ class Notice(rows.Notice, tag_field="table", tag="notices", frozen=True, kw_only
 
 
 class SessionDetails(Model, frozen=True, kw_only=True):
-    """What the agent reported of the session as a whole: title, slash commands, settings, sub-agents, usage."""
+    """The agent's report on the session as a whole: title, slash commands, settings, sub-agents, usage."""
 
     title: str | None = None
     commands: tuple[rows.Command, ...] = ()
@@ -233,7 +233,7 @@ SessionStatus: TypeAlias = Literal["idle", "running", "waiting", "error"]
 
 
 class SessionFailure(Model, frozen=True, kw_only=True):
-    """What went wrong in a session, for a person. `kind` is the name of the error, `guidance` what to do about it."""
+    """The failure of a session, for a person. `kind` is the name of the error, `guidance` what to do about it."""
 
     kind: str
     category: str
