@@ -10,8 +10,10 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dragoman.journal import maintenance
@@ -19,7 +21,7 @@ from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Position
 from dragoman.translate import transcript_file
 from dragoman.translate.discover import Transcript as Found
-from dragoman.translate.ingest import importer, worker, worker_client
+from dragoman.translate.ingest import file_import, importer, worker, worker_client
 from dragoman.translate.ingest.commits import Commit
 from dragoman.translate.ingest.dedup import ImportPolicy
 from dragoman.translate.ingest.file_import import FileState
@@ -30,6 +32,7 @@ from translate import codex_talk
 from translate.claude_talk import SESSION, Transcript
 
 LIMIT_S = 30.0
+_AT_REST = FileState(inode=0, size=10**9, modified=0.0, age=1e9)
 
 
 def _claude(prompts: int = 1) -> Transcript:
@@ -99,6 +102,25 @@ def test_jobs_are_answered_in_their_order_until_there_are_no_more(tmp_path: Path
         assert isinstance(pickle.load(answers), Commit)
         assert pickle.load(answers).position.path == str(path)
     assert not answers.read()
+
+
+def test_each_commit_is_answered_before_the_next_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of the end of a file, which may be many: each sub-agent has one."""
+    monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 3)
+    made: list[Commit] = []
+    add = worker._CollectedCommits.add
+
+    async def spy(self: worker._CollectedCommits, commit: Commit, on_committed: Callable[[str], None]) -> None:
+        made.append(commit)
+        await add(self, commit, on_committed)
+
+    monkeypatch.setattr(worker._CollectedCommits, "add", spy)
+    job = msgspec.structs.replace(_job(_write(tmp_path, _sub_agents())), end=_AT_REST)
+    answered = 0
+    for answer in worker.answer(job):
+        answered += isinstance(answer, Commit)
+        assert len(made) == answered
+    assert answered > 5
 
 
 @pytest.mark.parametrize("provider", ["claude", "codex"])

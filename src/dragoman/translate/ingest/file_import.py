@@ -84,7 +84,7 @@ SinkT = TypeVar("SinkT", bound=CommitSink)
 
 
 @coroutine
-def _yield_to_others() -> Generator[None, None, None]:
+def yield_to_others() -> Generator[None, None, None]:
     """Do what `asyncio.sleep(0)` does. The worker process has no asyncio: loading it takes longer than most files."""
     yield
 
@@ -197,7 +197,7 @@ class FileImport(Generic[SinkT]):
                     on_progress(offset)
                 if offset - paused_at >= _PAUSE_BYTES:
                     paused_at = offset
-                    await _yield_to_others()
+                    await yield_to_others()
             self._bookmark.put(path, file, offset)
         if finished := self._end.is_at_rest or self._is_copy():
             for frame in translator.finish():

@@ -21,7 +21,7 @@ from dragoman.journal.entry import Cursor, Page
 from dragoman.journal.protocols import PAGE_ENTRIES, Journal, Owner, Position
 from dragoman.translate.ingest.commits import Commit
 from dragoman.translate.ingest.dedup import ImportPolicy
-from dragoman.translate.ingest.file_import import FileImport, FileState
+from dragoman.translate.ingest.file_import import FileImport, FileState, yield_to_others
 from dragoman.translate.ingest.report import ImportedFile
 from dragoman.translate.transcript_file import has_long_line
 
@@ -87,6 +87,7 @@ class _CollectedCommits:
 
     async def add(self, commit: Commit, on_committed: Callable[[Cursor], None]) -> None:
         self._commits.append(commit)
+        await yield_to_others()  # so that it is on its way before the next one is made
 
     def take(self) -> list[Commit]:
         commits, self._commits = self._commits, []
