@@ -78,7 +78,7 @@ $(VENV)/.installed-docs: $(VENV)/.installed
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	@touch $@
 
-# -- the page, built into the package. hatch_build.py says why it is not `npm ci`.
+# -- the page, built into the package. hatch_build.py explains why this is not `npm ci`.
 
 PAGE := src/dragoman/bridge/page/index.html
 
@@ -96,13 +96,13 @@ web/node_modules/.installed: web/package-lock.json
 	cd web && npm install --silent --no-save --ignore-scripts
 	@touch $@
 
-# Debian's, as the tests of the page are made for. Only root can install it; others are told, and those tests skipped.
+# Chromium of Debian, in which the page is tested. Only root can install it; without it those tests are skipped.
 browser:
 	@command -v chromium > /dev/null || if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
 		echo "installing chromium"; apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium > /dev/null; \
 		else echo "There is no chromium: the page is not tested in a browser. (apt install chromium)"; fi
 
-types: install  ## write the page's types anew from the bridge's, and what its store is tested with
+types: install  ## generate the page's types and the test data of its store from the server's
 	$(BIN)/python scripts/generate_page_types.py
 	$(BIN)/python scripts/generate_page_vectors.py
 
@@ -113,13 +113,13 @@ test-page: install page browser  ## the page by itself, then in a browser (Chrom
 bench-page: install page  ## what the page costs: size, time to open, frames while it streams
 	PYTHONPATH=tests $(BIN)/python -m page.cost
 
-shots: install page  ## take the pictures of docs/page.md anew
+shots: install page  ## take the pictures of docs/page.md
 	PYTHONPATH=tests $(BIN)/python -m page.shots
 
-vocabulary: install  ## generate the protocol's types anew from the pinned schema
+vocabulary: install  ## generate the protocol's types from the pinned schema
 	$(BIN)/python scripts/generate_vocabulary.py
 
-reference: install  ## write docs/reference and docs/agents.md anew from the code
+reference: install  ## generate docs/reference and docs/agents.md from the code
 	$(BIN)/python scripts/generate_reference.py
 
 clean:

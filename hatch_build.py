@@ -1,7 +1,7 @@
-"""Builds the page into the package, where Node is there to do it.
+"""Build the page into the package, if Node is installed.
 
-The sdist carries it built, so that nothing but Python is needed to install from it, or from a wheel.
-`DRAGOMAN_PAGE=none` builds without.
+The sdist contains the built page, so that installing from it or from a wheel needs only Python.
+`DRAGOMAN_PAGE=none` builds the package without the page.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PAGE = "src/dragoman/bridge/page"
 
-# Not `npm ci`: it refuses a lock file that lacks the native parts of systems other than the one it was written on.
-# What the lock file has is taken from it all the same.
-STEPS = (["install", "--no-save", "--ignore-scripts"], ["run", "build"])
+# Not `npm ci`: it refuses a lock file without the native packages of other systems than the one it was written on.
+# The versions in the lock file are used all the same.
+NPM_COMMANDS = (["install", "--no-save", "--ignore-scripts"], ["run", "build"])
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -26,25 +26,25 @@ class CustomBuildHook(BuildHookInterface[Any]):
         if version == "editable":
             return  # `make page` builds it in place
         root = Path(self.root)
-        built = root / PAGE / "index.html"
+        index = root / PAGE / "index.html"
         npm = shutil.which("npm")
         if os.environ.get("DRAGOMAN_PAGE") == "none":
             return
         if (root / "web").is_dir() and npm is not None:
-            build(root / "web", npm)
-        elif not built.exists():
-            self.app.display_warning("built without the page: that needs Node 20.19 or later (npm)")
+            build_page(root / "web", npm)
+        elif not index.exists():
+            self.app.display_warning("built without the page, which needs Node 20.19 or later (npm)")
             return
-        # It is no part of the repository, so it must be named.
+        # The built page is not in the repository, so it must be listed here.
         build_data["artifacts"].append(f"/{PAGE}/**")
 
 
-def build(web: Path, npm: str) -> None:
-    for step in STEPS:
+def build_page(web: Path, npm: str) -> None:
+    for command in NPM_COMMANDS:
         try:
-            subprocess.run([npm, *step], cwd=web, check=True)
-        except subprocess.CalledProcessError as problem:
+            subprocess.run([npm, *command], cwd=web, check=True)
+        except subprocess.CalledProcessError as error:
             raise RuntimeError(
-                f"the page was not built: `npm {' '.join(step)}` in {web} ended with {problem.returncode}; "
+                f"the page was not built: `npm {' '.join(command)}` in {web} exited with {error.returncode}; "
                 "DRAGOMAN_PAGE=none builds the package without it"
-            ) from problem
+            ) from error

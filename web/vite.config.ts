@@ -6,13 +6,13 @@ import react from "@vitejs/plugin-react";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
 
-// Where the server looks for the page. It is built beside, so that at no time there is half of one.
+// The folder from which the server serves the page. The build is moved there once it is complete.
 const PAGE = resolve("../src/dragoman/bridge/page");
 
-// Where `dragoman serve` listens, for `npm run dev` beside it.
+// The address of a running `dragoman serve`, for `npm run dev`.
 const BRIDGE = process.env.DRAGOMAN_BRIDGE ?? "http://127.0.0.1:8421";
 
-/** Each text beside itself, compressed once and for all: the server only chooses. */
+/** Writes a compressed copy of each text file beside it: the server only chooses. */
 function compressed(): Plugin {
   return {
     name: "compressed",
@@ -28,7 +28,7 @@ function compressed(): Plugin {
   };
 }
 
-/** Fonts that come in three formats: every browser that can run the page takes the first. */
+/** Drops the older formats of fonts: every browser that can run the page reads the first one. */
 function oneFormat(): Plugin {
   return {
     name: "one-format",
@@ -39,7 +39,7 @@ function oneFormat(): Plugin {
   };
 }
 
-/** Puts the page in its place, once all of it is there. */
+/** Moves the page to its folder once the build is complete. */
 function inPlace(): Plugin {
   return {
     name: "in-place",
@@ -63,12 +63,12 @@ export default defineConfig({
   build: {
     outDir: "node_modules/.page",
     emptyOutDir: true,
-    // The server allows data: for images alone, and nothing of ours is one that small.
+    // The server's policy allows data: addresses for images only.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: "es2023",
   },
-  // The server takes requests of its own pages alone, so they go there as such.
+  // The server accepts requests of its own pages only, so the proxy changes the origin.
   server: {
     host: "127.0.0.1",
     proxy: { "/v1": { target: BRIDGE, ws: true, changeOrigin: true, rewriteWsOrigin: true } },
