@@ -20,7 +20,7 @@ afterEach(() => drawn.end());
 async function composer(live: SessionState = IDLE, bridge = new FakeBridge(ANSWERS), made = new RowBuilder()) {
   const state = { ...STATE, commands: [{ name: "review", description: "Look at it", hint: null }] };
   drawn = await render(<Composer bridge={bridge} session={SESSION} live={live} state={state} rows={made.rows} />);
-  return { bridge, area: drawn.place.querySelector("textarea") as HTMLTextAreaElement };
+  return { bridge, area: drawn.container.querySelector("textarea") as HTMLTextAreaElement };
 }
 
 test("Enter sends what was written, Shift Enter does not", async () => {
@@ -47,7 +47,7 @@ test("what could not be sent is still there, with why", async () => {
   await drawn.type(area, "hello");
   await drawn.key(area, "Enter");
   expect(area.value).toBe("hello");
-  expect(drawn.place.textContent).toContain("The agent has exited.");
+  expect(drawn.container.textContent).toContain("The agent has exited.");
 });
 
 test("a draft is there again after a reload", async () => {
@@ -60,7 +60,7 @@ test("a draft is there again after a reload", async () => {
 test("a command is completed from the agent's own", async () => {
   const { bridge, area } = await composer();
   await drawn.type(area, "/re");
-  expect(drawn.place.querySelector("[role=option]")?.textContent).toContain("review");
+  expect(drawn.container.querySelector("[role=option]")?.textContent).toContain("review");
   await drawn.key(area, "Enter");
   expect(area.value).toBe("/review ");
   expect(bridge.requests).toEqual([]);
@@ -82,14 +82,14 @@ test("a session that another process has open cannot be written to here", async 
 test("a run of an agent in a terminal can neither be stopped here nor written to", async () => {
   const { area } = await composer({ ...LIVE, connection: "watched" });
   expect(area.disabled).toBe(true);
-  expect(drawn.place.textContent).not.toContain("Stop");
+  expect(drawn.container.textContent).not.toContain("Stop");
 });
 
 test("Escape stops a run when it is pressed twice", async () => {
   const { bridge } = await composer(LIVE);
   await drawn.key(document.body, "Escape");
   expect(bridge.requests).toEqual([]);
-  expect(drawn.place.textContent).toContain("Press Esc again to stop");
+  expect(drawn.container.textContent).toContain("Press Esc again to stop");
   await drawn.key(document.body, "Escape");
   expect(bridge.requests).toEqual([{ type: "session.cancel", fields: { session_id: "s1" } }]);
 });
@@ -127,7 +127,7 @@ test("prompts that wait can be moved, changed, sent at once and taken out", asyn
   ];
   const bridge = new FakeBridge({ "queue.move": {}, "queue.remove": {}, "queue.edit": {} });
   await composer({ ...LIVE, queue }, bridge);
-  const buttons = [...drawn.place.querySelectorAll<HTMLButtonElement>(".queue li:last-child button")];
+  const buttons = [...drawn.container.querySelectorAll<HTMLButtonElement>(".queue li:last-child button")];
   expect(buttons.map((button) => button.getAttribute("aria-label") ?? button.textContent)).toEqual([
     "Edit",
     "Send now",

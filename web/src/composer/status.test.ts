@@ -4,28 +4,28 @@ import { LIVE, RowBuilder, NO_USAGE } from "../dev/rowBuilder";
 import { contextFraction, statusText } from "./status";
 
 test("what the agent does is told in words", () => {
-  const made = new RowBuilder();
-  const run = made.run();
-  made.message("user", "go");
-  expect(statusText(LIVE, made.rows, run.time + 1, "/w")).toBe("waiting for the model");
-  expect(statusText(LIVE, made.rows, run.time + 10, "/w")).toBe("waiting for the model, 9 s");
-  const call = made.call("execute", "pytest", { status: "in_progress", ended_time: null });
-  expect(statusText(LIVE, made.rows, call.time + 14, "/w")).toBe("running pytest, 14 s");
-  made.put({ ...call, status: "completed", ended_time: call.time + 15 });
-  made.message("thought", "hm", { ended: false });
-  expect(statusText(LIVE, made.rows, call.time + 2, "/w")).toBe("thinking");
-  made.message("assistant", "so", { ended: false });
-  expect(statusText(LIVE, made.rows, call.time + 20, "/w")).toBe("writing");
+  const builder = new RowBuilder();
+  const run = builder.run();
+  builder.message("user", "go");
+  expect(statusText(LIVE, builder.rows, run.time + 1, "/w")).toBe("waiting for the model");
+  expect(statusText(LIVE, builder.rows, run.time + 10, "/w")).toBe("waiting for the model, 9 s");
+  const call = builder.call("execute", "pytest", { status: "in_progress", ended_time: null });
+  expect(statusText(LIVE, builder.rows, call.time + 14, "/w")).toBe("running pytest, 14 s");
+  builder.put({ ...call, status: "completed", ended_time: call.time + 15 });
+  builder.message("thought", "hm", { ended: false });
+  expect(statusText(LIVE, builder.rows, call.time + 2, "/w")).toBe("thinking");
+  builder.message("assistant", "so", { ended: false });
+  expect(statusText(LIVE, builder.rows, call.time + 20, "/w")).toBe("writing");
 });
 
 test("a call that is only told to be pending is what the agent does, until it speaks again", () => {
-  const made = new RowBuilder();
-  made.run();
-  made.message("user", "go");
-  const call = made.call("execute", "make", { status: "pending", ended_time: null });
-  expect(statusText(LIVE, made.rows, call.time + 9, "/w")).toBe("running make, 9 s");
-  made.message("assistant", "so", { ended: false });
-  expect(statusText(LIVE, made.rows, call.time + 9, "/w")).toBe("writing");
+  const builder = new RowBuilder();
+  builder.run();
+  builder.message("user", "go");
+  const call = builder.call("execute", "make", { status: "pending", ended_time: null });
+  expect(statusText(LIVE, builder.rows, call.time + 9, "/w")).toBe("running make, 9 s");
+  builder.message("assistant", "so", { ended: false });
+  expect(statusText(LIVE, builder.rows, call.time + 9, "/w")).toBe("writing");
 });
 
 test("a state other than running is told with why", () => {

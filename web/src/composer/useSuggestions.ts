@@ -33,20 +33,20 @@ export function useSuggestions(
 }
 
 function useFiles(bridge: Bridge, sessionId: string, query: string | null): readonly string[] {
-  const [found, setFound] = useState<readonly string[]>([]);
+  const [paths, setPaths] = useState<readonly string[]>([]);
   useEffect(() => {
     if (query === null) return;
-    let wanted = true;
+    let isCurrent = true;
     const timer = setTimeout(() => {
       bridge.request("files.list", { session_id: sessionId, query, limit: MAX_SHOWN }).then(
-        ({ paths }) => wanted && setFound(paths),
-        () => wanted && setFound([]),
+        ({ paths }) => isCurrent && setPaths(paths),
+        () => isCurrent && setPaths([]),
       );
     }, DEBOUNCE_MS);
     return () => {
-      wanted = false;
+      isCurrent = false;
       clearTimeout(timer);
     };
   }, [bridge, sessionId, query]);
-  return query === null ? [] : found;
+  return query === null ? [] : paths;
 }

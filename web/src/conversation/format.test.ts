@@ -28,8 +28,8 @@ test("what an agent did not report is answer to be so, and is never zero", () =>
 });
 
 test("how a run ended is told where it is worth a word", () => {
-  const made = new RowBuilder();
-  const run = made.run();
+  const builder = new RowBuilder();
+  const run = builder.run();
   const end = (given: Partial<Run>, silent = false) =>
     describeRunEnd({ ...run, ...given }, { isSilent: silent, rows: [] }, (title) => title);
   expect(end({ status: "success", stop_reason: "end_turn" })).toBeNull();
@@ -42,10 +42,10 @@ test("how a run ended is told where it is worth a word", () => {
 });
 
 test("a run that ended because something was refused says so", () => {
-  const made = new RowBuilder();
-  const run = { ...made.run(), status: "cancelled" as const };
+  const builder = new RowBuilder();
+  const run = { ...builder.run(), status: "cancelled" as const };
   const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
-  const refused = made.permission("rm -rf build", { outcome: "selected", option_id: "no", ...decided });
+  const refused = builder.permission("rm -rf build", { outcome: "selected", option_id: "no", ...decided });
   const end = (given: Partial<Run>) =>
     describeRunEnd({ ...run, ...given }, { isSilent: false, rows: [refused] }, (name) => name);
   expect(end({})?.text).toBe("You denied “rm -rf build”, and the agent stopped.");
@@ -55,11 +55,11 @@ test("a run that ended because something was refused says so", () => {
 });
 
 test("an error that the agent has told in its own words is not told again", () => {
-  const made = new RowBuilder();
-  const run = { ...made.run(), status: "error" as const, reason: "Internal error: API Error: 400 no such model" };
-  const answer = made.message("assistant", "API Error: 400 no such model");
+  const builder = new RowBuilder();
+  const run = { ...builder.run(), status: "error" as const, reason: "Internal error: API Error: 400 no such model" };
+  const answer = builder.message("assistant", "API Error: 400 no such model");
   expect(describeRunEnd(run, { isSilent: false, rows: [answer] }, (name) => name)?.text).toBe("The run failed.");
-  const noted = made.notice("API Error: 400 no such model");
+  const noted = builder.notice("API Error: 400 no such model");
   expect(describeRunEnd(run, { isSilent: false, rows: [noted] }, (name) => name)?.text).toBe("The run failed.");
   expect(describeRunEnd(run, { isSilent: false, rows: [] }, (name) => name)?.text).toContain("400 no such model");
 });

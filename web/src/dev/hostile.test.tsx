@@ -53,9 +53,9 @@ test("no text of an agent becomes an element that runs or fetches something", as
   );
   // Icons of the page's own are the only drawings.
   expect(
-    drawn.place.querySelectorAll("script, iframe, object, embed, link, style, svg:not(.icon), img, b").length,
+    drawn.container.querySelectorAll("script, iframe, object, embed, link, style, svg:not(.icon), img, b").length,
   ).toBe(0);
-  for (const element of drawn.place.querySelectorAll("*")) {
+  for (const element of drawn.container.querySelectorAll("*")) {
     for (const { name, value } of element.attributes) {
       expect(name.startsWith("on")).toBe(false);
       if (name === "href" || name === "src") expect(value).toMatch(/^(https?:|mailto:|data:image\/)/);

@@ -10,30 +10,30 @@ import type { RequestType } from "../socket/requests";
 (globalThis as { IS_REACT_ACT_ENVIRONMENT?: boolean }).IS_REACT_ACT_ENVIRONMENT = true;
 
 export interface Rendered {
-  readonly place: HTMLElement;
+  readonly container: HTMLElement;
   again(node: ReactNode): Promise<void>;
   /** The element with this text or accessible name. */
   find(name: string): HTMLElement;
   press(name: string): Promise<void>;
   type(element: HTMLElement, text: string): Promise<void>;
-  key(element: EventTarget, key: string, given?: KeyboardEventInit): Promise<KeyboardEvent>;
+  key(element: EventTarget, key: string, options?: KeyboardEventInit): Promise<KeyboardEvent>;
   end(): Promise<void>;
 }
 
 export async function render(node: ReactNode): Promise<Rendered> {
-  const place = document.createElement("div");
-  document.body.append(place);
-  const root: Root = createRoot(place);
+  const container = document.createElement("div");
+  document.body.append(container);
+  const root: Root = createRoot(container);
   const again = (next: ReactNode) => runInAct(() => root.render(next));
   const find = (name: string): HTMLElement => {
-    const all = [...place.querySelectorAll<HTMLElement>("button, a, input, textarea, select, [role]")];
-    const found = all.find((one) => nameOf(one) === name);
-    if (!found) throw new Error(`There is no “${name}” among ${all.map(nameOf).join(" | ")}`);
-    return found;
+    const all = [...container.querySelectorAll<HTMLElement>("button, a, input, textarea, select, [role]")];
+    const match = all.find((one) => nameOf(one) === name);
+    if (!match) throw new Error(`There is no “${name}” among ${all.map(nameOf).join(" | ")}`);
+    return match;
   };
   await again(node);
   return {
-    place,
+    container: container,
     again,
     find,
     press: (name) => runInAct(() => find(name).click()),
@@ -46,14 +46,14 @@ export async function render(node: ReactNode): Promise<Rendered> {
         if (element instanceof HTMLTextAreaElement) element.setSelectionRange(text.length, text.length);
         element.dispatchEvent(new Event("input", { bubbles: true }));
       }),
-    key: async (element, key, given = {}) => {
-      const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...given });
+    key: async (element, key, options = {}) => {
+      const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...options });
       await runInAct(() => element.dispatchEvent(event));
       return event;
     },
     end: async () => {
       await runInAct(() => root.unmount());
-      place.remove();
+      container.remove();
     },
   };
 }

@@ -19,20 +19,20 @@ const item = (old_text: string | null, new_text: string): DiffItem => ({
 /** Renders a diff and waits until its table is loaded. */
 async function show(diff: DiffItem, layout: "unified" | "split" = "unified", limit = 400): Promise<HTMLElement> {
   rendered = await render(<DiffView item={diff} layout={layout} limit={limit} />);
-  await expect.poll(() => rendered.place.querySelector("table")).not.toBeNull();
-  return rendered.place;
+  await expect.poll(() => rendered.container.querySelector("table")).not.toBeNull();
+  return rendered.container;
 }
 
 test("changed lines are told apart, and changed words are marked", async () => {
-  const place = await show(item("let total = one;\n", "let total = two;\n"));
-  expect(place.querySelector("tr.removed")?.textContent).toContain("let total = one;");
-  expect(place.querySelector("tr.added")?.textContent).toContain("let total = two;");
-  expect([...place.querySelectorAll(".diff-code-edit")].map((word) => word.textContent)).toEqual(["one", "two"]);
+  const container = await show(item("let total = one;\n", "let total = two;\n"));
+  expect(container.querySelector("tr.removed")?.textContent).toContain("let total = one;");
+  expect(container.querySelector("tr.added")?.textContent).toContain("let total = two;");
+  expect([...container.querySelectorAll(".diff-code-edit")].map((word) => word.textContent)).toEqual(["one", "two"]);
 });
 
 test("side by side, lines that replace each other are in one row", async () => {
-  const place = await show(item("a\nb\nc\n", "a\nx\ny\nc\n"), "split");
-  const rows = [...place.querySelectorAll("tbody tr")].map((row) =>
+  const container = await show(item("a\nb\nc\n", "a\nx\ny\nc\n"), "split");
+  const rows = [...container.querySelectorAll("tbody tr")].map((row) =>
     [...row.querySelectorAll(".diff-code")].map((cell) => cell.textContent),
   );
   expect(rows).toEqual([
@@ -45,26 +45,26 @@ test("side by side, lines that replace each other are in one row", async () => {
 
 test("unchanged lines are folded, before and after, and can be unfolded", async () => {
   const before = numbered(30);
-  const place = await show(item(before, before.replace("line 15\n", "fifteen\n")));
-  const gaps = () => [...place.querySelectorAll(".diff-gap")].map((gap) => gap.textContent);
+  const container = await show(item(before, before.replace("line 15\n", "fifteen\n")));
+  const gaps = () => [...container.querySelectorAll(".diff-gap")].map((gap) => gap.textContent);
   expect(gaps()).toEqual(["12 unchanged lines", "11 unchanged lines"]);
   await rendered.press("11 unchanged lines");
   expect(gaps()).toEqual(["12 unchanged lines"]);
-  expect(place.textContent).toContain("line 29");
+  expect(container.textContent).toContain("line 29");
   await rendered.press("12 unchanged lines");
   expect(gaps()).toEqual([]);
-  expect(place.querySelectorAll("tr.diff-line")).toHaveLength(31);
+  expect(container.querySelectorAll("tr.diff-line")).toHaveLength(31);
 });
 
 test("a long diff is drawn in parts, as far as someone asks for it", async () => {
-  const place = await show(item(null, numbered(1000)), "unified", 12);
-  expect(place.querySelectorAll("tr.added")).toHaveLength(12);
+  const container = await show(item(null, numbered(1000)), "unified", 12);
+  expect(container.querySelectorAll("tr.added")).toHaveLength(12);
   await rendered.press("Show 400 more of 988 lines");
-  expect(place.querySelectorAll("tr.added")).toHaveLength(412);
+  expect(container.querySelectorAll("tr.added")).toHaveLength(412);
 });
 
 test("texts are shown as text, whatever is in them", async () => {
-  const place = await show(item(null, "<img src=x onerror=alert(1)>\n"));
-  expect(place.querySelector("img")).toBeNull();
-  expect(place.textContent).toContain("<img src=x onerror=alert(1)>");
+  const container = await show(item(null, "<img src=x onerror=alert(1)>\n"));
+  expect(container.querySelector("img")).toBeNull();
+  expect(container.textContent).toContain("<img src=x onerror=alert(1)>");
 });

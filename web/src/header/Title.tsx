@@ -15,20 +15,20 @@ interface Props {
 
 /** The session's title; pressing it makes it a field. Enter keeps, Escape leaves it. */
 export function Title({ session, editable, editing, onEditing }: Props) {
-  const [wanted, setWanted] = useState<string | null>(null);
+  const [pendingTitle, setPendingTitle] = useState<string | null>(null);
   const ask = useRequest();
   const attempt = useAttempt();
-  const left = useRef(false);
-  const title = wanted ?? sessionTitle(session);
+  const isCancelled = useRef(false);
+  const title = pendingTitle ?? sessionTitle(session);
 
   const rename = async (text: string) => {
     onEditing(false);
-    const isSaved = !left.current;
-    left.current = false;
+    const isSaved = !isCancelled.current;
+    isCancelled.current = false;
     if (!isSaved || text.trim() === "" || text.trim() === title) return;
-    setWanted(text.trim());
+    setPendingTitle(text.trim());
     await attempt(ask("session.rename", { session_id: session.id, title: text.trim() }), "The session was not renamed");
-    setWanted(null);
+    setPendingTitle(null);
   };
   if (!editing) {
     return (
@@ -48,7 +48,7 @@ export function Title({ session, editable, editing, onEditing }: Props) {
       onFocus={(event) => event.target.select()}
       onBlur={(event) => void rename(event.target.value)}
       onKeyDown={(event) => {
-        if (event.key === "Escape") left.current = true;
+        if (event.key === "Escape") isCancelled.current = true;
         if (event.key === "Escape" || event.key === "Enter") event.currentTarget.blur();
       }}
     />

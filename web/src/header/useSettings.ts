@@ -11,16 +11,16 @@ export type Choose = (setting: Setting, value: Value) => void;
 export function useSettings(sessionId: string, settings: readonly Setting[]): [readonly Setting[], Choose] {
   const ask = useRequest();
   const attempt = useAttempt();
-  const [wanted, setWanted] = useState<ReadonlyMap<string, Value>>(new Map());
+  const [chosen, setChosen] = useState<ReadonlyMap<string, Value>>(new Map());
   const choose = async ({ id, name }: Setting, value: Value) => {
-    setWanted((before) => new Map(before).set(id, value));
+    setChosen((before) => new Map(before).set(id, value));
     await attempt(
       ask("session.set_option", { session_id: sessionId, option_id: id, value }),
       `${name} was not changed`,
     );
     // The session now reports its value, unless another one was chosen meanwhile.
-    setWanted((before) => new Map([...before].filter(([other, one]) => other !== id || one !== value)));
+    setChosen((before) => new Map([...before].filter(([other, one]) => other !== id || one !== value)));
   };
-  const shown = settings.map((setting) => ({ ...setting, current: wanted.get(setting.id) ?? setting.current }));
+  const shown = settings.map((setting) => ({ ...setting, current: chosen.get(setting.id) ?? setting.current }));
   return [shown, (setting, value) => void choose(setting, value)];
 }

@@ -9,7 +9,7 @@ import { Link } from "../ui/Link";
 import { useMinutes } from "../ui/useMinute";
 import { SearchResults } from "./SearchResults";
 import { SessionRow } from "./SessionRow";
-import { heads } from "./family";
+import { topLevelSessions } from "./family";
 import { NEEDS_YOU, groupSessions } from "./groups";
 import "./list.css";
 
@@ -47,7 +47,7 @@ export function SessionList({ chosen, searchField }: Props) {
         ) : list.sessions.length === 0 ? (
           <p className="list-note">No sessions yet.</p>
         ) : (
-          <Groups sessions={heads(list.sessions)} more={list.more} chosen={chosen} />
+          <Groups sessions={topLevelSessions(list.sessions)} more={list.more} chosen={chosen} />
         )}
       </nav>
     </>

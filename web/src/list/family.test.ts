@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 
 import { SESSION } from "../dev/rowBuilder";
-import { heads } from "./family";
+import { topLevelSessions } from "./family";
 
 function ids(...pairs: readonly (readonly [string, string | null])[]): readonly string[] {
-  return heads(pairs.map(([id, parent]) => ({ ...SESSION, id, parent }))).map(({ id }) => id);
+  return topLevelSessions(pairs.map(([id, parent]) => ({ ...SESSION, id, parent }))).map(({ id }) => id);
 }
 
 describe("the sessions that stand in the list", () => {

@@ -1,19 +1,19 @@
-// Sessions and their sub-agents, where these are sessions too.
+// The tree of sessions: sub-agents may have sessions of their own.
 
 import type { SessionItem } from "../protocol";
 
-/** Those that are nobody's sub-agent, as far as is known here. Of two that claim to be each other's, each is its own. */
-export function heads(sessions: readonly SessionItem[]): readonly SessionItem[] {
-  const known = new Map(sessions.map((session) => [session.id, session]));
-  return sessions.filter((session) => isHead(session, known));
+/** The sessions that are no sub-agents of another loaded one. In a cycle each counts as top level. */
+export function topLevelSessions(sessions: readonly SessionItem[]): readonly SessionItem[] {
+  const byId = new Map(sessions.map((session) => [session.id, session]));
+  return sessions.filter((session) => isTopLevel(session, byId));
 }
 
-function isHead(session: SessionItem, known: ReadonlyMap<string, SessionItem>): boolean {
+function isTopLevel(session: SessionItem, byId: ReadonlyMap<string, SessionItem>): boolean {
   const seen = new Set([session.id]);
-  let above = known.get(session.parent ?? "");
+  let above = byId.get(session.parent ?? "");
   while (above !== undefined && !seen.has(above.id)) {
     seen.add(above.id);
-    above = known.get(above.parent ?? "");
+    above = byId.get(above.parent ?? "");
   }
   return seen.size === 1 || above !== undefined;
 }

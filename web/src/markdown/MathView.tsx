@@ -2,19 +2,19 @@ import { useEffect, useRef } from "react";
 
 /** A formula: its source at first, rendered once the library is loaded. */
 export function MathView({ tex, display }: { tex: string; display: boolean }) {
-  const place = useRef<HTMLElement>(null);
+  const spanRef = useRef<HTMLElement>(null);
   useEffect(() => {
-    let wanted = true;
+    let isCurrent = true;
     void import("./tex").then(({ drawMath }) => {
-      if (wanted && place.current) drawMath(tex, display, place.current);
+      if (isCurrent && spanRef.current) drawMath(tex, display, spanRef.current);
     });
     return () => {
-      wanted = false;
+      isCurrent = false;
     };
   }, [tex, display]);
   // The key replaces the element for another formula: React does not know the nodes that the library added.
   return (
-    <span key={tex} ref={place} className={display ? "math math-block" : "math"}>
+    <span key={tex} ref={spanRef} className={display ? "math math-block" : "math"}>
       {tex}
     </span>
   );

@@ -1,6 +1,6 @@
 import { use } from "react";
 
-import { heads } from "../list/family";
+import { topLevelSessions } from "../list/family";
 import { useStore } from "../store/client";
 import { SETTINGS_TABS, navigate } from "../route";
 import { byReadiness } from "../start/agents";
@@ -51,7 +51,7 @@ export function usePaletteItems(search: () => void, keys: () => void): readonly 
       act: () => navigate({ view: "new", agent: agent.id }),
     });
   }
-  const sessions = heads(list?.sessions ?? []).map((session) => ({
+  const sessions = topLevelSessions(list?.sessions ?? []).map((session) => ({
     id: `session ${session.id}`,
     label: sessionTitle(session),
     detail: `${baseName(session.cwd)} · ${session.agent}`,

@@ -28,13 +28,13 @@ export function FileTab({
   const [text, setText] = useState<FileText | null>(null);
   const [problem, setProblem] = useState("");
   useEffect(() => {
-    let wanted = true;
+    let isCurrent = true;
     bridge.request("files.read", { session_id: sessionId, path: file.path, line: from, limit: PAGE_LINES }).then(
-      (read) => wanted && setText(read),
-      (error: Error) => wanted && setProblem(error.message),
+      (read) => isCurrent && setText(read),
+      (error: Error) => isCurrent && setProblem(error.message),
     );
     return () => {
-      wanted = false;
+      isCurrent = false;
     };
   }, [bridge, sessionId, file.path, from]);
   return (

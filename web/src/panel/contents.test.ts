@@ -7,12 +7,12 @@ import { NO_EARLIER_CONTENTS } from "./earlierContents";
 const PANEL = { file: null, tab: null, open: null };
 
 test("tabs are there when there is something in them", () => {
-  const made = new RowBuilder();
-  expect(tabsOf(made.rows, PANEL)).toEqual(["details"]);
-  made.call("edit", "x", { content: [{ type: "diff", path: "a", old_text: null, new_text: "x" }] });
-  made.plan([{ content: "x", priority: "high", status: "pending" }]);
-  made.terminal("ls");
-  expect(tabsOf(made.rows, { file: { path: "a", line: 1 } })).toEqual([
+  const builder = new RowBuilder();
+  expect(tabsOf(builder.rows, PANEL)).toEqual(["details"]);
+  builder.call("edit", "x", { content: [{ type: "diff", path: "a", old_text: null, new_text: "x" }] });
+  builder.plan([{ content: "x", priority: "high", status: "pending" }]);
+  builder.terminal("ls");
+  expect(tabsOf(builder.rows, { file: { path: "a", line: 1 } })).toEqual([
     "changes",
     "plan",
     "terminals",
@@ -22,12 +22,12 @@ test("tabs are there when there is something in them", () => {
 });
 
 test("the panel is not there for details alone, unless someone opened it", () => {
-  const made = new RowBuilder();
-  expect(isOpen(made.rows, PANEL)).toBe(false);
-  expect(isOpen(made.rows, { ...PANEL, open: true })).toBe(true);
-  made.terminal("ls");
-  expect(isOpen(made.rows, PANEL)).toBe(true);
-  expect(isOpen(made.rows, { ...PANEL, open: false })).toBe(false);
+  const builder = new RowBuilder();
+  expect(isOpen(builder.rows, PANEL)).toBe(false);
+  expect(isOpen(builder.rows, { ...PANEL, open: true })).toBe(true);
+  builder.terminal("ls");
+  expect(isOpen(builder.rows, PANEL)).toBe(true);
+  expect(isOpen(builder.rows, { ...PANEL, open: false })).toBe(false);
 });
 
 test("a tab that has nothing in it any more gives way to the first that has", () => {
@@ -36,11 +36,11 @@ test("a tab that has nothing in it any more gives way to the first that has", ()
 });
 
 test("what is in rows that are not here is told with what is in those that are", () => {
-  const made = new RowBuilder();
-  made.call("edit", "x", { content: [{ type: "diff", path: "a", old_text: "1\n", new_text: "2\n" }] });
-  const gone = { ...made.terminal("make"), output: null };
-  const here = made.terminal("ls");
-  const rows = { ...made.rows, terminals: [here] };
+  const builder = new RowBuilder();
+  builder.call("edit", "x", { content: [{ type: "diff", path: "a", old_text: "1\n", new_text: "2\n" }] });
+  const gone = { ...builder.terminal("make"), output: null };
+  const here = builder.terminal("ls");
+  const rows = { ...builder.rows, terminals: [here] };
   const file = { added: 3, removed: 0, created: true, changes: 2 };
   const earlier = {
     ...NO_EARLIER_CONTENTS,

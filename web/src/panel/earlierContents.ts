@@ -33,20 +33,20 @@ export function useEarlierContents(
   runId: string | null = null,
 ): EarlierContents {
   const of = `${sessionId} ${runId ?? ""}`;
-  const [known, setKnown] = useState({ of, earlier: NO_EARLIER_CONTENTS });
+  const [answer, setAnswer] = useState({ of, earlier: NO_EARLIER_CONTENTS });
   useEffect(() => {
     if (!more) return;
-    let wanted = true;
-    const tell = (earlier: EarlierContents) => wanted && setKnown({ of, earlier });
+    let isCurrent = true;
+    const tell = (earlier: EarlierContents) => isCurrent && setAnswer({ of, earlier });
     bridge.request("session.changes", { session_id: sessionId, before, run_id: runId }).then(
       (contents) => tell({ ...contents, problem: "" }),
       (error: Error) => tell({ ...NO_EARLIER_CONTENTS, problem: error.message }),
     );
     return () => {
-      wanted = false;
+      isCurrent = false;
     };
   }, [bridge, of, sessionId, more, before, runId]);
-  return more && known.of === of ? known.earlier : NO_EARLIER_CONTENTS;
+  return more && answer.of === of ? answer.earlier : NO_EARLIER_CONTENTS;
 }
 
 export interface EarlierDiffs {
@@ -64,19 +64,19 @@ export function useEarlierDiffs(
   { more, before }: LoadedRange,
   runId: string | null,
 ): EarlierDiffs | null {
-  const [known, setKnown] = useState<EarlierDiffs | null>(null);
+  const [answer, setAnswer] = useState<EarlierDiffs | null>(null);
   useEffect(() => {
     if (!more) return;
-    let wanted = true;
+    let isCurrent = true;
     bridge.request("session.diffs", { session_id: sessionId, path, before, run_id: runId }).then(
-      (result) => wanted && setKnown({ ...result, problem: "" }),
-      (error: Error) => wanted && setKnown({ diffs: [], more: 0, problem: error.message }),
+      (result) => isCurrent && setAnswer({ ...result, problem: "" }),
+      (error: Error) => isCurrent && setAnswer({ diffs: [], more: 0, problem: error.message }),
     );
     return () => {
-      wanted = false;
+      isCurrent = false;
     };
   }, [bridge, sessionId, path, more, before, runId]);
-  return more ? known : { diffs: [], more: 0, problem: "" };
+  return more ? answer : { diffs: [], more: 0, problem: "" };
 }
 
 /** A terminal with its output, which earlier contents leave out. */
@@ -85,13 +85,13 @@ export function useTerminalOutput(bridge: Bridge, sessionId: string, terminal: T
   const { id } = terminal;
   useEffect(() => {
     if (here) return;
-    let wanted = true;
+    let isCurrent = true;
     bridge.request("session.row", { session_id: sessionId, table: "terminals", row_id: id }).then(
-      ({ row }) => wanted && row.table === "terminals" && setWhole(row),
+      ({ row }) => isCurrent && row.table === "terminals" && setWhole(row),
       () => undefined, // then it is shown without
     );
     return () => {
-      wanted = false;
+      isCurrent = false;
     };
   }, [bridge, sessionId, id, here]);
   return !here && whole?.id === id ? whole : terminal;

@@ -29,30 +29,30 @@ export interface Panel extends PanelState {
 const storageKey = (sessionId: string) => `dragoman.panel.${sessionId}`;
 
 export function usePanel(sessionId: string): Panel {
-  const [known, setKnown] = useState<{ sessionId: string; shown: PanelState }>(() => ({
+  const [stored, setStored] = useState<{ sessionId: string; panelState: PanelState }>(() => ({
     sessionId,
-    shown: readPanelState(sessionId),
+    panelState: readPanelState(sessionId),
   }));
-  const shown = known.sessionId === sessionId ? known.shown : readPanelState(sessionId);
+  const panelState = stored.sessionId === sessionId ? stored.panelState : readPanelState(sessionId);
   const change = useCallback(
     (changed: Partial<PanelState>) =>
-      setKnown((before) => {
-        const base = before.sessionId === sessionId ? before.shown : readPanelState(sessionId);
+      setStored((before) => {
+        const base = before.sessionId === sessionId ? before.panelState : readPanelState(sessionId);
         const next = { ...base, ...changed };
         savePanelState(sessionId, next);
-        return { sessionId, shown: next };
+        return { sessionId, panelState: next };
       }),
     [sessionId],
   );
   return useMemo(
     () => ({
-      ...shown,
+      ...panelState,
       openFile: (path, line) => change({ file: { path, line }, tab: "file", open: true }),
       showChanges: (runId) => change({ runId, tab: "changes", open: true }),
       choose: (tab) => change({ tab, open: true }),
       setOpen: (open) => change({ open }),
     }),
-    [shown, change],
+    [panelState, change],
   );
 }
 

@@ -47,7 +47,7 @@ const answers = (bridge: FakeBridge) =>
 
 test("what will happen stands before the ways to answer", async () => {
   await card();
-  const text = drawn.place.textContent ?? "";
+  const text = drawn.container.textContent ?? "";
   expect(text.indexOf("rm -rf build")).toBeGreaterThan(-1);
   expect(text.indexOf("rm -rf build")).toBeLessThan(text.indexOf("Allow once"));
 });
@@ -91,7 +91,7 @@ test("always shows the rule before it is saved", async () => {
   now = 5000;
   await drawn.key(document.body, "4");
   expect(answers(bridge)).toEqual([]);
-  expect(drawn.place.textContent).toContain("allow execute rm *");
+  expect(drawn.container.textContent).toContain("allow execute rm *");
   await drawn.press("Save the rule and allow");
   expect(answers(bridge)).toEqual([{ session_id: "s1", permission_id: "p1", answer: "allow", always: true }]);
 });
@@ -99,13 +99,13 @@ test("always shows the rule before it is saved", async () => {
 test("where no rule can be made, why is said and nothing can be saved", async () => {
   await card({}, new FakeBridge({ "policy.preview": { rules: [], error: "This is too wide for a rule." } }));
   await drawn.press("4 Always in this workspace…");
-  expect(drawn.place.textContent).toContain("This is too wide for a rule.");
+  expect(drawn.container.textContent).toContain("This is too wide for a rule.");
   expect((drawn.find("Save the rule and allow") as HTMLButtonElement).disabled).toBe(true);
 });
 
 test("what we ourselves ask about lasts only by a rule that was shown", async () => {
   await card({ origin: "files" });
-  const buttons = [...drawn.place.querySelectorAll(".choices button, .own-choice button")].map((button) =>
+  const buttons = [...drawn.container.querySelectorAll(".choices button, .own-choice button")].map((button) =>
     button.textContent?.trim(),
   );
   expect(buttons).toEqual(["1 Allow once", "2 Reject", "3 Always in this workspace…"]);
@@ -113,12 +113,12 @@ test("what we ourselves ask about lasts only by a rule that was shown", async ()
 
 test("who may make no rules is offered none, and who may only look is told so", async () => {
   await card({}, new FakeBridge({}), "prompt");
-  expect(drawn.place.textContent).toContain("Allow once");
-  expect(drawn.place.textContent).not.toContain("Always in this workspace");
+  expect(drawn.container.textContent).toContain("Allow once");
+  expect(drawn.container.textContent).not.toContain("Always in this workspace");
   await drawn.end();
   const bridge = await card({}, new FakeBridge({ "permission.answer": { accepted: true } }), "view");
-  expect(drawn.place.querySelectorAll(".choices button, .own-choice button").length).toBe(0);
-  expect(drawn.place.textContent).toContain("view access only");
+  expect(drawn.container.querySelectorAll(".choices button, .own-choice button").length).toBe(0);
+  expect(drawn.container.textContent).toContain("view access only");
   now = 5000;
   await drawn.key(document.body, "1");
   expect(answers(bridge)).toEqual([]);
@@ -128,19 +128,19 @@ test("what was left out of a long request can be asked for before it is answered
   const row = new RowBuilder().permission("Run rm", { raw_input: { command: "rm -rf build and all the rest" } });
   await card({ shortened: true }, new FakeBridge({ "session.row": { row } }));
   await drawn.press("Truncated: show all");
-  expect(drawn.place.textContent).toContain("rm -rf build and all the rest");
+  expect(drawn.container.textContent).toContain("rm -rf build and all the rest");
 });
 
 test("an answer that came too late is said to be so", async () => {
   await card({}, new FakeBridge({ "permission.answer": { accepted: false } }));
   await drawn.press("1 Allow once");
-  expect(drawn.place.textContent).toContain("answered elsewhere");
+  expect(drawn.container.textContent).toContain("answered elsewhere");
 });
 
 test("an answer that did not arrive can be given again", async () => {
   await card({}, new FakeBridge({ "permission.answer": new Error("The connection is gone.") }));
   await drawn.press("1 Allow once");
-  expect(drawn.place.textContent).toContain("The connection is gone.");
+  expect(drawn.container.textContent).toContain("The connection is gone.");
   expect((drawn.find("1 Allow once") as HTMLButtonElement).disabled).toBe(false);
 });
 
@@ -155,6 +155,6 @@ test("afterwards it tells what answered", async () => {
     layer: "user",
     remembered: [],
   });
-  expect(drawn.place.querySelectorAll(".choices").length).toBe(0);
-  expect(drawn.place.textContent).toContain("Allowed by the rule “allow execute rm *” (user)");
+  expect(drawn.container.querySelectorAll(".choices").length).toBe(0);
+  expect(drawn.container.textContent).toContain("Allowed by the rule “allow execute rm *” (user)");
 });

@@ -208,18 +208,18 @@ function usePreview(
   permissionId: string,
   answer: "allow" | "reject",
 ): RulePreview | null {
-  const [known, setKnown] = useState<{ answer: string; preview: RulePreview } | null>(null);
+  const [loaded, setLoaded] = useState<{ answer: string; preview: RulePreview } | null>(null);
   useEffect(() => {
-    let wanted = true;
+    let isCurrent = true;
     void bridge
       .request("policy.preview", { session_id: sessionId, permission_id: permissionId, answer })
       .catch((error: Error): RulePreview => ({ rules: [], error: error.message }))
       .then((preview) => {
-        if (wanted) setKnown({ answer, preview });
+        if (isCurrent) setLoaded({ answer, preview });
       });
     return () => {
-      wanted = false;
+      isCurrent = false;
     };
   }, [bridge, sessionId, permissionId, answer]);
-  return known?.answer === answer ? known.preview : null;
+  return loaded?.answer === answer ? loaded.preview : null;
 }

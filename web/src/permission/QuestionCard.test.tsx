@@ -26,8 +26,8 @@ test("a form is sent when it fits, and says what does not", async () => {
   const bridge = await card({ schema });
   await drawn.press("Answer");
   expect(bridge.requests).toEqual([]);
-  expect(drawn.place.textContent).toContain("Required");
-  await drawn.type(drawn.place.querySelectorAll("input")[0] as HTMLInputElement, "Ada");
+  expect(drawn.container.textContent).toContain("Required");
+  await drawn.type(drawn.container.querySelectorAll("input")[0] as HTMLInputElement, "Ada");
   await drawn.press("Answer");
   expect(bridge.requests[0]?.fields).toEqual({
     session_id: "s1",
@@ -45,8 +45,8 @@ test("a question can be declined without filling anything in", async () => {
 
 test("an address is shown in full, and one that would run something is no link", async () => {
   await card({ mode: "url", url: "https://example.com/login?x=1" });
-  expect(drawn.place.querySelector("a")?.textContent).toBe("https://example.com/login?x=1");
+  expect(drawn.container.querySelector("a")?.textContent).toBe("https://example.com/login?x=1");
   await drawn.end();
   await card({ mode: "url", url: "javascript:alert(1)" });
-  expect(drawn.place.querySelector("a")).toBeNull();
+  expect(drawn.container.querySelector("a")).toBeNull();
 });

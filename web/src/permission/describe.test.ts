@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { DECIDED, RowBuilder } from "../dev/rowBuilder";
 import { permissionAnswer, describeDecision, describePermission } from "./describe";
 
-const made = new RowBuilder();
+const builder = new RowBuilder();
 
 test("a rule that answered is named with where it stands", () => {
   const decided = {
@@ -13,21 +13,21 @@ test("a rule that answered is named with where it stands", () => {
     rule: "allow execute git *",
     layer: "workspace",
   };
-  const permission = made.permission("x", { outcome: "selected", option_id: "once", ...decided });
+  const permission = builder.permission("x", { outcome: "selected", option_id: "once", ...decided });
   expect(describePermission(permission)).toBe("Allowed by the rule “allow execute git *” (workspace)");
 });
 
 test("a person's answer is told with the option they took", () => {
   const decided = { ...DECIDED, decision: "deny", decided_by: "person" };
-  expect(describePermission(made.permission("x", { outcome: "selected", option_id: "no", ...decided }))).toBe(
+  expect(describePermission(builder.permission("x", { outcome: "selected", option_id: "no", ...decided }))).toBe(
     "Denied by you",
   );
 });
 
 test("a refusal is one whatever the agent calls its option", () => {
-  expect(permissionAnswer(made.permission("x", { outcome: "selected", option_id: "no" }))).toBe("denied");
-  expect(permissionAnswer(made.permission("x", { outcome: "cancelled" }))).toBe("withdrawn");
-  expect(permissionAnswer(made.permission("x"))).toBe("pending");
+  expect(permissionAnswer(builder.permission("x", { outcome: "selected", option_id: "no" }))).toBe("denied");
+  expect(permissionAnswer(builder.permission("x", { outcome: "cancelled" }))).toBe("withdrawn");
+  expect(permissionAnswer(builder.permission("x"))).toBe("pending");
 });
 
 test("what nobody decided says nothing", () => {

@@ -14,7 +14,7 @@ import { PlanStrip, SidePanel, isPanelOpen, tabsOf, useEarlierContents, usePanel
 import { useIsPhone, useIsNarrow } from "../phone/mediaQueries";
 import { navigate } from "../route";
 import { useRequest, useClient, useHello, useStore } from "../store/client";
-import type { ConversationState as Known } from "../store/conversation";
+import type { ConversationState } from "../store/conversation";
 import { Link } from "../ui/Link";
 import { SessionNotice } from "./SessionNotice";
 import { sessionCommands } from "./commands";
@@ -32,7 +32,7 @@ interface SessionPlace {
 export function SessionView({ id, ...place }: SessionPlace & { id: string }) {
   const { store } = useClient();
   useEffect(() => store.follow(id), [store, id]);
-  const known = useStore((all) => all.conversations.get(id)) ?? null;
+  const conversation = useStore((all) => all.conversations.get(id)) ?? null;
   const gone = useStore((all) => all.gone.get(id)) ?? null;
   if (gone !== null) {
     return (
@@ -45,20 +45,20 @@ export function SessionView({ id, ...place }: SessionPlace & { id: string }) {
       </div>
     );
   }
-  if (known === null) return <p className="session-gone">Loading…</p>;
-  return <SessionContent key={id} known={known} {...place} />;
+  if (conversation === null) return <p className="session-gone">Loading…</p>;
+  return <SessionContent key={id} conversation={conversation} {...place} />;
 }
 
-function SessionContent({ known, anchor, beside }: SessionPlace & { known: Known }) {
+function SessionContent({ conversation, anchor, beside }: SessionPlace & { conversation: ConversationState }) {
   const { socket, store } = useClient();
   const editable = useHello()?.scope !== "view";
   const phone = useIsPhone();
   const tight = useIsNarrow();
-  const { session, state: live, details: state, rows } = known;
+  const { session, state: live, details: state, rows } = conversation;
   const panel = usePanel(session.id);
   const actions = useSessionActions(session, live);
-  const loadOlder = useOlder(known);
-  const earlier = useEarlierContents(socket, session.id, known);
+  const loadOlder = useOlder(conversation);
+  const earlier = useEarlierContents(socket, session.id, conversation);
   const open = isPanelOpen(rows, panel, earlier);
   const [loggingIn, setLoggingIn] = useState(false);
   const help = useEvent((action: ProblemAction) => {
@@ -117,8 +117,8 @@ function SessionContent({ known, anchor, beside }: SessionPlace & { known: Known
           session={session}
           rows={rows}
           live={live}
-          more={known.more}
-          snapshotVersion={known.snapshotVersion}
+          more={conversation.more}
+          snapshotVersion={conversation.snapshotVersion}
           onHistory={loadOlder}
           onHold={(isHeld) => store.hold(session.id, isHeld)}
           anchor={anchor}
@@ -140,7 +140,7 @@ function SessionContent({ known, anchor, beside }: SessionPlace & { known: Known
           live={live}
           state={state}
           panel={panel}
-          loaded={known}
+          loaded={conversation}
           earlier={earlier}
           whole={phone}
         />
@@ -150,7 +150,7 @@ function SessionContent({ known, anchor, beside }: SessionPlace & { known: Known
 }
 
 /** Loads the rows before those that are here. */
-function useOlder({ session, before }: Known): () => Promise<void> {
+function useOlder({ session, before }: ConversationState): () => Promise<void> {
   const { store } = useClient();
   const ask = useRequest();
   const attempt = useAttempt();

@@ -22,7 +22,7 @@ export function DeviceSettings() {
   const ask = useRequest();
   const attempt = useAttempt();
   const [loaded, put] = useQuery(() => ask("token.list", {}));
-  const [made, setMade] = useState<string | null>(null);
+  const [newToken, setNewToken] = useState<string | null>(null);
   if (loaded.kind !== "loaded") return <QueryStatus loaded={loaded} />;
   const { tokens } = loaded.value;
 
@@ -37,7 +37,7 @@ export function DeviceSettings() {
     );
     if (answer === null) return;
     form.reset();
-    setMade(answer.token);
+    setNewToken(answer.token);
     put({ tokens: [...tokens, answer.item] });
   };
   const revoke = async (token: TokenItem) => {
@@ -86,10 +86,10 @@ export function DeviceSettings() {
           <Button type="submit">Create token</Button>
         </div>
       </form>
-      {made !== null && (
+      {newToken !== null && (
         <div role="status" className="settings-result good">
           <p>Copy it now. It is not shown again.</p>
-          <CopyLine text={made} what="Copy the token" />
+          <CopyLine text={newToken} what="Copy the token" />
         </div>
       )}
     </section>

@@ -33,14 +33,15 @@ export interface ConversationState {
 }
 
 /** Applies a snapshot. A resumed one continues `known`, the previous state. */
-export function applySnapshot(known: ConversationState | null, message: SessionSnapshot): ConversationState {
-  const { session, state: live, details: state, cursor } = message;
-  if (message.resumed && known !== null) return { ...known, session, state: live, details: state, cursor };
-  const snapshotVersion = known === null ? 0 : known.snapshotVersion + 1;
+export function applySnapshot(conversation: ConversationState | null, message: SessionSnapshot): ConversationState {
+  const { session, state, details, cursor } = message;
+  if (message.resumed && conversation !== null)
+    return { ...conversation, session, state, details, cursor };
+  const snapshotVersion = conversation === null ? 0 : conversation.snapshotVersion + 1;
   return {
     session,
-    state: live,
-    details: state,
+    state,
+    details,
     cursor,
     rows: message.rows,
     more: message.more,
@@ -49,38 +50,43 @@ export function applySnapshot(known: ConversationState | null, message: SessionS
   };
 }
 
-export function applyUpdate(known: ConversationState, message: SessionUpdate): ConversationState {
-  return { ...message.changes.reduce(applyChange, known), cursor: message.cursor };
+export function applyUpdate(conversation: ConversationState, message: SessionUpdate): ConversationState {
+  return { ...message.changes.reduce(applyChange, conversation), cursor: message.cursor };
 }
 
 /** Adds older rows that were requested. */
-export function prependHistory(known: ConversationState, history: HistoryPage): ConversationState {
-  return { ...known, rows: putOlder(known.rows, history.rows), more: history.more, before: history.before };
+export function prependHistory(conversation: ConversationState, history: HistoryPage): ConversationState {
+  return {
+    ...conversation,
+    rows: putOlder(conversation.rows, history.rows),
+    more: history.more,
+    before: history.before,
+  };
 }
 
 /** Drops the oldest rows if there are too many. */
-export function trimRows(known: ConversationState): ConversationState {
-  if (countRows(known.rows) <= MAX_ROWS) return known;
-  const before = startPosition(known.rows, TRIMMED_ROWS);
-  return { ...known, rows: rowsFrom(known.rows, before), more: true, before };
+export function trimRows(conversation: ConversationState): ConversationState {
+  if (countRows(conversation.rows) <= MAX_ROWS) return conversation;
+  const before = startPosition(conversation.rows, TRIMMED_ROWS);
+  return { ...conversation, rows: rowsFrom(conversation.rows, before), more: true, before };
 }
 
-function applyChange(known: ConversationState, change: Change): ConversationState {
+function applyChange(conversation: ConversationState, change: Change): ConversationState {
   switch (change.op) {
     case "put":
       // A row from before the loaded range is ignored: alone it would leave a gap.
-      if (isOlder(known, change.row) && !hasRow(known.rows, change.row)) return known;
-      return { ...known, rows: putRow(known.rows, change.row) };
+      if (isOlder(conversation, change.row) && !hasRow(conversation.rows, change.row)) return conversation;
+      return { ...conversation, rows: putRow(conversation.rows, change.row) };
     case "remove":
-      return { ...known, rows: removeRow(known.rows, change.table, change.id) };
+      return { ...conversation, rows: removeRow(conversation.rows, change.table, change.id) };
     case "append":
-      return { ...known, rows: appendText(known.rows, change) };
+      return { ...conversation, rows: appendText(conversation.rows, change) };
     case "session":
-      return { ...known, session: change.session };
+      return { ...conversation, session: change.session };
     case "details":
-      return { ...known, details: change.details };
+      return { ...conversation, details: change.details };
     case "state":
-      return { ...known, state: change.state };
+      return { ...conversation, state: change.state };
   }
 }
 

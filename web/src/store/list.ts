@@ -13,20 +13,20 @@ export function applyListSnapshot(message: SessionsSnapshot): SessionListState {
   return { sessions: sorted(message.sessions), more: message.more };
 }
 
-export function applyListUpdate(known: SessionListState, message: SessionsUpdate): SessionListState {
-  return { ...known, sessions: merged(known.sessions, message.changed, message.removed) };
+export function applyListUpdate(list: SessionListState, message: SessionsUpdate): SessionListState {
+  return { ...list, sessions: merged(list.sessions, message.changed, message.removed) };
 }
 
 /** Adds older sessions that were requested. */
 export function appendOlderSessions(
-  known: SessionListState,
+  list: SessionListState,
   older: readonly SessionItem[],
   more: boolean,
 ): SessionListState {
-  const ids = new Set(known.sessions.map((session) => session.id));
+  const ids = new Set(list.sessions.map((session) => session.id));
   return {
     sessions: merged(
-      known.sessions,
+      list.sessions,
       older.filter((session) => !ids.has(session.id)),
       [],
     ),
@@ -34,11 +34,11 @@ export function appendOlderSessions(
   };
 }
 
-function merged(known: readonly SessionItem[], changed: readonly SessionItem[], removed: readonly string[]) {
+function merged(list: readonly SessionItem[], changed: readonly SessionItem[], removed: readonly string[]) {
   const gone = new Set([...removed, ...changed.map((session) => session.id)]);
   return sorted([
     ...changed.filter((session) => !removed.includes(session.id)),
-    ...known.filter((session) => !gone.has(session.id)),
+    ...list.filter((session) => !gone.has(session.id)),
   ]);
 }
 

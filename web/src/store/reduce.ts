@@ -25,42 +25,42 @@ export const EMPTY_STATE: StoreState = {
   gone: new Map(),
 };
 
-export function reduce(known: StoreState, message: StreamMessage): StoreState {
+export function reduce(state: StoreState, message: StreamMessage): StoreState {
   switch (message.stream) {
     case "sessions":
-      if (message.type === "snapshot") return { ...known, list: applyListSnapshot(message) };
-      if (message.type === "update" && known.list !== null)
-        return { ...known, list: applyListUpdate(known.list, message) };
-      return known;
+      if (message.type === "snapshot") return { ...state, list: applyListSnapshot(message) };
+      if (message.type === "update" && state.list !== null)
+        return { ...state, list: applyListUpdate(state.list, message) };
+      return state;
     case "permissions":
-      return message.type === "ended" ? known : { ...known, waiting: message.pending };
+      return message.type === "ended" ? state : { ...state, waiting: message.pending };
     case "agents":
-      return message.type === "ended" ? known : { ...known, agents: message.agents };
+      return message.type === "ended" ? state : { ...state, agents: message.agents };
     case "session":
-      return reduceSession(known, message);
+      return reduceSession(state, message);
     case "terminal":
-      return known; // terminal output goes straight to its view
+      return state; // terminal output goes straight to its view
   }
 }
 
 function reduceSession(
-  known: StoreState,
+  state: StoreState,
   message: SessionSnapshot | SessionUpdate | FramesUpdate | StreamEnded,
 ): StoreState {
-  const before = known.conversations.get(message.id) ?? null;
+  const before = state.conversations.get(message.id) ?? null;
   if (message.type === "ended") {
-    return { ...known, gone: new Map(known.gone).set(message.id, message.reason) };
+    return { ...state, gone: new Map(state.gone).set(message.id, message.reason) };
   }
-  if (message.type === "snapshot") return withConversation(known, message.id, applySnapshot(before, message));
+  if (message.type === "snapshot") return withConversation(state, message.id, applySnapshot(before, message));
   // Frames are only for the diagnostics, which keep them.
-  if (before === null || "frames" in message) return known;
-  return withConversation(known, message.id, applyUpdate(before, message));
+  if (before === null || "frames" in message) return state;
+  return withConversation(state, message.id, applyUpdate(before, message));
 }
 
-export function withConversation(known: StoreState, id: string, conversation: ConversationState): StoreState {
-  const conversations = new Map(known.conversations).set(id, conversation);
-  if (!known.gone.has(id)) return { ...known, conversations };
-  const gone = new Map(known.gone);
+export function withConversation(state: StoreState, id: string, conversation: ConversationState): StoreState {
+  const conversations = new Map(state.conversations).set(id, conversation);
+  if (!state.gone.has(id)) return { ...state, conversations };
+  const gone = new Map(state.gone);
   gone.delete(id);
-  return { ...known, conversations, gone };
+  return { ...state, conversations, gone };
 }

@@ -97,8 +97,8 @@ export class Store {
 
   private trimConversations(state: StoreState): StoreState {
     for (const [id, conversation] of state.conversations) {
-      const less = this.heldIds.has(id) ? conversation : trimRows(conversation);
-      if (less !== conversation) state = withConversation(state, id, less);
+      const trimmed = this.heldIds.has(id) ? conversation : trimRows(conversation);
+      if (trimmed !== conversation) state = withConversation(state, id, trimmed);
     }
     return state;
   }

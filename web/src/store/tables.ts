@@ -37,26 +37,26 @@ export function putRow(rows: Rows, row: Row): Rows {
 }
 
 export function removeRow(rows: Rows, table: Table, id: string): Rows {
-  const known: readonly { readonly id: string }[] = rows[table];
-  return { ...rows, [table]: known.filter((row) => row.id !== id) };
+  const current: readonly { readonly id: string }[] = rows[table];
+  return { ...rows, [table]: current.filter((row) => row.id !== id) };
 }
 
 /** Appends to a message. An unknown message is among older rows that are not loaded. */
 export function appendText(rows: Rows, more: Append): Rows {
-  const at = rows.messages.findLastIndex((message) => message.id === more.message_id);
-  const message = rows.messages[at];
+  const index = rows.messages.findLastIndex((message) => message.id === more.message_id);
+  const message = rows.messages[index];
   if (message === undefined) return rows;
   const grown: Message = {
     ...message,
     text: message.text + more.text,
     blocks: more.blocks.length > 0 ? [...message.blocks, ...more.blocks] : message.blocks,
   };
-  return { ...rows, messages: rows.messages.with(at, grown) };
+  return { ...rows, messages: rows.messages.with(index, grown) };
 }
 
 export function hasRow(rows: Rows, { table, id }: Row): boolean {
-  const known: readonly Row[] = rows[table];
-  return known.some((row) => row.id === id);
+  const current: readonly Row[] = rows[table];
+  return current.some((row) => row.id === id);
 }
 
 export function countRows(rows: Rows): number {
@@ -91,8 +91,8 @@ export function rowsFrom(rows: Rows, position: number): Rows {
   };
   const remaining: Record<string, readonly Row[]> = {};
   for (const table of TABLES) {
-    const known: readonly Row[] = rows[table];
-    remaining[table] = known.filter((row) => row.table === "plans" || row.position >= position || goesOn(row));
+    const current: readonly Row[] = rows[table];
+    remaining[table] = current.filter((row) => row.table === "plans" || row.position >= position || goesOn(row));
   }
   return remaining as unknown as Rows;
 }
@@ -105,11 +105,11 @@ function positionedRows(rows: Rows): PositionedRow[] {
 export function putOlder(rows: Rows, before: Rows): Rows {
   const merged: Record<string, readonly Row[]> = {};
   for (const table of TABLES) {
-    const known: readonly Row[] = rows[table];
-    const ids = new Set(known.map((row) => row.id));
+    const current: readonly Row[] = rows[table];
+    const ids = new Set(current.map((row) => row.id));
     const older: readonly Row[] = before[table];
     // A row that is not finished is loaded although it began before some of the older ones.
-    merged[table] = [...older.filter((row) => !ids.has(row.id)), ...known].sort(byPosition);
+    merged[table] = [...older.filter((row) => !ids.has(row.id)), ...current].sort(byPosition);
   }
   return merged as unknown as Rows;
 }
@@ -118,24 +118,24 @@ function byPosition(one: Row, other: Row): number {
   return "position" in one && "position" in other ? one.position - other.position : 0;
 }
 
-function putSorted<T extends Sorted>(known: readonly T[], row: T): readonly T[] {
+function putSorted<T extends Sorted>(current: readonly T[], row: T): readonly T[] {
   let low = 0;
-  let high = known.length;
-  const last = known[high - 1];
-  if (last === undefined || last.position < row.position) return [...known, row];
+  let high = current.length;
+  const last = current[high - 1];
+  if (last === undefined || last.position < row.position) return [...current, row];
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((known[middle] as T).position < row.position) low = middle + 1;
+    if ((current[middle] as T).position < row.position) low = middle + 1;
     else high = middle;
   }
-  for (let at = low; known[at]?.position === row.position; at++) {
-    if (known[at]?.id === row.id) return known.with(at, row);
-    high = at + 1;
+  for (let index = low; current[index]?.position === row.position; index++) {
+    if (current[index]?.id === row.id) return current.with(index, row);
+    high = index + 1;
   }
-  return known.toSpliced(high, 0, row);
+  return current.toSpliced(high, 0, row);
 }
 
-function putUnsorted<T extends { readonly id: string }>(known: readonly T[], row: T): readonly T[] {
-  const at = known.findIndex((other) => other.id === row.id);
-  return at < 0 ? [...known, row] : known.with(at, row);
+function putUnsorted<T extends { readonly id: string }>(current: readonly T[], row: T): readonly T[] {
+  const index = current.findIndex((other) => other.id === row.id);
+  return index < 0 ? [...current, row] : current.with(index, row);
 }

@@ -9,16 +9,16 @@ const MAX_SPANS = 600;
 
 /** The lines of a terminal. Follows the end while the reader is there. */
 export const ScreenView = memo(function ScreenView({ lines, name }: { lines: readonly Line[]; name: string }) {
-  const place = useRef<HTMLPreElement>(null);
+  const preRef = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   useLayoutEffect(() => {
-    const element = place.current;
+    const element = preRef.current;
     if (element && atEnd.current) element.scrollTop = element.scrollHeight;
   }, [lines]);
   let spans = 0;
   return (
     <pre
-      ref={place}
+      ref={preRef}
       className="screen"
       tabIndex={0}
       role="group"
@@ -63,12 +63,12 @@ export const Output = memo(function Output({ text, name = "output" }: { text: st
   const escapes = hasEscapes(text);
   useEffect(() => {
     if (!escapes) return;
-    let wanted = true;
+    let isCurrent = true;
     void drawnLines(text).then((lines) => {
-      if (wanted) setDrawn({ text, lines });
+      if (isCurrent) setDrawn({ text, lines });
     });
     return () => {
-      wanted = false;
+      isCurrent = false;
     };
   }, [text, escapes]);
   if (escapes && drawn?.text === text) return <ScreenView lines={drawn.lines} name={name} />;
