@@ -209,8 +209,8 @@ async def test_a_slow_program_holds_up_nobody_and_misses_nothing(
 ) -> None:
     from dragoman.session import run as runs
 
-    monkeypatch.setattr(runs, "HIGH_WATER", 200)
-    monkeypatch.setattr(runs, "LOW_WATER", 50)
+    monkeypatch.setattr(runs, "MAX_WAITING_EVENTS", 200)
+    monkeypatch.setattr(runs, "RESUME_READING_EVENTS", 50)
     async with asyncio.timeout(LIMIT_S), client.open_session("demo", cwd=folder) as session:
         run = session.run("stream 20000")
         seen: list[str] = []

@@ -189,8 +189,9 @@ class Socket:
             )
         self._allowance -= 1
         self._check_token()
-        if len(text) > MAX_MESSAGE_BYTES:
-            raise Refusal("too_large", f"a message has at most {MAX_MESSAGE_BYTES} bytes; this one has {len(text)}")
+        size = len(text) if isinstance(text, bytes) or text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if size > MAX_MESSAGE_BYTES:
+            raise Refusal("too_large", f"a message has at most {MAX_MESSAGE_BYTES} bytes; this one has {size}")
 
     def _check_token(self) -> None:
         """Refuse to read or send anything more once the socket's token was revoked."""
