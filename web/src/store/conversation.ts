@@ -35,8 +35,7 @@ export interface ConversationState {
 /** Applies a snapshot. A resumed one continues `known`, the previous state. */
 export function applySnapshot(conversation: ConversationState | null, message: SessionSnapshot): ConversationState {
   const { session, state, details, cursor } = message;
-  if (message.resumed && conversation !== null)
-    return { ...conversation, session, state, details, cursor };
+  if (message.resumed && conversation !== null) return { ...conversation, session, state, details, cursor };
   const snapshotVersion = conversation === null ? 0 : conversation.snapshotVersion + 1;
   return {
     session,
