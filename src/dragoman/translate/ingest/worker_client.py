@@ -6,8 +6,8 @@ worker's answers fit the journal; if they do not, or the worker fails, it reads 
 Both processes have much to load. `start_worker` needs none of it, so that a command can start the worker first and both
 load at once.
 
-A pool of `concurrent.futures` was tried (docs/adr): it takes longer to start, answers only when it is asked, runs the
-program's main module again, and outlives an owner that is killed.
+A pool of `concurrent.futures` takes longer to start, answers only when it is asked, runs the program's main module
+again, and outlives an owner that is killed (docs/adr/0016-import-in-bounded-memory.md).
 """
 
 from __future__ import annotations
