@@ -44,208 +44,208 @@ async def texts(hub: Hub, session_id: str, kind: str = "user") -> list[str]:
     return [row.text for row in (await hub.journal.rows(session_id)).messages if row.kind == kind]
 
 
-async def until(hub: Hub, held: OwnedSession, is_so: Callable[[OwnedSession], bool]) -> None:
+async def until(hub: Hub, owned: OwnedSession, is_so: Callable[[OwnedSession], bool]) -> None:
     """Waits for it to stand so with the session; told by the hub, not by the clock."""
     changed = asyncio.Event()
     hub.on_change = lambda session_id: changed.set()
     stop = hub.journal.on_commit(lambda cursor, entries, changes: changed.set())
     try:
-        while not is_so(held):
+        while not is_so(owned):
             changed.clear()
             await changed.wait()
     finally:
         stop()
 
 
-def idle(held: OwnedSession) -> bool:
-    return held.session is not None and held.session.active is None and not held.queue
+def idle(owned: OwnedSession) -> bool:
+    return owned.session is not None and owned.session.active is None and not owned.queue
 
 
 async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
+        owned = await hub.start_session("demo", config(tmp_path))
         prompt = commands.Prompt(text="hello")
-        first = await hub.command(held.id, prompt, "c1")
+        first = await hub.command(owned.id, prompt, "c1")
         assert first.how == "started"
-        await until(hub, held, idle)
-        assert await hub.command(held.id, prompt, "c1") == first
-        assert await texts(hub, held.id) == ["hello"]
+        await until(hub, owned, idle)
+        assert await hub.command(owned.id, prompt, "c1") == first
+        assert await texts(hub, owned.id) == ["hello"]
 
 
 async def test_the_receipt_is_in_the_journal_and_holds_for_the_next_process(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
-            held = await hub.start_session("demo", config(tmp_path))
-            first = await hub.command(held.id, commands.Prompt(text="hello"), "c1")
-            await until(hub, held, idle)
+            owned = await hub.start_session("demo", config(tmp_path))
+            first = await hub.command(owned.id, commands.Prompt(text="hello"), "c1")
+            await until(hub, owned, idle)
         async with new_hub() as hub:
-            assert await hub.command(held.id, commands.Prompt(text="hello"), "c1") == first
-            assert await texts(hub, held.id) == ["hello"]
+            assert await hub.command(owned.id, commands.Prompt(text="hello"), "c1") == first
+            assert await texts(hub, owned.id) == ["hello"]
 
 
 async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="hello"), "c1")
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="hello"), "c1")
         with pytest.raises(InputError, match="used for something else"):
-            await hub.command(held.id, commands.Prompt(text="goodbye"), "c1")
+            await hub.command(owned.id, commands.Prompt(text="goodbye"), "c1")
 
 
 async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.close_session(held.id)
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.close_session(owned.id)
         with pytest.raises(SessionClosed):
-            await hub.command(held.id, commands.Prompt(text="hello"), "c1")
+            await hub.command(owned.id, commands.Prompt(text="hello"), "c1")
         assert await hub.journal.command_state("c1") is None  # nothing is done later by surprise
 
 
 async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="slow 2"))
-        outcomes = [await hub.command(held.id, commands.Prompt(text=f"stream {n}"), f"q{n}") for n in (1, 2, 3)]
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="slow 2"))
+        outcomes = [await hub.command(owned.id, commands.Prompt(text=f"stream {n}"), f"q{n}") for n in (1, 2, 3)]
         assert [(one.how, one.queued_id) for one in outcomes] == [("queued", f"q{n}") for n in (1, 2, 3)]
-        await hub.command(held.id, commands.MoveQueued(queued_id="q3", to=0))
-        await hub.command(held.id, commands.RemoveQueued(queued_id="q1"))
-        await hub.command(held.id, commands.EditQueued(queued_id="q2", text="stream 4"))
-        await until(hub, held, idle)
-        assert await texts(hub, held.id) == ["slow 2", "stream 3", "stream 4"]
+        await hub.command(owned.id, commands.MoveQueued(queued_id="q3", to=0))
+        await hub.command(owned.id, commands.RemoveQueued(queued_id="q1"))
+        await hub.command(owned.id, commands.EditQueued(queued_id="q2", text="stream 4"))
+        await until(hub, owned, idle)
+        assert await texts(hub, owned.id) == ["slow 2", "stream 3", "stream 4"]
 
 
 async def test_one_may_rather_be_refused_than_wait(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="slow 50"))
         with pytest.raises(SessionBusy):
-            await hub.command(held.id, commands.Prompt(text="hello", when="refuse"))
-        await hub.command(held.id, commands.Cancel())
+            await hub.command(owned.id, commands.Prompt(text="hello", when="refuse"))
+        await hub.command(owned.id, commands.Cancel())
 
 
 async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="slow 50"))
-        outcome = await hub.command(held.id, commands.Prompt(text="hello", when="now"))
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="slow 50"))
+        outcome = await hub.command(owned.id, commands.Prompt(text="hello", when="now"))
         assert outcome.how == "cancelled_first"
-        await until(hub, held, idle)
-        runs = (await hub.journal.rows(held.id)).runs
+        await until(hub, owned, idle)
+        runs = (await hub.journal.rows(owned.id)).runs
         assert [run.status for run in runs] == ["cancelled", "success"]
 
 
 @pytest.mark.parametrize("prompt", ["slow 50", "stream 1"])
 async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp_path: Path, prompt: str) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="slow 50"))
         for text in ("stream 2", "stream 3"):
-            await hub.command(held.id, commands.Prompt(text=text), text)
+            await hub.command(owned.id, commands.Prompt(text=text), text)
         if prompt == "stream 1":  # nothing runs: the queue waits for a person
-            await hub.command(held.id, commands.Cancel())
-        sent = await hub.command(held.id, commands.SendQueued(queued_id="stream 3"))
+            await hub.command(owned.id, commands.Cancel())
+        sent = await hub.command(owned.id, commands.SendQueued(queued_id="stream 3"))
         assert sent.how == ("cancelled_first" if prompt == "slow 50" else "started")
-        await until(hub, held, idle)
-        assert await texts(hub, held.id) == ["slow 50", "stream 3", "stream 2"]
+        await until(hub, owned, idle)
+        assert await texts(hub, owned.id) == ["slow 50", "stream 3", "stream 2"]
 
 
 async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="slow 50"))
-        await hub.command(held.id, commands.Prompt(text="stream 2"), "q")
-        await hub.command(held.id, commands.Cancel())
-        assert held.queue.paused
-        assert [queued.id for queued in held.queue] == ["q"]
-        await hub.command(held.id, commands.Prompt(text="stream 1"))
-        await until(hub, held, idle)
-        assert await texts(hub, held.id) == ["slow 50", "stream 1", "stream 2"]
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="slow 50"))
+        await hub.command(owned.id, commands.Prompt(text="stream 2"), "q")
+        await hub.command(owned.id, commands.Cancel())
+        assert owned.queue.paused
+        assert [queued.id for queued in owned.queue] == ["q"]
+        await hub.command(owned.id, commands.Prompt(text="stream 1"))
+        await until(hub, owned, idle)
+        assert await texts(hub, owned.id) == ["slow 50", "stream 1", "stream 2"]
 
 
 async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
-            held = await hub.start_session("demo", config(tmp_path))
-            await hub.command(held.id, commands.Prompt(text="slow 50"))
-            await hub.command(held.id, commands.Prompt(text="stream 2"), "q")
+            owned = await hub.start_session("demo", config(tmp_path))
+            await hub.command(owned.id, commands.Prompt(text="slow 50"))
+            await hub.command(owned.id, commands.Prompt(text="stream 2"), "q")
         async with new_hub() as hub:
-            held = await hub.continue_session(held.id)
-            await until(hub, held, lambda held: bool(held.queue))
-            assert [queued.prompt.text for queued in held.queue] == ["stream 2"]
-            assert held.queue.paused  # nobody wants it to run unasked, a day later
-            await hub.command(held.id, commands.RemoveQueued(queued_id="q"))
+            owned = await hub.continue_session(owned.id)
+            await until(hub, owned, lambda owned: bool(owned.queue))
+            assert [queued.prompt.text for queued in owned.queue] == ["stream 2"]
+            assert owned.queue.paused  # nobody wants it to run unasked, a day later
+            await hub.command(owned.id, commands.RemoveQueued(queued_id="q"))
             assert (await hub.journal.command_state("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
 
 
 async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
-            held = await hub.start_session("demo", config(tmp_path))
-            await hub.command(held.id, commands.Prompt(text="slow 50"))
+            owned = await hub.start_session("demo", config(tmp_path))
+            await hub.command(owned.id, commands.Prompt(text="slow 50"))
             for name in ("one", "two", "three"):
-                await hub.command(held.id, commands.Prompt(text=name), name)
+                await hub.command(owned.id, commands.Prompt(text=name), name)
             edited = commands.EditQueued(queued_id="two", text="stream 2")
-            assert await hub.command(held.id, edited, "edit") == commands.Outcome()
-            assert await hub.command(held.id, edited, "edit") == commands.Outcome()  # the same again
-            await hub.command(held.id, commands.MoveQueued(queued_id="two", to=0), "move")
-            await hub.command(held.id, commands.RemoveQueued(queued_id="one"))
+            assert await hub.command(owned.id, edited, "edit") == commands.Outcome()
+            assert await hub.command(owned.id, edited, "edit") == commands.Outcome()  # the same again
+            await hub.command(owned.id, commands.MoveQueued(queued_id="two", to=0), "move")
+            await hub.command(owned.id, commands.RemoveQueued(queued_id="one"))
         async with new_hub() as hub:
-            held = await hub.continue_session(held.id)
-            await until(hub, held, lambda held: len(held.queue) == 2)
-            assert [queued.prompt.text for queued in held.queue] == ["stream 2", "three"]
-            await hub.command(held.id, commands.RemoveQueued(queued_id="three"))
-            await hub.command(held.id, commands.SendQueued(queued_id="two"))
-            await until(hub, held, idle)
-            assert await texts(hub, held.id) == ["slow 50", "stream 2"]
+            owned = await hub.continue_session(owned.id)
+            await until(hub, owned, lambda owned: len(owned.queue) == 2)
+            assert [queued.prompt.text for queued in owned.queue] == ["stream 2", "three"]
+            await hub.command(owned.id, commands.RemoveQueued(queued_id="three"))
+            await hub.command(owned.id, commands.SendQueued(queued_id="two"))
+            await until(hub, owned, idle)
+            assert await texts(hub, owned.id) == ["slow 50", "stream 2"]
             for command_id in ("two", "edit", "move"):
                 state = await hub.journal.command_state(command_id)
                 assert state is not None
                 assert state.outcome == "done"
-            assert await hub.journal.pending_commands(held.id) == []
+            assert await hub.journal.pending_commands(owned.id) == []
 
 
 async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
+        owned = await hub.start_session("demo", config(tmp_path))
         for text in ("stream 3", "stream 4"):
-            await hub.command(held.id, commands.Prompt(text=text))
-            await until(hub, held, idle)
-        assert held.session is not None
-        await until(hub, held, lambda held: not any(message.text for message in held.session.fold.messages))  # type: ignore[union-attr]
-        assert len(held.session.fold.messages) == 4
-        said = ["".join(f"chunk {number}\n" for number in range(1, count + 1)) for count in (3, 4)]
-        assert await texts(hub, held.id, "assistant") == said
-        await hub.continue_session(held.id, "load")  # and what the agent tells again is compared with all of it
-        assert await texts(hub, held.id, "assistant") == said
+            await hub.command(owned.id, commands.Prompt(text=text))
+            await until(hub, owned, idle)
+        assert owned.session is not None
+        await until(hub, owned, lambda owned: not any(message.text for message in owned.session.fold.messages))  # type: ignore[union-attr]
+        assert len(owned.session.fold.messages) == 4
+        texts_sent = ["".join(f"chunk {number}\n" for number in range(1, count + 1)) for count in (3, 4)]
+        assert await texts(hub, owned.id, "assistant") == texts_sent
+        await hub.continue_session(owned.id, "load")  # and what the agent tells again is compared with all of it
+        assert await texts(hub, owned.id, "assistant") == texts_sent
 
 
 async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="permission"))
-        await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.permissions))
-        assert held.session is not None
-        (permission,) = held.session.fold.permissions.values()
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="permission"))
+        await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.permissions))
+        assert owned.session is not None
+        (permission,) = owned.session.fold.permissions.values()
         allow = commands.AnswerPermission(permission_id=permission.id, answer="allow")
-        answers = await asyncio.gather(hub.command(held.id, allow, "a1"), hub.command(held.id, allow, "a2"))
+        answers = await asyncio.gather(hub.command(owned.id, allow, "a1"), hub.command(owned.id, allow, "a2"))
         assert sorted(answer.accepted for answer in answers) == [False, True]
-        await until(hub, held, idle)
-        (row,) = (await hub.journal.rows(held.id)).permissions
+        await until(hub, owned, idle)
+        (row,) = (await hub.journal.rows(owned.id)).permissions
         assert (row.outcome, row.decided_by) == ("selected", "person")
 
 
 async def test_a_question_is_answered_by_what_fits(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="ask me"))
-        await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.questions))
-        assert held.session is not None
-        (question,) = held.session.fold.questions.values()
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="ask me"))
+        await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.questions))
+        assert owned.session is not None
+        (question,) = owned.session.fold.questions.values()
         wrong = commands.AnswerQuestion(question_id=question.id, action="accept", content={"nothing": "of it"})
         with pytest.raises(InputError):
-            await hub.command(held.id, wrong)
-        await hub.command(held.id, commands.AnswerQuestion(question_id=question.id, action="decline"))
-        await until(hub, held, idle)
-        assert (await hub.journal.rows(held.id)).questions[0].action == "decline"
+            await hub.command(owned.id, wrong)
+        await hub.command(owned.id, commands.AnswerQuestion(question_id=question.id, action="decline"))
+        await until(hub, owned, idle)
+        assert (await hub.journal.rows(owned.id)).questions[0].action == "decline"
 
 
 async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub: NewHub, tmp_path: Path) -> None:
@@ -255,49 +255,49 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
     (tmp_path / "secret.txt").write_text("not for you")
     (folder / "way_out").symlink_to(tmp_path / "secret.txt")
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(folder))
+        owned = await hub.start_session("demo", config(folder))
 
         def with_file(path: str) -> commands.Prompt:
             return commands.Prompt(text="stream 1", attachments=(requests.FileAttachment(path=path),))
 
         for path in ("../secret.txt", str(tmp_path / "secret.txt"), "way_out", "absent.txt", "a\0b"):
             with pytest.raises(InputError):
-                await hub.command(held.id, with_file(path))
-        await hub.command(held.id, with_file("notes.txt"))
-        await until(hub, held, idle)
-        rows = await hub.journal.rows(held.id)
+                await hub.command(owned.id, with_file(path))
+        await hub.command(owned.id, with_file("notes.txt"))
+        await until(hub, owned, idle)
+        rows = await hub.journal.rows(owned.id)
         assert b"kept in mind" in msgspec.json.encode(rows.messages)
         assert b"not for you" not in msgspec.json.encode(rows)
 
 
 async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        before = held.session.agent_session_id if held.session else ""
-        await hub.command(held.id, commands.Prompt(text="crash"))
-        await until(hub, held, lambda held: held.connection == "disconnected")
-        assert held.error is not None
+        owned = await hub.start_session("demo", config(tmp_path))
+        before = owned.session.agent_session_id if owned.session else ""
+        await hub.command(owned.id, commands.Prompt(text="crash"))
+        await until(hub, owned, lambda owned: owned.connection == "disconnected")
+        assert owned.error is not None
         with pytest.raises(DragomanError):
-            await hub.command(held.id, commands.Prompt(text="hello"))
-        again = await hub.continue_session(held.id, "anew")
+            await hub.command(owned.id, commands.Prompt(text="hello"))
+        again = await hub.continue_session(owned.id, "anew")
         assert again.session is not None
-        assert again.id == held.id
+        assert again.id == owned.id
         assert again.session.agent_session_id != before
-        await hub.command(held.id, commands.Prompt(text="hello"))
+        await hub.command(owned.id, commands.Prompt(text="hello"))
         await until(hub, again, idle)
-        assert await texts(hub, held.id) == ["crash", "hello"]
+        assert await texts(hub, owned.id) == ["crash", "hello"]
 
 
 async def test_restart_and_reload_goes_on_with_the_conversation(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        before = held.session.agent_session_id if held.session else ""
-        await hub.command(held.id, commands.Prompt(text="stream 2"))
-        await until(hub, held, idle)
-        again = await hub.continue_session(held.id, "load")
+        owned = await hub.start_session("demo", config(tmp_path))
+        before = owned.session.agent_session_id if owned.session else ""
+        await hub.command(owned.id, commands.Prompt(text="stream 2"))
+        await until(hub, owned, idle)
+        again = await hub.continue_session(owned.id, "load")
         assert again.session is not None
         assert again.session.agent_session_id == before
-        assert await texts(hub, held.id) == ["stream 2"]  # told again, and not twice
+        assert await texts(hub, owned.id) == ["stream 2"]  # told again, and not twice
 
 
 async def test_an_agent_that_cannot_start_says_why(new_hub: NewHub, tmp_path: Path) -> None:
@@ -332,12 +332,12 @@ async def test_a_session_of_another_process_is_steered_through_its_inbox(
 
 async def test_what_a_newer_dragoman_wrote_is_refused_and_stops_nothing(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        sent = Command(id="new", session_id=held.id, at=0.0, body=b'{"type": "dance"}')
+        owned = await hub.start_session("demo", config(tmp_path))
+        sent = Command(id="new", session_id=owned.id, at=0.0, body=b'{"type": "dance"}')
         await hub.journal.send_command(sent)
-        await held.drain()
-        await hub.command(held.id, commands.Prompt(text="stream 1"))
-        await until(hub, held, idle)
+        await owned.drain()
+        await hub.command(owned.id, commands.Prompt(text="stream 1"))
+        await until(hub, owned, idle)
         state = await hub.journal.command_state("new")
         assert state is not None
         assert state.outcome == "refused"

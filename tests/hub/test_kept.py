@@ -35,12 +35,12 @@ from hub.journaled import journal_client_of, journaled_session
 NewHub = Callable[[], Hub]
 
 
-class Held(MemoryJournal):
-    """Commits what has a frame of the kind `held` only once `released` is set; `reached` tells that it came to that."""
+class StallingJournal(MemoryJournal):
+    """Commits a batch with a frame of this kind only once `released` is set; `reached` tells that it came to that."""
 
-    def __init__(self, held: str = "") -> None:
+    def __init__(self, stalled_kind: str = "") -> None:
         super().__init__()
-        self.held = held
+        self.stalled_kind = stalled_kind
         self.released = asyncio.Event()
         self.reached = asyncio.Event()
         self.problem: DragomanError | None = None
@@ -53,7 +53,7 @@ class Held(MemoryJournal):
         epochs: Mapping[str, int] = MappingProxyType({}),
         position: Position | None = None,
     ) -> Cursor:
-        if any(entry.kind == self.held for entry in entries):
+        if any(entry.kind == self.stalled_kind for entry in entries):
             self.reached.set()
             await self.released.wait()
         if self.problem is not None:
@@ -90,7 +90,7 @@ async def test_a_journaled_session_keeps_the_promises_of_any(check: Check, tmp_p
 
 
 async def test_nothing_is_told_before_it_is_kept() -> None:
-    journal = Held("agent_message_chunk")
+    journal = StallingJournal("agent_message_chunk")
 
     async def script(turn: Turn) -> None:
         await turn.say("told when kept")
@@ -106,7 +106,7 @@ async def test_nothing_is_told_before_it_is_kept() -> None:
 
 
 async def test_nothing_is_written_to_the_agent_before_it_is_kept() -> None:
-    journal = Held("session/prompt")
+    journal = StallingJournal("session/prompt")
     agent = ScriptedAgent()
     async with journaled_session(agent, journal) as session:
         run = session.run("go")
@@ -118,7 +118,7 @@ async def test_nothing_is_written_to_the_agent_before_it_is_kept() -> None:
 
 
 async def test_a_full_disk_ends_the_session_with_its_own_error_and_tells_nothing_more() -> None:
-    journal = Held()
+    journal = StallingJournal()
 
     async def script(turn: Turn) -> None:
         await turn.say("one")
@@ -143,7 +143,7 @@ async def test_a_full_disk_ends_the_session_with_its_own_error_and_tells_nothing
 
 
 async def test_a_note_that_the_full_disk_does_not_take_fails_before_and_after_the_agent_is_gone() -> None:
-    journal = Held()
+    journal = StallingJournal()
 
     def note() -> Awaitable[None]:
         return session.record_note(notes.write(notes.SessionRenamed(title="mine")))
@@ -201,8 +201,8 @@ async def test_no_secret_of_ours_is_kept_live_replayed_or_in_a_handle(home: Path
     """Neither of the frames that open a session, nor of those that continue it, nor in what it takes to do so."""
     offered = {"mcpCapabilities": {"http": True}, "loadSession": True, "sessionCapabilities": {"resume": {}}}
 
-    async def retell(asked: ReceivedRequest) -> object:
-        asked.agent.update(asked.session_id, "user_message_chunk", content={"type": "text", "text": "go elsewhere"})
+    async def retell(request: ReceivedRequest) -> object:
+        request.agent.update(request.session_id, "user_message_chunk", content={"type": "text", "text": "go elsewhere"})
         return {}
 
     answers: dict[str, Answer] = {"session/load": retell, "session/resume": retell}
@@ -269,13 +269,13 @@ async def test_what_the_agent_says_of_itself_is_kept_with_the_connection() -> No
 async def test_a_session_goes_on_in_another_process_with_all_that_was_said(new_hub: NewHub, tmp_path: Path) -> None:
     async with new_hub() as hub, hub.open_session("demo", cwd=tmp_path) as session:
         await session.run("hello")
-        first, said = session.id, [message.text for message in session.fold.messages]
+        first, texts_sent = session.id, [message.text for message in session.fold.messages]
     async with new_hub() as hub:
         [row] = await hub.sessions()
         assert (row.id, row.agent, row.prompt, row.status) == (first, "demo", "hello", "success")
         async with hub.resume_session(first[:6]) as session:
             assert session.id == first
-            assert [message.text for message in session.fold.messages] == said
+            assert [message.text for message in session.fold.messages] == texts_sent
             await session.run("hello")
         [row] = await hub.sessions()
         assert row.runs == 2
@@ -335,13 +335,13 @@ async def test_a_client_keeps_what_it_opens(tmp_path: Path) -> None:
 
 
 def early_speaker(*names: str) -> ScriptedAgent:
-    """It makes sessions of these names, and speaks of each before it has told its name."""
+    """Return an agent that makes sessions of these names, and sends updates of each before its answer names it."""
     left = list(names)
 
-    async def opened(asked: ReceivedRequest) -> object:
+    async def opened(request: ReceivedRequest) -> object:
         name = left.pop(0)
-        asked.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
-        asked.agent.raw(b"noise\n")
+        request.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
+        request.agent.raw(b"noise\n")
         return {"sessionId": name}
 
     return ScriptedAgent(answers={"session/new": opened})
@@ -371,10 +371,10 @@ async def test_an_update_that_could_be_anothers_waits_for_the_name_of_its_sessio
         busy.set()
         return await turn.wait_cancelled()
 
-    async def opened(asked: ReceivedRequest) -> object:
-        made = len(asked.agent.all_heard("session/new"))
+    async def opened(request: ReceivedRequest) -> object:
+        made = len(request.agent.all_heard("session/new"))
         for name in ("a helper of the first", "two") if made == 2 else ():
-            asked.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
+            request.agent.update(name, "agent_message_chunk", content={"type": "text", "text": f"early for {name}"})
         return {"sessionId": "two" if made == 2 else "one"}
 
     agent = ScriptedAgent(script, answers={"session/new": opened})
@@ -395,10 +395,10 @@ async def test_an_update_that_could_be_anothers_waits_for_the_name_of_its_sessio
 async def test_a_late_word_of_a_session_that_was_closed_is_not_the_next_ones() -> None:
     journal = MemoryJournal()
 
-    async def opened(asked: ReceivedRequest) -> object:
-        made = len(asked.agent.all_heard("session/new"))
+    async def opened(request: ReceivedRequest) -> object:
+        made = len(request.agent.all_heard("session/new"))
         if made == 2:
-            asked.agent.update("session-1", "agent_message_chunk", content={"type": "text", "text": "late"})
+            request.agent.update("session-1", "agent_message_chunk", content={"type": "text", "text": "late"})
         return {"sessionId": f"session-{made}"}
 
     async with runtime_of(

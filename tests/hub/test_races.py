@@ -1,4 +1,4 @@
-"""What several people want of one session at the same time: one after the other, and nothing is left half done."""
+"""Several people act on one session at the same time: one after the other, and nothing is left half done."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ async def being_opened(hub: Hub, session_id: str) -> None:
 
 async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
+        owned = await hub.start_session("demo", config(tmp_path))
         await asyncio.gather(
-            hub.continue_session(held.id),
-            hub.continue_session(held.id, "anew"),
-            hub.continue_session(held.id, anyway=False),
+            hub.continue_session(owned.id),
+            hub.continue_session(owned.id, "anew"),
+            hub.continue_session(owned.id, anyway=False),
         )
         (again,) = hub.owned_sessions.values()
         assert again.connection == "connected"
-        await hub.command(held.id, commands.Prompt(text="hello"))
+        await hub.command(owned.id, commands.Prompt(text="hello"))
         await until(hub, again, idle)
-        assert await texts(hub, held.id) == ["hello"]
+        assert await texts(hub, owned.id) == ["hello"]
 
 
 async def test_a_session_that_is_open_is_not_opened_anew_to_resume_it(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        assert await hub.continue_session(held.id, anyway=False) is held
+        owned = await hub.start_session("demo", config(tmp_path))
+        assert await hub.continue_session(owned.id, anyway=False) is owned
 
 
 async def test_closing_gives_up_an_agent_that_does_not_start(new_hub: NewHub, tmp_path: Path) -> None:
@@ -85,33 +85,33 @@ async def test_a_hub_that_ends_gives_up_what_it_is_opening(new_hub: NewHub, tmp_
 
 async def test_a_prompt_waits_for_an_agent_that_is_being_started(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        opening = asyncio.create_task(hub.continue_session(held.id))
-        await being_opened(hub, held.id)
-        starting = hub.owned_sessions[held.id]
+        owned = await hub.start_session("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.continue_session(owned.id))
+        await being_opened(hub, owned.id)
+        starting = hub.owned_sessions[owned.id]
         for text in ("stream 1", "stream 2", "stream 3"):
-            outcome = await hub.command(held.id, commands.Prompt(text=text), text)
+            outcome = await hub.command(owned.id, commands.Prompt(text=text), text)
             assert (outcome.how, outcome.queued_id) == ("queued", text)
         assert [queued.id for queued in starting.queue] == ["stream 1", "stream 2", "stream 3"]
         again = await opening
         assert again is starting
         await until(
-            hub, again, lambda held: idle(held) and held.session is not None and len(held.session.fold.runs) == 3
+            hub, again, lambda owned: idle(owned) and owned.session is not None and len(owned.session.fold.runs) == 3
         )
-        assert await texts(hub, held.id) == ["stream 1", "stream 2", "stream 3"]
+        assert await texts(hub, owned.id) == ["stream 1", "stream 2", "stream 3"]
 
 
 async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        opening = asyncio.create_task(hub.continue_session(held.id))
-        await being_opened(hub, held.id)
-        await hub.command(held.id, commands.Prompt(text="hello"), "early")
-        await hub.close_session(held.id)
+        owned = await hub.start_session("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.continue_session(owned.id))
+        await being_opened(hub, owned.id)
+        await hub.command(owned.id, commands.Prompt(text="hello"), "early")
+        await hub.close_session(owned.id)
         with pytest.raises(SessionClosed):
             await opening
-        again = await hub.continue_session(held.id)
-        await until(hub, again, lambda held: bool(held.queue))
+        again = await hub.continue_session(owned.id)
+        await until(hub, again, lambda owned: bool(owned.queue))
         assert [queued.id for queued in again.queue] == ["early"]
         assert again.queue.paused
 
@@ -120,12 +120,12 @@ async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        opening = asyncio.create_task(hub.continue_session(held.id))
-        await being_opened(hub, held.id)
+        owned = await hub.start_session("demo", config(tmp_path))
+        opening = asyncio.create_task(hub.continue_session(owned.id))
+        await being_opened(hub, owned.id)
         for command in (commands.Prompt(text="hello", when="refuse"), commands.SetMode(mode="code")):
             with pytest.raises(SessionClosed):
-                await hub.command(held.id, command, "early")
+                await hub.command(owned.id, command, "early")
         again = await opening
         assert await hub.journal.command_state("early") is None  # told that it was not done, and not done later
         assert not again.queue
@@ -133,24 +133,26 @@ async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_
 
 async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.close_session(held.id)
-        await asyncio.gather(hub.continue_session(held.id), *(hub.note(held.id, named(f"title {n}")) for n in range(4)))
-        await hub.note(held.id, named("the last"))
-        await hub.command(held.id, commands.Prompt(text="hello"))
-        await until(hub, hub.owned_sessions[held.id], idle)
-        assert await texts(hub, held.id) == ["hello"]
-        assert (await hub.find(held.id)).title == "the last"
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.close_session(owned.id)
+        await asyncio.gather(
+            hub.continue_session(owned.id), *(hub.note(owned.id, named(f"title {n}")) for n in range(4))
+        )
+        await hub.note(owned.id, named("the last"))
+        await hub.command(owned.id, commands.Prompt(text="hello"))
+        await until(hub, hub.owned_sessions[owned.id], idle)
+        assert await texts(hub, owned.id) == ["hello"]
+        assert (await hub.find(owned.id)).title == "the last"
 
 
 async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="slow 50"))
         results = await asyncio.gather(
-            hub.delete_session(held.id),
-            hub.command(held.id, commands.Prompt(text="hello"), "late"),
-            hub.continue_session(held.id),
+            hub.delete_session(owned.id),
+            hub.command(owned.id, commands.Prompt(text="hello"), "late"),
+            hub.continue_session(owned.id),
             return_exceptions=True,
         )
         assert results[0] is True
@@ -161,31 +163,31 @@ async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_
 
 async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.close_session(held.id)
-        record = await maintenance.load_record(hub.journal, held.id)
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.close_session(owned.id)
+        record = await maintenance.load_record(hub.journal, owned.id)
         await hub.journal.register_connection(Connection(id="import-1", agent="demo", at=0.0))
         line = b'{"jsonrpc":"2.0","id":"p1","method":"session/prompt","params":{"sessionId":"x","prompt":[]}}'
-        entry = Entry("import-1", held.id, 1, 1.0, "import", "session/prompt", line)
+        entry = Entry("import-1", owned.id, 1, 1.0, "import", "session/prompt", line)
         record.add(entry, read_message(entry))
         await hub.journal.append([entry], [record.take()])
-        assert (await hub.find(held.id)).status == "running"
-        held = await hub.continue_session(held.id)
-        (run,) = (await hub.journal.rows(held.id)).runs
+        assert (await hub.find(owned.id)).status == "running"
+        owned = await hub.continue_session(owned.id)
+        (run,) = (await hub.journal.rows(owned.id)).runs
         assert (run.status, run.reason) == ("interrupted", "the session was continued before this run had ended")
-        await hub.command(held.id, commands.Prompt(text="hello"))
-        await until(hub, held, idle)
-        assert [run.status for run in (await hub.journal.rows(held.id)).runs] == ["interrupted", "success"]
+        await hub.command(owned.id, commands.Prompt(text="hello"))
+        await until(hub, owned, idle)
+        assert [run.status for run in (await hub.journal.rows(owned.id)).runs] == ["interrupted", "success"]
 
 
 async def test_a_session_is_deleted_with_its_sub_agents(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        for name, parent in (("a1", held.id), ("b1", "a1"), ("other", None)):
+        owned = await hub.start_session("demo", config(tmp_path))
+        for name, parent in (("a1", owned.id), ("b1", "a1"), ("other", None)):
             talk = await Talk.begin(hub.journal, name)
             talk.note(notes.SessionOpened(agent="demo", cwd=str(tmp_path), parent=parent))
             await talk.commit()
-        assert await hub.delete_session(held.id)
+        assert await hub.delete_session(owned.id)
         assert [one.id for one in await hub.sessions()] == ["other"]
 
 
@@ -222,8 +224,8 @@ async def test_a_prompt_waits_for_a_run_that_a_program_began(new_hub: NewHub, tm
         events = [event async for event in run]  # they are the program's: nobody has taken any of them
         assert any(isinstance(event, AssistantDelta) for event in events)
         assert isinstance(events[-1], RunCompleted)
-        held = hub.owned_sessions[session.id]
-        await until(hub, held, idle)
+        owned = hub.owned_sessions[session.id]
+        await until(hub, owned, idle)
         assert await texts(hub, session.id) == ["slow 3", "stream 2"]
 
 
@@ -231,15 +233,15 @@ async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
     new_hub: NewHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
+        owned = await hub.start_session("demo", config(tmp_path))
         with monkeypatch.context() as broken:
             broken.setattr("dragoman.hub.owned_session.reply_to", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                await hub.command(held.id, commands.AnswerPermission(permission_id="p"), "c1")
+                await hub.command(owned.id, commands.AnswerPermission(permission_id="p"), "c1")
         state = await hub.journal.command_state("c1")
         assert state is not None
         assert (state.outcome, state.detail) == ("refused", "something went wrong inside Dragoman")
-        await hub.command(held.id, commands.Prompt(text="hello"))
+        await hub.command(owned.id, commands.Prompt(text="hello"))
 
 
 async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
@@ -256,62 +258,62 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
 
     monkeypatch.setattr(Question, "accept", slowly)
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="ask me"))
-        await until(hub, held, lambda held: held.session is not None and bool(held.session.fold.questions))
-        assert held.session is not None
-        (question,) = held.session.fold.questions.values()
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="ask me"))
+        await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.questions))
+        assert owned.session is not None
+        (question,) = owned.session.fold.questions.values()
         accepted = commands.AnswerQuestion(question_id=question.id, action="accept", content={"colour": "red"})
-        outcomes = await asyncio.gather(hub.command(held.id, accepted, "one"), hub.command(held.id, accepted, "two"))
+        outcomes = await asyncio.gather(hub.command(owned.id, accepted, "one"), hub.command(owned.id, accepted, "two"))
         assert sorted(outcome.accepted for outcome in outcomes) == [False, True]
-        await until(hub, held, idle)
+        await until(hub, owned, idle)
 
 
 async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        await hub.command(held.id, commands.Prompt(text="slow 50"))
+        owned = await hub.start_session("demo", config(tmp_path))
+        await hub.command(owned.id, commands.Prompt(text="slow 50"))
         for name in ("one", "two", "three"):
-            await hub.command(held.id, commands.Prompt(text=name), name)
-        await hub.command(held.id, commands.MoveQueued(queued_id="one", to=10**30))
-        await hub.command(held.id, commands.MoveQueued(queued_id="three", to=-(10**30)))
-        assert [queued.id for queued in held.queue] == ["three", "two", "one"]
+            await hub.command(owned.id, commands.Prompt(text=name), name)
+        await hub.command(owned.id, commands.MoveQueued(queued_id="one", to=10**30))
+        await hub.command(owned.id, commands.MoveQueued(queued_id="three", to=-(10**30)))
+        assert [queued.id for queued in owned.queue] == ["three", "two", "one"]
 
 
 async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        waiting = held._expect("one that is on its way")
-        await hub.command(held.id, commands.Close())  # it is one of the session's own tasks that closes it then
+        owned = await hub.start_session("demo", config(tmp_path))
+        waiting = owned._expect("one that is on its way")
+        await hub.command(owned.id, commands.Close())  # it is one of the session's own tasks that closes it then
         with pytest.raises(SessionClosed):
             await waiting
 
 
 async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        said = ["stream 1", "stream 2"]
+        owned = await hub.start_session("demo", config(tmp_path))
+        texts_sent = ["stream 1", "stream 2"]
         came = await asyncio.gather(
-            *(hub.command(held.id, commands.Prompt(text=text), "c1") for text in said), return_exceptions=True
+            *(hub.command(owned.id, commands.Prompt(text=text), "c1") for text in texts_sent), return_exceptions=True
         )
-        (first,) = [text for text, one in zip(said, came, strict=True) if isinstance(one, commands.Outcome)]
+        (first,) = [text for text, one in zip(texts_sent, came, strict=True) if isinstance(one, commands.Outcome)]
         (refused,) = [one for one in came if isinstance(one, Exception)]
         assert "was used for something else" in str(refused)
-        await until(hub, held, idle)
-        assert await texts(hub, held.id) == [first]
+        await until(hub, owned, idle)
+        assert await texts(hub, owned.id) == [first]
 
 
 async def test_a_session_that_is_being_closed_here_is_not_said_to_be_open_elsewhere(
     new_hub: NewHub, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        owned: list[bool] = []
+        owned = await hub.start_session("demo", config(tmp_path))
+        answers: list[bool] = []
 
         async def close() -> None:
-            owned.append(await hub.owned_elsewhere(held.id))
+            answers.append(await hub.owned_elsewhere(owned.id))
             await closed()
 
-        closed, held.close = held.close, close  # type: ignore[method-assign]  # looked at while it closes
-        await hub.close_session(held.id)
-        assert owned == [False]
+        closed, owned.close = owned.close, close  # type: ignore[method-assign]  # looked at while it closes
+        await hub.close_session(owned.id)
+        assert answers == [False]

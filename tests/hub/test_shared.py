@@ -25,10 +25,10 @@ def shared(home: Path) -> None:
     (home / "config.toml").write_text("[agents.demo]\nshared = true\n")
 
 
-def process_of(held: OwnedSession) -> int:
-    assert held.session is not None
-    assert isinstance(held.session._runtime, AgentRuntime)
-    link = held.session._runtime._link
+def process_of(owned: OwnedSession) -> int:
+    assert owned.session is not None
+    assert isinstance(owned.session._runtime, AgentRuntime)
+    link = owned.session._runtime._link
     assert link is not None
     pid = link.pid  # type: ignore[attr-defined]
     assert isinstance(pid, int)
@@ -43,13 +43,13 @@ async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
         opened = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(5)))
         apart = await hub.start_session("demo", config(other))
-        assert len({process_of(held) for held in opened}) == 1
+        assert len({process_of(owned) for owned in opened}) == 1
         assert process_of(apart) != process_of(opened[0])
-        for number, held in enumerate(opened):
-            await hub.command(held.id, commands.Prompt(text=f"stream {number}"))
-        for number, held in enumerate(opened):
-            await until(hub, held, idle)
-            assert await texts(hub, held.id) == [f"stream {number}"]
+        for number, owned in enumerate(opened):
+            await hub.command(owned.id, commands.Prompt(text=f"stream {number}"))
+        for number, owned in enumerate(opened):
+            await until(hub, owned, idle)
+            assert await texts(hub, owned.id) == [f"stream {number}"]
 
 
 async def test_one_that_is_closed_leaves_the_others_their_agent(new_hub: NewHub, tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ async def test_an_agent_that_dies_is_the_end_of_all_its_sessions_and_not_of_the_
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
         one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
         os.kill(process_of(one), signal.SIGKILL)
-        for held in (one, other):
-            await until(hub, held, lambda held: held.connection != "connected")
+        for owned in (one, other):
+            await until(hub, owned, lambda owned: owned.connection != "connected")
         third = await hub.start_session("demo", config(tmp_path))
         assert await hub.command(third.id, commands.Prompt(text="hello"))
         await until(hub, third, idle)
@@ -113,9 +113,9 @@ async def test_an_agent_that_nobody_waits_for_is_not_started(new_hub: NewHub, tm
 
 async def test_an_agent_is_not_ended_under_one_who_is_about_to_open_a_session(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
-        held = await hub.start_session("demo", config(tmp_path))
-        assert held.session is not None
-        async with hub._runtime_pool.runtime(held.session.spec, lambda: pytest.fail("there is one")) as runtime:
-            await hub.close_session(held.id)
+        owned = await hub.start_session("demo", config(tmp_path))
+        assert owned.session is not None
+        async with hub._runtime_pool.runtime(owned.session.spec, lambda: pytest.fail("there is one")) as runtime:
+            await hub.close_session(owned.id)
             assert runtime.living
         assert not runtime.living  # nobody came

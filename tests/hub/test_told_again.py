@@ -1,4 +1,4 @@
-"""What an agent tells again when a session is continued: it adds nothing, and what differs is said."""
+"""Histories that an agent repeats when a session is continued: they add nothing, and a difference is reported."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ OTHER = [*SAME, ("user", "and elsewhere"), ("agent", "I was there.")]
 
 
 def retelling(method: str, history: Sequence[tuple[str, str]]) -> ScriptedAgent:
-    """An agent that tells this when it is asked to continue a session."""
+    """Return an agent that repeats this history when a session is continued."""
 
-    async def told(asked: ReceivedRequest) -> object:
+    async def repeat(request: ReceivedRequest) -> object:
         for who, text in history:
             content = {"type": "text", "text": text}
-            asked.agent.update(asked.session_id, f"{who}_message_chunk", content=content)
+            request.agent.update(request.session_id, f"{who}_message_chunk", content=content)
         return {}
 
-    answers: dict[str, Answer] = {method: told}
+    answers: dict[str, Answer] = {method: repeat}
     offered: Params = {"loadSession": True} if method == "session/load" else {"sessionCapabilities": {"resume": {}}}
     return ScriptedAgent(capabilities=offered, answers=answers)
 
@@ -48,11 +48,11 @@ async def test_a_history_as_it_was_adds_nothing_and_nothing_is_said_of_it(method
     before = await journal.rows(handle.session_id)
     async with runtime_of(retelling(method, SAME), journal_client=client) as runtime:
         session = await runtime.resume_session(handle)
-        told = [event async for event in session.run("go on")]
+        seen_events = [event async for event in session.run("go on")]
     after = await journal.rows(handle.session_id)
     assert after.messages[: len(before.messages)] == before.messages
     assert [one.text for one in after.messages[len(before.messages) :]] == ["go on", "Hello."]
-    assert [event for event in told if isinstance(event, events.HistoryDiffers)] == []
+    assert [event for event in seen_events if isinstance(event, events.HistoryDiffers)] == []
     assert await verify(journal) == []
 
 
@@ -63,10 +63,10 @@ async def test_a_history_that_differs_is_told_in_the_next_run_and_kept(method: s
     handle = await begun(client)
     async with runtime_of(retelling(method, OTHER), journal_client=client) as runtime:
         session = await runtime.resume_session(handle)
-        told = [event async for event in session.run("go on")]
+        seen_events = [event async for event in session.run("go on")]
         again = [event async for event in session.run("once more")]
-    assert isinstance(told[0], events.RunStarted)
-    [event] = [event for event in told if isinstance(event, events.HistoryDiffers)]
+    assert isinstance(seen_events[0], events.RunStarted)
+    [event] = [event for event in seen_events if isinstance(event, events.HistoryDiffers)]
     assert (event.count, [(one.subject, one.replayed) for one in event.differences]) == (
         1,
         [("answer", "I was there.")],
@@ -96,8 +96,10 @@ async def test_who_is_to_tell_all_and_tells_nothing_has_forgotten_it(method: str
     handle = await begun(client)
     async with runtime_of(retelling(method, []), journal_client=client) as runtime:
         session = await runtime.resume_session(handle)
-        told = [event async for event in session.run("go on")]
-    found = [one.recorded for event in told if isinstance(event, events.HistoryDiffers) for one in event.differences]
+        seen_events = [event async for event in session.run("go on")]
+    found = [
+        one.recorded for event in seen_events if isinstance(event, events.HistoryDiffers) for one in event.differences
+    ]
     assert found == forgotten
 
 
@@ -106,7 +108,7 @@ async def test_a_session_that_is_new_here_has_the_history_and_no_difference() ->
     handle = await begun(await journal_client_of(elsewhere))
     async with runtime_of(retelling("session/load", OTHER), journal_client=await journal_client_of(journal)) as runtime:
         session = await runtime.load_session(handle)
-        told = [event async for event in session.run("go on")]
-    assert not any(isinstance(event, events.HistoryDiffers) for event in told)
+        seen_events = [event async for event in session.run("go on")]
+    assert not any(isinstance(event, events.HistoryDiffers) for event in seen_events)
     texts = [one.text for one in (await journal.rows(handle.session_id)).messages]
     assert texts == ["go", "Hello.", "and elsewhere", "I was there.", "go on", "Hello."]

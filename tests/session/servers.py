@@ -43,16 +43,16 @@ async def websocket_server(main: AgentMain, *, token: str | None = None) -> Asyn
 
     async def connected(socket: ServerConnection) -> None:
         link = MemoryLink(main)
-        said = asyncio.create_task(_said(socket, link))
+        sending = asyncio.create_task(_send_output(socket, link))
         try:
             async for frame in socket:
                 link.write((frame.encode() if isinstance(frame, str) else frame) + b"\n")
                 await link.drain()
         finally:
             await link.end()
-            await said
+            await sending
 
-    async def _said(socket: ServerConnection, link: MemoryLink) -> None:
+    async def _send_output(socket: ServerConnection, link: MemoryLink) -> None:
         try:
             async for line in _lines(link):
                 await socket.send(line, text=True)

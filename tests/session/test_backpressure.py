@@ -36,7 +36,7 @@ class Fountain:
 
 
 async def stalled(fountain: Fountain) -> int:
-    """What it has poured once it pours no more: many turns of the loop without another word."""
+    """Return the number of bytes that it has poured once it pours no more: many passes of the loop without another."""
     still = 0
     while still < 100:
         before = fountain.poured
@@ -60,8 +60,8 @@ async def test_the_agent_is_not_read_while_the_program_is_slow_and_nothing_is_lo
         # A batch of bytes beyond the mark, and a pipe full of them unread: far from all.
         batch = transport.HIGH_WATER_BYTES // 100
         assert MAX_WAITING_EVENTS < poured < MAX_WAITING_EVENTS + 4 * batch
-        said = [event.text async for event in run if isinstance(event, events.AssistantDelta)]
-        assert "".join(said) == ALL
+        chunks = [event.text async for event in run if isinstance(event, events.AssistantDelta)]
+        assert "".join(chunks) == ALL
 
 
 async def test_reading_goes_on_before_the_queue_is_empty() -> None:
@@ -105,13 +105,13 @@ async def test_another_request_on_the_same_link_does_not_wait_for_the_loop_it_is
     async with session_of(fountain.agent) as session:
         run = session.run("pour")
         await stalled(fountain)
-        said: list[str] = []
+        chunks: list[str] = []
         async for event in run:
             if isinstance(event, events.AssistantDelta):
-                if not said:
+                if not chunks:
                     await session.set_mode("do")
-                said.append(event.text)
-        assert "".join(said) == ALL
+                chunks.append(event.text)
+        assert "".join(chunks) == ALL
         assert session.snapshot().mode == "do"
 
 
@@ -119,17 +119,17 @@ async def _inside(runtime: AgentRuntime, fountain: Fountain) -> str:
     pouring, other = await runtime.open_session(config()), await runtime.open_session(config())
     run = pouring.run("pour")
     await stalled(fountain)
-    said: list[str] = []
+    chunks: list[str] = []
     async for event in run:
         if isinstance(event, events.AssistantDelta):
-            if not said:
+            if not chunks:
                 assert (await other.run("hello")).text == "hello"
-                told = [inner.type async for inner in other.run("hello")]
-                assert told[-1] == "run.completed"
+                seen_events = [inner.type async for inner in other.run("hello")]
+                assert seen_events[-1] == "run.completed"
                 third = await runtime.open_session(config())
                 await third.close()
-            said.append(event.text)
-    return "".join(said)
+            chunks.append(event.text)
+    return "".join(chunks)
 
 
 async def test_a_run_of_another_session_inside_the_loop_does_not_wait_either() -> None:

@@ -80,7 +80,7 @@ async def test_a_run_is_cancelled_while_its_tool_runs() -> None:
 
 async def test_a_waiting_permission_is_answered_cancelled() -> None:
     answers: list[str | None] = []
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
 
     async def script(turn: Turn) -> object:
         if turn.text != "go":
@@ -90,14 +90,14 @@ async def test_a_waiting_permission_is_answered_cancelled() -> None:
         return await turn.wait_cancelled()
 
     async def ask(request: PermissionRequest) -> bool:
-        asked.set()
+        was_asked.set()
         await asyncio.Event().wait()
         return True
 
     heard: list[events.Event] = []
     async with session_of(script, on_permission=ask, on_event=heard.append) as session:
         run = session.run("go")
-        await asked.wait()
+        await was_asked.wait()
         assert session.status() == "waiting"
         await run.cancel()
         assert answers == [None, None, None]
@@ -117,13 +117,13 @@ async def test_a_queued_run_never_reaches_the_agent() -> None:
     async with session_of(agent) as session:
         first, second, third = session.run("go"), session.run("never"), session.run("hello")
         await second.cancel()
-        told = [event async for event in second]
-        assert [event.type for event in told] == ["run.completed"]
+        seen_events = [event async for event in second]
+        assert [event.type for event in seen_events] == ["run.completed"]
         result = await second
         assert (result.status, result.text) == ("cancelled", "")
         await first.cancel()
         assert (await third).text == "hello"
-        assert [asked.params["prompt"][0]["text"] for asked in agent.all_heard("session/prompt")] == ["go", "hello"]
+        assert [request.params["prompt"][0]["text"] for request in agent.all_heard("session/prompt")] == ["go", "hello"]
         assert not agent.overlapped
 
 
@@ -274,25 +274,25 @@ async def test_cancelling_twice_asks_once_and_after_the_end_nothing() -> None:
 
 
 async def test_a_permission_that_the_agent_withdraws_is_forgotten() -> None:
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
 
     async def script(turn: Turn) -> object:
         task = asyncio.ensure_future(turn.ask_permission())
-        await asked.wait()
+        await was_asked.wait()
         task.cancel()  # sends $/cancel_request, as Claude and Codex do
         await asyncio.wait([task])
         await turn.say("never mind")
         return None
 
     async def ask(request: PermissionRequest) -> bool:
-        asked.set()
+        was_asked.set()
         await asyncio.Event().wait()
         return True
 
     async with session_of(script, on_permission=ask) as session:
-        told = [event async for event in session.run("go")]
+        seen_events = [event async for event in session.run("go")]
         assert session.status() == "idle"
-        [resolved] = [event for event in told if isinstance(event, events.PermissionResolved)]
+        [resolved] = [event for event in seen_events if isinstance(event, events.PermissionResolved)]
         assert (resolved.outcome, resolved.decided_by) == ("failed", "cancel")
 
 

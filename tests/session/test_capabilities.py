@@ -150,8 +150,10 @@ async def test_a_stdio_server_needs_no_capability() -> None:
     server = acp.McpServerStdio(name="files", command="/bin/files", args=("--here",), env=())
     async with runtime_of(agent) as runtime:
         await runtime.open_session(config(mcp_servers=(server,)))
-        [asked] = agent.all_heard("session/new")
-        assert asked.params["mcpServers"] == [{"name": "files", "command": "/bin/files", "args": ["--here"], "env": []}]
+        [request] = agent.all_heard("session/new")
+        assert request.params["mcpServers"] == [
+            {"name": "files", "command": "/bin/files", "args": ["--here"], "env": []}
+        ]
 
 
 async def test_a_server_said_in_short_is_sent_whole() -> None:
@@ -179,10 +181,10 @@ async def test_the_whole_answer_is_kept() -> None:
         initialize={"agentInfo": {"name": "a", "version": "1.2"}},
     )
     async with runtime_of(agent) as runtime:
-        said = runtime.capabilities()
-        assert (said.agent_name, said.agent_version) == ("a", "1.2")
-        assert b'"unheardOf":true' in bytes(said.raw)
-        assert b'"vendor":1' in bytes(said.raw)
+        capabilities = runtime.capabilities()
+        assert (capabilities.agent_name, capabilities.agent_version) == ("a", "1.2")
+        assert b'"unheardOf":true' in bytes(capabilities.raw)
+        assert b'"vendor":1' in bytes(capabilities.raw)
 
 
 async def test_a_closed_session_is_told_to_agents_that_want_to_know() -> None:

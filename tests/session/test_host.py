@@ -1,4 +1,4 @@
-"""What a session offers its agent, end to end: files, terminals, permissions, questions, rules."""
+"""The host of a session, end to end: files, terminals, permissions, questions, rules."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ async def test_a_question_is_answered_by_the_callback_and_told_as_events() -> No
     def on_question(question: Question) -> QuestionAnswer:
         return question.accept({"name": "Ada"})
 
-    told = await play(script, on_question=on_question)
+    seen_events = await play(script, on_question=on_question)
     assert answers == [{"action": "accept", "content": {"name": "Ada"}}]
-    [asked] = [event for event in told if isinstance(event, events.QuestionAsked)]
-    [answered] = [event for event in told if isinstance(event, events.QuestionAnswered)]
-    assert (asked.message, asked.mode) == ("Who?", "form")
+    [request] = [event for event in seen_events if isinstance(event, events.QuestionAsked)]
+    [answered] = [event for event in seen_events if isinstance(event, events.QuestionAnswered)]
+    assert (request.message, request.mode) == ("Who?", "form")
     assert (answered.action, answered.content, answered.decided_by) == ("accept", {"name": "Ada"}, "callback")
 
 
@@ -162,7 +162,7 @@ async def test_where_nobody_can_be_asked_questions_are_not_offered() -> None:
 
 
 async def test_cancelling_the_run_cancels_what_is_asked() -> None:
-    asked = asyncio.Event()
+    was_asked = asyncio.Event()
     answers: list[object] = []
 
     async def script(turn: Turn) -> str:
@@ -170,20 +170,20 @@ async def test_cancelling_the_run_cancels_what_is_asked() -> None:
         return await turn.wait_cancelled()
 
     async def on_question(question: Question) -> None:
-        asked.set()
+        was_asked.set()
         await asyncio.Event().wait()
 
     async with session_of(script, on_question=on_question) as session:
         run = session.run("go")
-        await asked.wait()
+        await was_asked.wait()
         assert session.status() == "waiting"
         await run.cancel()
     assert answers == [{"action": "cancel"}]
 
 
 async def test_a_question_about_a_request_to_the_agent_belongs_to_its_session() -> None:
-    async def set_mode(asked: object) -> object:
-        params = {"requestId": asked.id, "mode": "form", "message": "Really?", "requestedSchema": FORM}  # type: ignore[attr-defined]
+    async def set_mode(request: object) -> object:
+        params = {"requestId": request.id, "mode": "form", "message": "Really?", "requestedSchema": FORM}  # type: ignore[attr-defined]
         agent.answer = await agent.request("elicitation/create", params)  # type: ignore[attr-defined]
         return {}
 
@@ -246,11 +246,11 @@ async def test_fifty_sessions_ask_and_run_at_once_and_none_hears_of_another(tmp_
         output = (await turn.agent.request("terminal/output", named))["output"]
         await turn.say(f"{chosen} {word in output}")
 
-    asked: Counter[tuple[str, str]] = Counter()
+    request_counts: Counter[tuple[str, str]] = Counter()
 
     def asker(word: str) -> object:
         async def on_permission(request: PermissionRequest) -> bool:
-            asked[word, request.origin] += 1
+            request_counts[word, request.origin] += 1
             await asyncio.sleep(0)
             assert word in (request.title + str(request.paths) + str(request.raw_input))
             return True
@@ -271,17 +271,17 @@ async def test_fifty_sessions_ask_and_run_at_once_and_none_hears_of_another(tmp_
             assert (tmp_path / word / "a.txt").read_text() == word
             [terminal] = session.fold.terminals.values()
             assert (terminal.exit_code, terminal.output is not None and word in terminal.output) == (0, True)
-    assert asked == {(word, origin): 1 for word in sessions for origin in ("agent", "files", "terminals")}
+    assert request_counts == {(word, origin): 1 for word in sessions for origin in ("agent", "files", "terminals")}
 
 
 async def test_fifty_sessions_of_one_process_have_each_its_own_answers_and_commands(tmp_path: Path) -> None:
     """With a real agent's process, and real commands; none of them is left."""
-    asked: Counter[str] = Counter()
+    request_counts: Counter[str] = Counter()
 
     def asker(word: str) -> Callable[[PermissionRequest], bool]:
         def on_permission(request: PermissionRequest) -> bool:
             assert word in (request.command or "")
-            asked[word] += 1
+            request_counts[word] += 1
             return not word.endswith("7x")  # some are refused
 
         return on_permission
@@ -298,5 +298,5 @@ async def test_fifty_sessions_of_one_process_have_each_its_own_answers_and_comma
         for word, result in zip(words, results, strict=True):
             mine, others = word in result.text, [other for other in words if other != word and other in result.text]
             assert (mine, others) == (not word.endswith("7x"), [])
-    assert set(asked) == set(words)
+    assert set(request_counts) == set(words)
     assert marked_processes(reaper().prefix + ".", prefix=True) == []

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
 from dragoman.errors import DeadlineExceeded, IdleLimitExceeded, InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
-from dragoman.session.run import IDLE_LOOKS, IdleWatch
+from dragoman.session.run import IDLE_LOOKS, IdleWatch, Run
+from dragoman.session.session import Session
 from dragoman.session.spec import Limits
-from dragoman.testing.scripted import ScriptedAgent, Turn
+from dragoman.testing.clock import ManualClock
+from dragoman.testing.scripted import Script, ScriptedAgent, Turn
 from dragoman.testing.stage import session_of
+
+
+def session_on(
+    clock: ManualClock, agent: ScriptedAgent | Script, **settings: Any
+) -> AbstractAsyncContextManager[Session]:
+    return session_of(agent, runtime={"clock": clock, **settings.pop("runtime", {})}, **settings)
+
+
+async def events_until_text(run: Run, text: str) -> AsyncIterator[events.Event]:
+    """Return the run's events after the agent has said `text`: then its prompt has arrived, and its limits count."""
+    iterator = aiter(run)
+    async for event in iterator:
+        if isinstance(event, events.AssistantDelta) and event.text == text:
+            return iterator
+    raise AssertionError(f"the run ended before {text!r}")
+
+
+async def pass_time_until_cancelled(clock: ManualClock, run: Run) -> None:
+    """Let time pass, look by look of an idle limit of 40 s, until it is exceeded."""
+    while True:
+        await clock.wait_for_timers()
+        if run.cancelling:
+            return
+        clock.advance(40.0 / IDLE_LOOKS)
 
 
 async def test_a_deadline_cancels_politely_and_keeps_what_there_is() -> None:
@@ -20,10 +49,16 @@ async def test_a_deadline_cancels_politely_and_keeps_what_there_is() -> None:
         await turn.say("half")
         return await turn.wait_cancelled()
 
-    agent = ScriptedAgent(script)
-    async with session_of(agent) as session:
-        with pytest.raises(DeadlineExceeded, match=r"0\.4 s") as failed:
-            await session.run("go", deadline=0.4)
+    agent, clock = ScriptedAgent(script), ManualClock()
+    async with session_on(clock, agent) as session:
+        run = session.run("go", deadline=40.0)
+        await events_until_text(run, "half")
+        await clock.wait_for_timers()
+        clock.advance(39.9)
+        assert not run.cancelling
+        clock.advance(0.1)
+        with pytest.raises(DeadlineExceeded, match="40 s") as failed:
+            await run
         assert (failed.value.result.status, failed.value.result.text) == ("error", "half")
         assert failed.value.category == "transient"
         assert len(agent.all_heard("session/cancel")) == 1
@@ -35,15 +70,20 @@ async def test_a_deadline_ends_an_agent_that_does_not_heed_it() -> None:
         await turn.say("half")
         await turn.never()
 
-    agent = ScriptedAgent(script)
-    limits = Limits(cancel_grace=0.05, close_grace=0.05)
-    async with session_of(agent, runtime={"limits": limits}) as session:
-        run = session.run("go", deadline=0.4)
-        told = [event async for event in run]
+    agent, clock = ScriptedAgent(script), ManualClock()
+    limits = Limits(cancel_grace=10.0, close_grace=0.05)
+    async with session_on(clock, agent, runtime={"limits": limits}) as session:
+        run = session.run("go", deadline=40.0)
+        rest = await events_until_text(run, "half")
+        await clock.wait_for_timers()
+        clock.advance(40.0)
+        await clock.wait_for_timers()  # the grace of the cancel
+        clock.advance(limits.cancel_grace)
+        seen_events = [event async for event in rest]
         with pytest.raises(DeadlineExceeded) as failed:
             await run
         assert failed.value.result.text == "half"
-        assert [event.kind for event in told if isinstance(event, events.Error)] == ["DeadlineExceeded"]
+        assert [event.kind for event in seen_events if isinstance(event, events.Error)] == ["DeadlineExceeded"]
         assert len(agent.all_heard("session/cancel")) == 1
         assert session.status() == "error"
 
@@ -75,12 +115,15 @@ async def test_a_cancel_before_the_deadline_is_a_cancel() -> None:
         await passed.wait()
         return "cancelled"
 
-    passed = asyncio.Event()
-    async with session_of(script) as session:
-        run = session.run("go", deadline=0.02)
+    passed, clock = asyncio.Event(), ManualClock()
+    async with session_on(clock, script) as session:
+        run = session.run("go", deadline=5.0)
+        await clock.wait_for_timers()
         cancelling = asyncio.ensure_future(run.cancel())
         watch = run._watch
         assert watch is not None
+        await clock.wait_for_timers(2)  # the deadline, and the grace of the cancel
+        clock.advance(5.0)
         await asyncio.wait([watch])
         passed.set()
         await cancelling
@@ -92,47 +135,56 @@ async def test_silence_ends_a_run() -> None:
         await turn.say("hm")
         return await turn.wait_cancelled()
 
-    agent = ScriptedAgent(script)
-    async with session_of(agent) as session:
+    agent, clock = ScriptedAgent(script), ManualClock()
+    async with session_on(clock, agent) as session:
+        run = session.run("go", idle_limit=40.0)
+        await events_until_text(run, "hm")
+        ended = asyncio.ensure_future(run.result())
+        await pass_time_until_cancelled(clock, run)
         with pytest.raises(IdleLimitExceeded) as failed:
-            await session.run("go", idle_limit=0.4)
+            await ended
         assert failed.value.result.text == "hm"
         assert len(agent.all_heard("session/cancel")) == 1
 
 
-async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = asyncio.Semaphore(0)
-    is_exceeded = IdleWatch.is_exceeded
+async def test_silence_while_a_tool_runs_or_a_permission_waits_is_no_hang() -> None:
+    clock = ManualClock()
 
-    def counted(watch: IdleWatch, now: float, frame_count: int, *, at_work: bool) -> bool:
-        looked.release()
-        return is_exceeded(watch, now, frame_count, at_work=at_work)
-
-    monkeypatch.setattr(IdleWatch, "is_exceeded", counted)
-
-    async def quiet() -> None:
-        """For as many looks as make the limit twice over."""
-        while not looked.locked():
-            await looked.acquire()
+    async def be_quiet() -> None:
+        """Let the limit pass twice over, look by look."""
         for _ in range(2 * IDLE_LOOKS):
-            await looked.acquire()
+            await clock.wait_for_timers()
+            clock.advance(40.0 / IDLE_LOOKS)
 
     async def script(turn: Turn) -> object:
         await turn.tool("t", status="in_progress")
-        await quiet()
+        await turn.say("working")
+        await tool_was_quiet.wait()
         await turn.tool_update("t", status="completed")
         assert await turn.ask_permission(toolCallId="t") == "allow"
         await turn.say("done")
         return await turn.wait_cancelled()
 
     async def ask(request: PermissionRequest) -> bool:
-        await quiet()
+        await be_quiet()
         return True
 
-    async with session_of(script, on_permission=ask) as session:
+    tool_was_quiet = asyncio.Event()
+    async with session_on(clock, script, on_permission=ask) as session:
+        run = session.run("go", idle_limit=40.0)
+        rest = await events_until_text(run, "working")
+        await be_quiet()
+        assert not run.cancelling
+        tool_was_quiet.set()
+        async for event in rest:
+            if isinstance(event, events.AssistantDelta) and event.text == "done":
+                break
+        ended = asyncio.ensure_future(run.ended_within(None))
+        await pass_time_until_cancelled(clock, run)
+        await ended
         with pytest.raises(IdleLimitExceeded) as failed:
-            await session.run("go", idle_limit=0.4)
-        assert failed.value.result.text == "done"
+            await run
+        assert failed.value.result.text == "workingdone"
 
 
 def test_silence_is_measured_from_the_last_sign_of_life() -> None:

@@ -29,7 +29,7 @@ ALL: dict[str, Any] = {"auth": {"logout": {}}, "sessionCapabilities": {"close": 
 
 
 class Vendor:
-    """Where logins are kept: what all processes of the agent know. `keeps`: also the next one knows of it."""
+    """The store of logins that all processes of the agent share. `keeps`: the next process knows of a login too."""
 
     def __init__(self, *, keeps: bool = True) -> None:
         self.logged_in = False
@@ -51,24 +51,24 @@ class Vendor:
         self.agents.append(agent)
         return AgentRuntime(spec, launch=in_memory(agent.main), **options)
 
-    async def authenticate(self, asked: ReceivedRequest) -> object:
-        if asked.params["methodId"] != "browser":
+    async def authenticate(self, request: ReceivedRequest) -> object:
+        if request.params["methodId"] != "browser":
             raise RpcRefusal(-32603, "the key is wrong")
         self.logged_in = self.keeps
         return {}
 
-    async def logout(self, asked: ReceivedRequest) -> object:
+    async def logout(self, request: ReceivedRequest) -> object:
         self.logged_in = False
         return {}
 
-    async def new(self, asked: ReceivedRequest) -> object:
+    async def new(self, request: ReceivedRequest) -> object:
         if not self.logged_in:
             raise RpcRefusal(-32000, "Authentication required")
-        assert os.listdir(asked.params["cwd"]) == []
+        assert os.listdir(request.params["cwd"]) == []
         return {"sessionId": "s1"}
 
     def heard(self, number: int) -> list[str]:
-        return [asked.method for asked in self.agents[number].heard]
+        return [request.method for request in self.agents[number].heard]
 
 
 def method(doing: Login, id: str) -> LoginMethod:
@@ -122,31 +122,31 @@ async def test_the_presets_own_method_is_not_used_before_one_is_chosen() -> None
     spec = AgentSpec(command=["memory"], auth_method="key")
     async with asyncio.timeout(LIMIT), Login(spec, runtime=vendor.runtime):
         assert vendor.heard(0) == ["initialize"]
-        told = vendor.agents[0].heard[0].params["clientCapabilities"]
-        assert told["_meta"] == {"terminal-auth": True}
+        offered_capabilities = vendor.agents[0].heard[0].params["clientCapabilities"]
+        assert offered_capabilities["_meta"] == {"terminal-auth": True}
 
 
 async def test_what_the_agent_asks_during_its_login_is_answered() -> None:
     vendor = Vendor()
 
-    async def authenticate(asked: ReceivedRequest) -> object:
+    async def authenticate(request: ReceivedRequest) -> object:
         schema = {"type": "object", "properties": {"account": {"type": "string"}}}
-        about = {"requestId": asked.id, "mode": "form", "message": "Which account?", "requestedSchema": schema}
-        answer = await asked.agent.request("elicitation/create", about)
+        about = {"requestId": request.id, "mode": "form", "message": "Which account?", "requestedSchema": schema}
+        answer = await request.agent.request("elicitation/create", about)
         vendor.logged_in = answer == {"action": "accept", "content": {"account": "ada"}}
         return {}
 
     vendor.authenticate = authenticate  # type: ignore[method-assign]  # this agent's own way
-    asked: list[Question] = []
+    questions: list[Question] = []
 
     async def on_question(question: Question) -> dict[str, object]:
-        asked.append(question)
+        questions.append(question)
         return {"account": "ada"}
 
     async with asyncio.timeout(LIMIT), Login(SPEC, runtime=vendor.runtime, on_question=on_question) as doing:
         await doing.carry_out(method(doing, "browser"))
         await doing.verify()
-    assert [(question.message, question.session_id) for question in asked] == [("Which account?", None)]
+    assert [(question.message, question.session_id) for question in questions] == [("Which account?", None)]
 
 
 # -- real programs
@@ -203,11 +203,14 @@ async def test_a_terminal_method_runs_the_agents_own_program(
 
 
 async def test_an_agent_whose_command_is_relative_is_found_every_time(
-    program: AgentSpec, monkeypatch: pytest.MonkeyPatch
+    program: AgentSpec, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(Path(program.command[1]).parent)
     async with asyncio.timeout(LIMIT), Login(AgentSpec(command=[sys.executable, "agent.py"])) as doing:
+        with pytest.raises(AuthenticationRequired):
+            await doing.verify()  # the relative command was found: it is the agent that refuses
         await doing.carry_out(method(doing, "ada"))
+        assert capfd.readouterr().out == "logging in as ada\n"
         await doing.verify()
 
 
@@ -251,8 +254,8 @@ async def test_a_login_that_is_given_up_is_taken_back_from_the_agent() -> None:
         lines.append(diagnostic.text)
         waiting.set()
 
-    async def never(asked: ReceivedRequest) -> object:
-        asked.agent.complain("open https://example.org/ and type 1234")
+    async def never(request: ReceivedRequest) -> object:
+        request.agent.complain("open https://example.org/ and type 1234")
         return await asyncio.Event().wait()
 
     vendor = Vendor()

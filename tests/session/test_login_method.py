@@ -23,8 +23,8 @@ def offered(*methods: Any) -> tuple[LoginMethod, ...]:
 
 def test_without_a_type_the_agent_does_it_itself() -> None:
     plain = LoginMethod(id="google", name="Log in with Google", kind="agent", description="in the browser")
-    said = {"id": "google", "name": "Log in with Google", "description": "in the browser"}
-    assert offered(said, {**said, "type": "agent"}) == (plain, plain)
+    method = {"id": "google", "name": "Log in with Google", "description": "in the browser"}
+    assert offered(method, {**method, "type": "agent"}) == (plain, plain)
 
 
 def test_a_terminal_method_is_the_agents_own_command_with_more_arguments() -> None:
@@ -86,13 +86,13 @@ def test_the_method_is_chosen_by_id_or_is_the_only_one() -> None:
     one, two = offered({"id": "one", "name": "One"}, {"id": "two", "name": "Two"})
     assert choose("demo", (one, two), "two") is two
     assert choose("demo", (one,), None) is one
-    for methods, wanted, told in [
+    for methods, method_id, message in [
         ((one, two), None, "offers 2 ways to log in: one, two"),
         ((one, two), "three", "no way to log in with the id 'three'"),
         ((), None, "offers no way to log in"),
     ]:
-        with pytest.raises(InputError, match=told):
-            choose("demo", methods, wanted)
+        with pytest.raises(InputError, match=message):
+            choose("demo", methods, method_id)
 
 
 @pytest.mark.parametrize(

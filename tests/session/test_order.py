@@ -21,12 +21,12 @@ async def test_all_that_was_said_before_the_answer_is_seen_before_the_end() -> N
             await turn.say(f"{number} ")
 
     async with session_of(script) as session:
-        told = [event async for event in session.run("go")]
-        assert [event.text for event in told if isinstance(event, events.AssistantDelta)] == [
+        seen_events = [event async for event in session.run("go")]
+        assert [event.text for event in seen_events if isinstance(event, events.AssistantDelta)] == [
             f"{number} " for number in range(1000)
         ]
-        assert isinstance(told[-1], events.RunCompleted)
-        assert told[-1].text == "".join(f"{number} " for number in range(1000))
+        assert isinstance(seen_events[-1], events.RunCompleted)
+        assert seen_events[-1].text == "".join(f"{number} " for number in range(1000))
 
 
 async def test_a_result_has_every_word_that_came_in_the_same_breath_as_the_answer() -> None:
@@ -58,32 +58,32 @@ async def test_what_comes_after_end_turn_belongs_to_the_session() -> None:
             later()
 
     async with session_of(script, on_event=hear) as session:
-        told = [event async for event in session.run("go")]
+        seen_events = [event async for event in session.run("go")]
         late = await between.get()
         assert isinstance(late, events.ProviderEvent)
         assert (late.kind, late.session_id) == ("session_info_update", session.id)
-        assert isinstance(told[-1], events.RunCompleted)
+        assert isinstance(seen_events[-1], events.RunCompleted)
         assert session.fold.title == "A title"
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["not kept", "kept"])
-async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(kept: bool) -> None:
+@pytest.mark.parametrize("is_journaled", [False, True], ids=["without journal", "with journal"])
+async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(is_journaled: bool) -> None:
     heard: list[Event] = []
 
-    async def prompt(asked: ReceivedRequest) -> object:
-        agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": "in time"})
-        if asked.params["prompt"][0]["text"] == "two":
+    async def prompt(request: ReceivedRequest) -> object:
+        agent.update(request.session_id, "agent_message_chunk", content={"type": "text", "text": "in time"})
+        if request.params["prompt"][0]["text"] == "two":
             return {"stopReason": "end_turn"}
         late = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "too late"}}
         lines = [
-            {"jsonrpc": "2.0", "id": asked.id, "result": {"stopReason": "end_turn"}},
-            {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": asked.session_id, "update": late}},
+            {"jsonrpc": "2.0", "id": request.id, "result": {"stopReason": "end_turn"}},
+            {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": request.session_id, "update": late}},
         ]
         agent.raw(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         return await asyncio.Event().wait()
 
     agent = ScriptedAgent(answers={"session/prompt": prompt})
-    runtime = {"journal_client": await journal_client_of(MemoryJournal())} if kept else {}
+    runtime = {"journal_client": await journal_client_of(MemoryJournal())} if is_journaled else {}
     async with session_of(agent, runtime=runtime, on_event=heard.append) as session:
         first, second = session.run("one"), session.run("two")
         assert [(await run).text for run in (first, second)] == ["in time", "in time"]
@@ -94,7 +94,7 @@ async def test_words_in_the_same_bytes_after_the_answer_are_not_the_next_runs(ke
 async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
     heard: list[Event] = []
 
-    async def new(asked: ReceivedRequest) -> object:
+    async def new(request: ReceivedRequest) -> object:
         agent.update("early", "available_commands_update", availableCommands=[{"name": "x", "description": "y"}])
         agent.update("early", "agent_message_chunk", content={"type": "text", "text": "Welcome."})
         await agent.connection.drain()
@@ -108,7 +108,7 @@ async def test_updates_before_the_answer_to_session_new_are_kept() -> None:
 
 
 async def test_early_updates_of_a_session_that_never_comes_are_told_as_strays() -> None:
-    async def new(asked: ReceivedRequest) -> object:
+    async def new(request: ReceivedRequest) -> object:
         agent.update("another", "session_info_update", title="x")
         return {"sessionId": "this"}
 
@@ -120,10 +120,14 @@ async def test_early_updates_of_a_session_that_never_comes_are_told_as_strays() 
 
 
 async def test_what_load_tells_again_is_complete_when_it_returns() -> None:
-    async def load(asked: ReceivedRequest) -> object:
+    async def load(request: ReceivedRequest) -> object:
         for number in range(500):
-            agent.update(asked.session_id, "user_message_chunk", content={"type": "text", "text": f"question {number}"})
-            agent.update(asked.session_id, "agent_message_chunk", content={"type": "text", "text": f"answer {number}"})
+            agent.update(
+                request.session_id, "user_message_chunk", content={"type": "text", "text": f"question {number}"}
+            )
+            agent.update(
+                request.session_id, "agent_message_chunk", content={"type": "text", "text": f"answer {number}"}
+            )
         return None
 
     agent = ScriptedAgent(capabilities={"loadSession": True}, answers={"session/load": load})
@@ -142,7 +146,7 @@ async def test_what_load_tells_again_is_complete_when_it_returns() -> None:
 async def test_a_session_may_go_on_under_another_id_of_the_agents(method: str) -> None:
     """Claude's adapter answers `session/resume` with a session id, which may be a new one."""
 
-    async def reopen(asked: ReceivedRequest) -> object:
+    async def reopen(request: ReceivedRequest) -> object:
         agent.update("rotated", "session_info_update", title="already under the new id")
         return {"sessionId": "rotated"}
 

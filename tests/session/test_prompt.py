@@ -1,4 +1,4 @@
-"""What a user says and attaches, as the blocks that the agent takes."""
+"""Prompts and attachments as the blocks that the agent takes."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def test_a_system_prompt_goes_with_the_first_prompt_where_the_agent_takes_
     async with session_of(agent, system_prompt="Be brief.") as session:
         await session.run("one")
         await session.run("two")
-        sent = [[block["text"] for block in asked.params["prompt"]] for asked in agent.all_heard("session/prompt")]
+        sent = [[block["text"] for block in request.params["prompt"]] for request in agent.all_heard("session/prompt")]
         assert sent == [["Be brief.", "one"], ["two"]]
         assert [message.text for message in session.fold.messages if message.kind == "user"] == ["one", "two"]
 

@@ -166,9 +166,9 @@ async def test_a_run_whose_connection_is_lost_is_cut_and_says_why(kind: Kind, tm
     async with address_of(kind, ScriptedAgent(leave).main) as url, runtime_at(url) as runtime:
         session = await runtime.open_session(config(tmp_path))
         run = session.run("go")
-        told = [event async for event in run]
-        assert isinstance(told[-1], events.RunCompleted)
-        assert (told[-1].status, told[-1].text) == ("error", "half of a sent")
+        seen_events = [event async for event in run]
+        assert isinstance(seen_events[-1], events.RunCompleted)
+        assert (seen_events[-1].status, seen_events[-1].text) == ("error", "half of a sent")
         with pytest.raises(AgentCrashed, match=r"the server (closed the connection|ended the event stream)"):
             await run
         assert session.status() == "error"
@@ -224,11 +224,11 @@ async def test_sessions_on_one_connection_run_side_by_side(kind: Kind, tmp_path:
 
     async with asyncio.timeout(20), address_of(kind, ScriptedAgent(script).main) as url, runtime_at(url) as runtime:
         first, second = [await runtime.open_session(config(tmp_path)) for _ in range(2)]
-        held = first.run("wait")
+        waiting_run = first.run("wait")
         await waiting.wait()
         assert (await second.run("hi")).text == "You said: hi"
-        await held.cancel()
-        assert (await held).status == "cancelled"
+        await waiting_run.cancel()
+        assert (await waiting_run).status == "cancelled"
 
 
 # -- what HTTP has of its own
@@ -244,8 +244,8 @@ async def test_a_session_s_stream_is_open_before_anything_is_said_about_it(tmp_p
     async with http_runtime(ScriptedAgent(echo)) as (server, runtime):
         session = await runtime.open_session(config(tmp_path))
         await session.run("hi")
-    asked = [name for name, _ in server.seen]
-    assert asked == ["OPTIONS", "initialize", "GET", "session/new", "GET session", "session/prompt", "DELETE"]
+    methods = [name for name, _ in server.seen]
+    assert methods == ["OPTIONS", "initialize", "GET", "session/new", "GET session", "session/prompt", "DELETE"]
     assert all("acp-session-id" in headers for name, headers in server.seen if name == "session/prompt")
 
 

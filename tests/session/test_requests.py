@@ -1,4 +1,4 @@
-"""What is asked, by us or by the agent, and every way in which an answer can fail to come."""
+"""Requests, ours and the agent's, and every way in which an answer can fail to come."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ METHODS = [{"id": "login", "name": "Log in", "description": "in the browser"}, {
 
 
 def refusing(code: int, message: str = "no", data: object = None) -> object:
-    async def answer(asked: ReceivedRequest) -> object:
+    async def answer(request: ReceivedRequest) -> object:
         raise RpcRefusal(code, message, data)
 
     return answer
 
 
-async def never(asked: ReceivedRequest) -> object:
+async def never(request: ReceivedRequest) -> object:
     return await asyncio.Event().wait()
 
 
@@ -98,9 +98,9 @@ async def test_a_request_cancelled_by_the_agent_is_a_cancel() -> None:
 
 
 async def test_a_request_without_answer_ends_in_time_and_is_withdrawn() -> None:
-    async def new(asked: ReceivedRequest) -> object:
+    async def new(request: ReceivedRequest) -> object:
         agent.complain("waiting for the moon")
-        return await never(asked)
+        return await never(request)
 
     agent = ScriptedAgent(answers={"session/new": new})
     async with runtime_of(agent, limits=Limits(request=0.05)) as runtime:
@@ -127,10 +127,10 @@ async def test_a_session_without_an_id_is_no_session(answer: object) -> None:
     ],
 )
 async def test_an_answer_over_the_line_limit_is_an_error_and_not_a_wait(shape: bytes) -> None:
-    async def new(asked: ReceivedRequest) -> object:
-        assert isinstance(asked.id, int)
-        agent.raw(shape % (asked.id, b"x" * 100_000))
-        return await never(asked)
+    async def new(request: ReceivedRequest) -> object:
+        assert isinstance(request.id, int)
+        agent.raw(shape % (request.id, b"x" * 100_000))
+        return await never(request)
 
     agent = ScriptedAgent(answers={"session/new": new})
     async with runtime_of(agent, line_limit=70_000) as runtime:
@@ -140,10 +140,10 @@ async def test_an_answer_over_the_line_limit_is_an_error_and_not_a_wait(shape: b
 
 
 async def test_a_prompts_answer_over_the_line_limit_ends_the_run() -> None:
-    async def prompt(asked: ReceivedRequest) -> object:
-        assert isinstance(asked.id, int)
-        agent.raw(b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"%s"}}\n' % (asked.id, b"x" * 100_000))
-        return await never(asked)
+    async def prompt(request: ReceivedRequest) -> object:
+        assert isinstance(request.id, int)
+        agent.raw(b'{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"%s"}}\n' % (request.id, b"x" * 100_000))
+        return await never(request)
 
     agent = ScriptedAgent(answers={"session/prompt": prompt})
     async with session_of(agent, runtime={"line_limit": 70_000}) as session:
@@ -166,7 +166,7 @@ async def test_an_update_over_the_line_limit_is_reported_and_costs_nothing_else(
 
 @pytest.mark.parametrize("answer", [{}, None, "done", {"stopReason": 7}])
 async def test_a_prompt_answered_without_a_stop_reason_fails(answer: object) -> None:
-    async def prompt(asked: ReceivedRequest) -> object:
+    async def prompt(request: ReceivedRequest) -> object:
         return answer
 
     async with session_of(ScriptedAgent(answers={"session/prompt": prompt})) as session:
@@ -193,14 +193,14 @@ async def test_what_the_agent_asks_and_we_do_not_offer_is_refused_by_its_code() 
     codes: dict[str, int] = {}
 
     async def script(turn: Turn) -> None:
-        asked: dict[str, dict[str, object]] = {
+        requests: dict[str, dict[str, object]] = {
             "session/craft": {"sessionId": turn.session_id},
             "vendor/anything": {},
             "fs/read_text_file": {"sessionId": turn.session_id, "path": "/etc/passwd"},
             "terminal/create": {"sessionId": turn.session_id, "command": "ls"},
             "session/request_permission": {"sessionId": "nobody", "toolCall": {"toolCallId": "t"}, "options": []},
         }
-        for method, params in asked.items():
+        for method, params in requests.items():
             try:
                 await turn.agent.request(method, params)
             except RequestFailed as failure:
@@ -226,12 +226,12 @@ async def test_a_permission_request_that_cannot_be_read_is_refused_and_the_run_g
         await turn.say("done")
 
     async with session_of(script) as session:
-        told = [event async for event in session.run("go")]
-        assert [event.kind for event in told if isinstance(event, events.ProviderEvent)] == [
+        seen_events = [event async for event in session.run("go")]
+        assert [event.kind for event in seen_events if isinstance(event, events.ProviderEvent)] == [
             "session/request_permission"
         ]
-        assert isinstance(told[-1], events.RunCompleted)
-        assert told[-1].status == "success"
+        assert isinstance(seen_events[-1], events.RunCompleted)
+        assert seen_events[-1].status == "success"
 
 
 async def test_a_request_withdrawn_in_the_same_breath_is_still_answered() -> None:
@@ -307,8 +307,8 @@ async def test_a_crash_in_a_run_keeps_what_was_said() -> None:
     async with session_of(script) as session:
         run = session.run("go")
         queued = session.run("next")
-        told = [event async for event in run]
-        assert [event.type for event in told[-3:]] == ["assistant.message", "error", "run.completed"]
+        seen_events = [event async for event in run]
+        assert [event.type for event in seen_events[-3:]] == ["assistant.message", "error", "run.completed"]
         with pytest.raises(AgentCrashed, match="exit code 3") as failed:
             await run
         assert failed.value.result.text == "half a"
@@ -335,9 +335,9 @@ async def test_each_run_that_is_cut_has_a_failure_of_its_own() -> None:
 
 
 async def test_a_request_under_way_fails_when_the_agent_dies() -> None:
-    async def new(asked: ReceivedRequest) -> object:
-        asked.agent.exit(4)
-        return await never(asked)
+    async def new(request: ReceivedRequest) -> object:
+        request.agent.exit(4)
+        return await never(request)
 
     async with runtime_of(ScriptedAgent(answers={"session/new": new})) as runtime:
         with pytest.raises(AgentCrashed, match="exit code 4"):

@@ -18,8 +18,8 @@ def info(number: int) -> dict[str, str]:
 
 
 async def listed(pages: dict[str | None, Any], **options: Any) -> tuple[list[str], ScriptedAgent]:
-    async def answer(asked: ReceivedRequest) -> object:
-        return pages[asked.params.get("cursor")]
+    async def answer(request: ReceivedRequest) -> object:
+        return pages[request.params.get("cursor")]
 
     agent = ScriptedAgent(capabilities={"sessionCapabilities": {"list": {}}}, answers={"session/list": answer})
     async with runtime_of(agent) as runtime:
@@ -34,7 +34,7 @@ async def test_all_pages_are_listed() -> None:
     }
     found, agent = await listed(pages, cwd="/repo")
     assert found == ["s1", "s2", "s3"]
-    assert {asked.params["cwd"] for asked in agent.all_heard("session/list")} == {"/repo"}
+    assert {request.params["cwd"] for request in agent.all_heard("session/list")} == {"/repo"}
 
 
 async def test_a_cursor_that_repeats_ends_the_list() -> None:
@@ -50,7 +50,7 @@ async def test_a_list_that_cannot_be_read_is_named() -> None:
 
 
 async def test_a_fork_is_a_session_of_its_own() -> None:
-    async def fork(asked: ReceivedRequest) -> object:
+    async def fork(request: ReceivedRequest) -> object:
         agent.update("forked", "session_info_update", title="told before the answer")
         return {"sessionId": "forked"}
 

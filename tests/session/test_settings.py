@@ -37,13 +37,13 @@ OPTIONS = [
 
 
 def agent_with(**session: Any) -> ScriptedAgent:
-    """It does as it is told, and answers with the complete options."""
+    """Return an agent that sets what it is asked to, and answers with the complete options."""
     options = [dict(option) for option in session.get("configOptions", [])]
 
-    async def set_option(asked: ReceivedRequest) -> object:
+    async def set_option(request: ReceivedRequest) -> object:
         for option in options:
-            if option["id"] == asked.params["configId"]:
-                option["currentValue"] = asked.params["value"]
+            if option["id"] == request.params["configId"]:
+                option["currentValue"] = request.params["value"]
         return {"configOptions": options}
 
     return ScriptedAgent(
@@ -65,14 +65,14 @@ async def test_config_options_are_used_before_modes_and_models() -> None:
         await session.set_model("b")
         await session.set_reasoning_effort("high")
         await session.set_option("verbose", True)
-        asked = [request.params for request in agent.all_heard("session/set_config_option")]
-        assert [(params["configId"], params["value"]) for params in asked] == [
+        request = [request.params for request in agent.all_heard("session/set_config_option")]
+        assert [(params["configId"], params["value"]) for params in request] == [
             ("permissions", "do"),
             ("llm", "b"),
             ("effort", "high"),
             ("verbose", True),
         ]
-        assert asked[3]["type"] == "boolean"
+        assert request[3]["type"] == "boolean"
         assert not agent.all_heard("session/set_mode")
         assert [current(session, name) for name in ("mode", "model", "thought_level")] == ["do", "b", "high"]
         assert session.fold.settings["verbose"].current is True
@@ -83,7 +83,7 @@ async def test_the_older_calls_are_used_where_that_is_what_there_is() -> None:
     async with session_of(agent) as session:
         await session.set_mode("do")
         await session.set_model("b")
-        assert [asked.params for asked in agent.heard[-2:]] == [
+        assert [request.params for request in agent.heard[-2:]] == [
             {"sessionId": "session-1", "modeId": "do"},
             {"sessionId": "session-1", "modelId": "b"},
         ]
@@ -125,7 +125,7 @@ async def test_what_is_not_offered_at_all_is_named() -> None:
 async def test_a_switch_that_fails_leaves_what_was(session: dict[str, Any]) -> None:
     """pi-acp 0.0.34 offers models and rejects `session/set_model`."""
 
-    async def refuse(asked: ReceivedRequest) -> object:
+    async def refuse(request: ReceivedRequest) -> object:
         raise RpcRefusal(-32601, "not today")
 
     methods = ("session/set_config_option", "session/set_mode", "session/set_model")

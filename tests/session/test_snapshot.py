@@ -54,8 +54,8 @@ async def test_no_secret_is_in_a_snapshot_and_what_is_missing_is_named(tmp_path:
     async with runtime_of(resumable(), spec=spec) as runtime:
         session = await runtime.open_session(settings)
         handle = session.snapshot()
-    for kept in (handle.to_json(), json.dumps(handle.to_dict()), repr(handle)):
-        assert SECRET not in kept
+    for text in (handle.to_json(), json.dumps(handle.to_dict()), repr(handle)):
+        assert SECRET not in text
     assert set(handle.secrets) == {"env API_KEY", *(f"mcp server {server.name}" for server in SECRET_SERVERS)}
     assert [server.name for server in handle.mcp_servers] == ["plain", "local"]
 
@@ -111,11 +111,11 @@ async def test_a_resumed_session_is_as_it_was(tmp_path: Path) -> None:
         second = await runtime.resume_session(handle.to_json())
         assert second.id == first.id
         assert second.config.access == "read-only"
-        asked = agent.heard[-1].params
-        assert asked["cwd"] == str(tmp_path)
-        assert asked["additionalDirectories"] == [str(tmp_path.parent)]
-        assert asked["mcpServers"] == agent.all_heard("session/new")[0].params["mcpServers"]
-        assert asked["mcpServers"] == [
+        request = agent.heard[-1].params
+        assert request["cwd"] == str(tmp_path)
+        assert request["additionalDirectories"] == [str(tmp_path.parent)]
+        assert request["mcpServers"] == agent.all_heard("session/new")[0].params["mcpServers"]
+        assert request["mcpServers"] == [
             {"name": "plain", "command": "/bin/plain", "args": ["--port", "1"], "env": []},
             {"type": "http", "name": "local", "url": "http://127.0.0.1:1/mcp", "headers": []},
         ]
@@ -132,8 +132,8 @@ async def test_settings_that_the_agent_forgot_are_set_again_and_the_rest_is_left
     before = {"configOptions": [option("kept", "b"), option("lost", "b"), option("gone", "b"), option("refused", "b")]}
     after = {"configOptions": [option("kept", "b"), option("lost", "a"), option("refused", "a")]}
 
-    async def set_option(asked: ReceivedRequest) -> object:
-        if asked.params["configId"] == "refused":
+    async def set_option(request: ReceivedRequest) -> object:
+        if request.params["configId"] == "refused":
             raise ValueError("not any more")
         return {"configOptions": [option("kept", "b"), option("lost", "b"), option("refused", "a")]}
 
@@ -147,24 +147,24 @@ async def test_settings_that_the_agent_forgot_are_set_again_and_the_rest_is_left
         handle = first.snapshot()
         await first.close()
         second = await runtime.resume_session(handle)
-        asked = [request.params["configId"] for request in agent.all_heard("session/set_config_option")]
-        assert asked == ["lost", "refused"]
+        option_ids = [request.params["configId"] for request in agent.all_heard("session/set_config_option")]
+        assert option_ids == ["lost", "refused"]
         assert second.fold.settings["lost"].current == "b"
         assert "refused" in runtime.diagnostics.recent[-1].text
 
 
-@pytest.mark.parametrize("told", [False, True])
-async def test_a_system_prompt_is_told_once_also_across_processes(told: bool) -> None:
+@pytest.mark.parametrize("has_run", [False, True])
+async def test_a_system_prompt_is_told_once_also_across_processes(has_run: bool) -> None:
     agent = resumable()
     async with runtime_of(agent) as runtime:
         first = await runtime.open_session(config(system_prompt="Be brief."))
-        if told:
+        if has_run:
             await first.run("one")
         handle = first.snapshot()
         await first.close()
         second = await runtime.resume_session(handle)
         await second.run("two")
-        sent = [block["text"] for asked in agent.all_heard("session/prompt") for block in asked.params["prompt"]]
+        sent = [block["text"] for request in agent.all_heard("session/prompt") for block in request.params["prompt"]]
         assert sent.count("Be brief.") == 1
 
 
@@ -270,8 +270,8 @@ async def test_a_session_that_could_not_be_restored_can_be_resumed_again() -> No
     modes = {"configOptions": [choice]}
     tries: list[str] = []
 
-    async def switch(asked: ReceivedRequest) -> object:
-        tries.append(asked.params["value"])
+    async def switch(request: ReceivedRequest) -> object:
+        tries.append(request.params["value"])
         if len(tries) == 1:
             await asyncio.Event().wait()  # it never answers
         return {"configOptions": []}

@@ -122,8 +122,8 @@ async def test_an_answer_to_initialize_that_cannot_be_read_is_named(answer: obje
 
 
 async def test_noise_before_the_answer_is_kept_and_does_no_harm() -> None:
-    async def initialize(asked: ReceivedRequest) -> object:
-        asked.agent.raw(b"Welcome to the agent!\nnull\n[1]\n\xff\xfe\n")
+    async def initialize(request: ReceivedRequest) -> object:
+        request.agent.raw(b"Welcome to the agent!\nnull\n[1]\n\xff\xfe\n")
         return {"protocolVersion": 1}
 
     async with runtime_of(ScriptedAgent(answers={"initialize": initialize})) as runtime:
@@ -155,30 +155,30 @@ async def test_our_capabilities_are_what_we_offer_and_no_more() -> None:
     agent = ScriptedAgent()
     spec = AgentSpec(command=["memory"], write_files=False, terminals=False, meta={"vendor": {"x": 1}})
     async with runtime_of(agent, spec=spec):
-        [asked] = agent.all_heard("initialize")
-        offered = asked.params["clientCapabilities"]
+        [request] = agent.all_heard("initialize")
+        offered = request.params["clientCapabilities"]
         assert offered["fs"]["readTextFile"] is True
         assert not offered["fs"].get("writeTextFile")
         assert not offered.get("terminal")
         assert "elicitation" not in offered
     agent = ScriptedAgent()
     async with runtime_of(agent, on_question=lambda question: question.decline()):
-        [asked] = agent.all_heard("initialize")
-        assert asked.params["clientCapabilities"]["elicitation"] == {"form": {}, "url": {}}
+        [request] = agent.all_heard("initialize")
+        assert request.params["clientCapabilities"]["elicitation"] == {"form": {}, "url": {}}
 
 
 async def test_what_an_adapter_asks_for_goes_with_our_capabilities() -> None:
     agent = ScriptedAgent()
     async with runtime_of(agent, spec=AgentSpec(command=["memory"], meta={"vendor": {"x": 1}})):
-        [asked] = agent.all_heard("initialize")
-        offered = asked.params["clientCapabilities"]
+        [request] = agent.all_heard("initialize")
+        offered = request.params["clientCapabilities"]
         assert offered["_meta"] == {"vendor": {"x": 1}}
-        assert asked.params["protocolVersion"] == 1
-        assert asked.params["clientInfo"]["name"] == "dragoman"
+        assert request.params["protocolVersion"] == 1
+        assert request.params["clientInfo"]["name"] == "dragoman"
 
 
 async def test_a_login_method_of_the_spec_is_used_before_any_session() -> None:
     agent = ScriptedAgent(answers={"authenticate": {}})
     async with runtime_of(agent, spec=AgentSpec(command=["memory"], auth_method="key")):
-        assert [asked.method for asked in agent.heard] == ["initialize", "authenticate"]
+        assert [request.method for request in agent.heard] == ["initialize", "authenticate"]
         assert agent.heard[1].params == {"methodId": "key"}

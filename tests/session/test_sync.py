@@ -39,8 +39,8 @@ def test_a_run_in_one_line(tmp_path: Path) -> None:
 def test_a_session_with_its_runs_and_settings(tmp_path: Path) -> None:
     with open_demo(tmp_path) as session:
         run = session.run("stream 300")
-        said = [event.text for event in run if isinstance(event, events.AssistantDelta)]
-        assert len(said) == 300
+        output = [event.text for event in run if isinstance(event, events.AssistantDelta)]
+        assert len(output) == 300
         assert run.done
         assert run.result().text.count("chunk") == 300
         assert session.status() == "idle"
@@ -162,13 +162,13 @@ def test_ctrl_c_cancels_politely_and_leaves_no_process(tmp_path: Path) -> None:
         assert program.stdout.readline() == "speaking\n"
         assert _marked(tmp_path) > 1
         os.kill(program.pid, signal.SIGINT)
-        said = program.stdout.read()
+        output = program.stdout.read()
         assert program.wait(LIMIT) == 0
-    assert said.endswith("interrupted 0\n")
+    assert output.endswith("interrupted 0\n")
 
 
 def _marked(tmp_path: Path) -> int:
-    """How many processes carry the mark of this test."""
+    """Return the number of processes that carry the mark of this test."""
     mark = f"DRAGOMAN_TEST_MARK={tmp_path}".encode()
     count = 0
     for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""`Approvals`: what a person allowed with its content shown, and that the agent then asks us to carry out.
+"""`Approvals`: actions that a person allowed with their content shown, and that the agent then asks us to carry out.
 
 Several agents ask for permission first and write the file, or run the command, through us afterwards. Asking about the
 very same thing again would only teach people to say yes. An approval covers exactly what was shown, is used once, and
@@ -16,8 +16,8 @@ from dragoman.host.policy.effects import working_folder
 from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.workspace import OutsideWorkspace, Workspace
 
-# Agents carry out at once what was allowed; those who do it by themselves leave theirs unused.
-KEEP = 64
+# Agents carry out at once what was allowed; those that do it without the host leave their approvals unused.
+MAX_APPROVALS = 64
 
 
 class Approvals:
@@ -26,15 +26,15 @@ class Approvals:
         self._keys: dict[bytes, None] = {}
 
     def add(self, request: PermissionRequest) -> None:
-        """The agent's request was allowed by a person."""
+        """Remember a request of the agent's that a person allowed."""
         for key in self._shown(request):
             self._keys.pop(key, None)
             self._keys[key] = None
-        while len(self._keys) > KEEP:
+        while len(self._keys) > MAX_APPROVALS:
             del self._keys[next(iter(self._keys))]
 
     def take(self, request: PermissionRequest) -> bool:
-        """Whether our own question, about a file or a command, was answered before; it is used up by this."""
+        """Return whether our own request, about a file or a command, was allowed before; the approval is used up."""
         keys = list(self._shown(request))
         # Also with a variable set the command is another one: the person saw none.
         if len(keys) != 1 or (request.origin == "terminals" and request.raw_input["env"]):
@@ -46,8 +46,8 @@ class Approvals:
 
     def _shown(self, request: PermissionRequest) -> Iterator[bytes]:
         if request.command is not None:
-            given = request.raw_input if isinstance(request.raw_input, dict) else {}
-            where = working_folder(given, self._workspace.cwd)
+            raw_input = request.raw_input if isinstance(request.raw_input, dict) else {}
+            where = working_folder(raw_input, self._workspace.cwd)
             if where is not None:
                 yield _key("run", self._real(where), unwrap_shell(request.command))
             return
@@ -65,7 +65,7 @@ class Approvals:
 
 
 def _key(*parts: str) -> bytes:
-    """A digest, since the texts may be large."""
+    """Return a digest: the texts may be large."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Calling what a program gave us to ask: a plain function, or a coroutine function. Neither may stop the loop."""
+"""Calling a program's own callback: a plain function or a coroutine function. Neither may block the event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def call(callback: Callable[[T], object], argument: T) -> object:
-    """What it returns. A plain function gets a thread of its own, so that it may wait for a person."""
+    """Call it and return its result. A plain function gets a thread of its own, so that it may wait for a person."""
     if inspect.iscoroutinefunction(callback) or inspect.iscoroutinefunction(type(callback).__call__):
         reply: object = callback(argument)
     else:
@@ -22,35 +22,35 @@ async def call(callback: Callable[[T], object], argument: T) -> object:
 
 
 async def _in_thread(function: Callable[[], object]) -> object:
-    """Like `asyncio.to_thread`, but on a daemon: one that waits for a person must not hold up the program's exit."""
+    """Do as `asyncio.to_thread`, on a daemon thread: one that waits for a person must not delay the program's exit."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[object] = loop.create_future()
     context = contextvars.copy_context()
 
-    def deliver(value: object, problem: BaseException | None) -> None:
-        if result.done():  # nobody waits any more
+    def deliver(value: object, error: BaseException | None) -> None:
+        if result.done():  # the caller gave up
             if inspect.iscoroutine(value):
                 value.close()  # never to be awaited, which is no defect
             return
-        if problem is None:
+        if error is None:
             result.set_result(value)
         else:
-            result.set_exception(problem)
+            result.set_exception(error)
 
     def run() -> None:
         value: object = None
-        problem: BaseException | None = None
+        error: BaseException | None = None
         try:
             value = context.run(function)
         except BaseException as raised:
             # StopIteration cannot pass through a future, and SystemExit would end the loop.
-            problem = raised if isinstance(raised, Exception) else RuntimeError(repr(raised))
+            error = raised if isinstance(raised, Exception) else RuntimeError(repr(raised))
             if isinstance(raised, StopIteration):
-                problem = RuntimeError(repr(raised))
+                error = RuntimeError(repr(raised))
         try:
-            loop.call_soon_threadsafe(deliver, value, problem)
+            loop.call_soon_threadsafe(deliver, value, error)
         except RuntimeError:
-            pass  # the loop is closed: nobody is left to tell
+            pass  # the loop is closed
 
     threading.Thread(target=run, name="dragoman callback", daemon=True).start()
     return await result

@@ -1,4 +1,4 @@
-"""`Host`: the agent's requests of one session, served.
+"""`Host`: serves the agent's requests of one session.
 
 Promised: nothing is read, written or run that the rules do not allow and nobody allowed who was asked (G8); `note`
 hears what was asked, decided and done before the agent does; after `cancel_pending` no question is left open (G5);
@@ -92,7 +92,7 @@ class Host:
         self._own_terminals = Terminals(on_exit=self._exited)
         self._terminals = self._own_terminals if terminal_handler is None else HandledTerminals(terminal_handler)
         self._closed = False
-        self._answering: set[RequestId] = set()  # by the agent's id: until they are answered
+        self._request_ids: set[RequestId] = set()  # by the agent's id: until they are answered
         self._serving: dict[str, Serve] = {"session/request_permission": self._request_permission}
         if on_question is not None:
             self._serving["elicitation/create"] = self._questions.create
@@ -110,27 +110,27 @@ class Host:
             }
 
     async def serve(self, request: Request) -> object:
-        """The result for the agent; `RpcRefusal` where there is none."""
+        """Return the result for the agent; `RpcRefusal` where there is none."""
         if self._closed:
             raise RpcRefusal(INVALID_REQUEST, f"{request.method}: the session is closed")
         serving = self._serving.get(request.method)
         if serving is None:
             raise not_offered(request.method)
-        if request.id in self._answering:
+        if request.id in self._request_ids:
             self._permissions.refuse_announced(request)
-            # Answers are given by id: who says yes to one of them must not be heard for the other.
+            # Answers name the id: a yes to one of them must not count for the other.
             raise RpcRefusal(INVALID_REQUEST, f"{request.method}: another request with the id {request.id!r} waits")
-        self._answering.add(request.id)
+        self._request_ids.add(request.id)
         try:
             return await serving(request)
-        except OutsideWorkspace as problem:  # a link that was changed between two looks
-            raise invalid("path", str(problem)) from None
+        except OutsideWorkspace as error:  # a symbolic link was changed between two looks
+            raise invalid("path", str(error)) from None
         finally:
-            self._answering.discard(request.id)
+            self._request_ids.discard(request.id)
 
     def announce(self, request: Request) -> None:
-        """A request was heard that `serve` will be asked to serve: who is told of it meanwhile may answer it."""
-        if request.id in self._answering:
+        """Open a request before it is served: those who are shown it meanwhile may answer it."""
+        if request.id in self._request_ids:
             return  # `serve` refuses it
         if request.method == "session/request_permission" and not self._closed:
             try:
@@ -140,11 +140,11 @@ class Host:
 
     @property
     def pending(self) -> int:
-        """What waits for somebody's answer."""
+        """The number of requests and questions without an answer."""
         return self._permissions.pending + self._questions.pending
 
     def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
-        """A permission request's answer, from elsewhere than `on_permission`. False: it comes too late."""
+        """Answer a permission request from elsewhere than `on_permission`. False: it comes too late."""
         return self._permissions.answer(request_id, reply, by)
 
     def question(self, request_id: RequestId) -> Question | None:
@@ -156,23 +156,23 @@ class Host:
         return self._questions.answer(request_id, answer)
 
     def preview(self, request_id: RequestId, *, allowed: bool) -> DerivedRules:
-        """The rules that an answer for good to a request that waits would become."""
+        """Return the rules that an answer to be remembered would become."""
         return self._permissions.preview(request_id, allowed=allowed)
 
     def completed(self, params: msgspec.Raw) -> None:
-        """`elicitation/complete`: the agent says that a page it had opened is done."""
+        """Take `elicitation/complete`: a page that the agent had opened is done."""
         self._questions.complete(params)
 
     def terminal(self, terminal_id: str) -> Terminal | None:
-        """One of our own, to show or follow it; also one that the agent has released."""
+        """Return one of our own terminals, to show or follow it; also one that the agent has released."""
         return self._own_terminals.find(terminal_id)
 
     def begin_run(self, rules: tuple[Rule, ...]) -> None:
-        """These rules are this run's own."""
+        """Apply these rules to the run that begins, above all others."""
         self._permissions.begin_run(rules)
 
     def cancel_pending(self, *, rest_of_run: bool = False) -> None:
-        """Answer every open question `cancelled`, at once; whoever was asked is no longer heard.
+        """Answer every open question `cancelled`, at once; later answers change nothing.
 
         With `rest_of_run` so are the questions that come before `run_ended`: an agent may ask one more while our
         `session/cancel` is on its way.
@@ -196,10 +196,10 @@ class Host:
 
     async def _request_permission(self, request: Request) -> acp.RequestPermissionResponse:
         try:
-            asked = self._requests.of_tool_call(request.params, self._known)
-        except msgspec.MsgspecError as problem:
-            raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {problem}") from None
-        decision = await self._permissions.decide(request, asked)
+            permission = self._requests.of_tool_call(request.params, self._known)
+        except msgspec.MsgspecError as error:
+            raise RpcRefusal(INVALID_PARAMS, f"{request.method}: {error}") from None
+        decision = await self._permissions.decide(request, permission)
         option_id = decision.answer.option_id
         outcome: acp.RequestPermissionOutcome = (
             acp.CancelledPermissionOutcome()
@@ -228,11 +228,11 @@ class Host:
     async def _write_text_file(self, request: Request) -> acp.WriteTextFileResponse:
         params = _params(request, acp.WriteTextFileRequest)
         target = await self._files.prepare_write(params)
-        asked = self._requests.of_write(target.path, target.old_text, params.content)
+        permission = self._requests.of_write(target.path, target.old_text, params.content)
         # What may not be touched need not be copied into the record either.
-        old_text = None if self._permissions.denies(asked) else target.old_text
+        old_text = None if self._permissions.denies(permission) else target.old_text
         self._note(notes.file_note(request.id, str(target.path), old_text, old_size=target.old_size))
-        decision = await self._permissions.permit(request, asked)
+        decision = await self._permissions.permit(request, permission)
         if decision.by != "rule":
             now = await self._files.prepare_write(params)
             if now.path == target.path and now != target:
@@ -248,8 +248,8 @@ class Host:
         given = {variable.name: _checked_variable(variable) for variable in params.env}
         env = {**self._environ, **given}
         shell = self._terminals.check(params, env, cwd)
-        asked = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
-        await self._permissions.permit(request, asked)
+        permission = self._requests.of_command(params.command, params.args, given, cwd, shell=shell)
+        await self._permissions.permit(request, permission)
         if self._folder(params.cwd) != cwd:
             raise invalid("cwd", f"{params.cwd} leads elsewhere now than when it was allowed")
         return await self._terminals.create(params, env, cwd, shell=shell)

@@ -1,4 +1,4 @@
-"""What is asked when an agent wants to do something, and the answers to it.
+"""Permission requests of an agent, and the answers to them.
 
 `on_permission` gets a `PermissionRequest` and returns one of its answers (`request.allow()`), or in short: True allows
 once, False refuses once, a string is the id of the option to take, None cancels. It may be a coroutine function; a
@@ -56,7 +56,7 @@ CANCELLED = Answer("cancelled")
 
 
 class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent wants to do, as far as it says so.
+    """An action that the agent wants to take, as far as it says so.
 
     `origin` tells who asks: the `agent` itself, or we, about a file it wants us to write (`files`) or a command it
     wants us to run (`terminals`); then there is no tool call, and paths and command are facts. All else is the agent's
@@ -134,7 +134,7 @@ def answer_later(request: object) -> None:
 
 
 def answer_of(request: PermissionRequest, reply: object) -> Answer:
-    """What the callback meant. Raises `InputError` where it is no answer to this request."""
+    """Return the answer that a callback's reply means. `InputError` where it is no answer to this request."""
     match reply:
         case None:
             return CANCELLED

@@ -1,4 +1,4 @@
-"""How a request is refused: the JSON-RPC errors that the host answers with, each made in one place."""
+"""Refusals: the JSON-RPC errors that the host answers with, each made in one place."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ class Requests(msgspec.Struct, frozen=True):
 
         Raises `msgspec.MsgspecError` where it cannot be read.
         """
-        asked = lenient.decode(params, _WireParams)
-        call = asked.tool_call
+        request = lenient.decode(params, _WireParams)
+        call = request.tool_call
         known = known_call(call.tool_call_id) if known_call is not None else None
         content: list[acp.ToolCallContent] = [*(call.content or ())]
         locations: list[acp.ToolCallLocation] = [*(call.locations or ())]
@@ -81,7 +81,7 @@ class Requests(msgspec.Struct, frozen=True):
             command=command_of(raw_input),
             raw_input=raw_input,
             options=tuple(
-                Option(option.option_id, option.name or option.option_id, option.kind) for option in asked.options
+                Option(option.option_id, option.name or option.option_id, option.kind) for option in request.options
             ),
         )
 
@@ -137,22 +137,22 @@ def command_of(raw_input: Any) -> str | None:
     """The command in a tool's input with its arguments, as one would type it; None where there is none."""
     if not isinstance(raw_input, dict):
         return None
-    said = {key: raw_input[key] for key in _COMMAND_KEYS if raw_input.get(key) not in (None, "", [])}
-    if not said:
+    commands = {key: raw_input[key] for key in _COMMAND_KEYS if raw_input.get(key) not in (None, "", [])}
+    if not commands:
         return None
-    first, *others = said.values()
-    apart = {key: raw_input[key] for key in _ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])}
-    match first, *(other for other in others if other != first), *apart.values():
+    first, *others = commands.values()
+    arguments = {key: raw_input[key] for key in _ARGUMENT_KEYS if raw_input.get(key) not in (None, "", [])}
+    match first, *(other for other in others if other != first), *arguments.values():
         case (str(line),):
             return line
         case (list(words),) if _are_texts(words):
             return shlex.join(words)
-        case str(program), list(words) if apart and _are_texts(words):
+        case str(program), list(words) if arguments and _are_texts(words):
             return shlex.join((program, *words))
-        case list(words), list(more) if apart and _are_texts((*words, *more)):
+        case list(words), list(more) if arguments and _are_texts((*words, *more)):
             return shlex.join((*words, *more))
         case _:  # not readable as a command, but there is one: it must not pass for something else
-            whole = {**said, **apart}
+            whole = {**commands, **arguments}
             return msgspec.json.encode(whole if len(whole) > 1 else first).decode()
 
 

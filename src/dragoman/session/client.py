@@ -240,7 +240,7 @@ class LocalClient:
 
     def _runtime(self, spec: AgentSpec, config: SessionConfig) -> AgentRuntime:
         def ask_the_newest(question: Question) -> Any:
-            """What a shared agent asks of no session in particular."""
+            """Answer what a shared agent asks outside of its sessions."""
             on_question = runtime.sessions[-1].config.on_question if runtime.sessions else None
             if on_question is None or on_question is answer_later:
                 return question.cancel()

@@ -1,4 +1,4 @@
-"""What is worth knowing of an agent and belongs to no session: stderr, noise on stdout, strays."""
+"""Diagnostics: lines of an agent that belong to no session: stderr, noise on stdout, strays."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 
 logger = logging.getLogger(__name__)
 
-# Enough to see what happened; a flood of noise must not become ours to keep.
-KEPT = 500
-LINE_KEPT = 2000
+# Enough to see what happened; a flood of noise must not fill our memory.
+MAX_RECENT_ENTRIES = 500
+MAX_LINE_CHARACTERS = 2000
 
 DiagnosticKind = Literal["stderr", "noise", "oversized", "stray"]
 
@@ -25,20 +25,20 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 class Diagnostics:
-    """The last entries, a count of all, and whoever listens."""
+    """The last entries and the number of all; each is handed to `on_diagnostic`."""
 
-    def __init__(self, listener: Callable[[Diagnostic], None] | None = None) -> None:
-        self.recent: deque[Diagnostic] = deque(maxlen=KEPT)
+    def __init__(self, on_diagnostic: Callable[[Diagnostic], None] | None = None) -> None:
+        self.recent: deque[Diagnostic] = deque(maxlen=MAX_RECENT_ENTRIES)
         self.count = 0
-        self._listener = listener
+        self._on_diagnostic = on_diagnostic
 
     def add(self, time: float, kind: DiagnosticKind, text: str) -> None:
-        entry = Diagnostic(time, kind, text[:LINE_KEPT])
+        entry = Diagnostic(time, kind, text[:MAX_LINE_CHARACTERS])
         self.recent.append(entry)
         self.count += 1
-        if self._listener is not None:
+        if self._on_diagnostic is not None:
             try:
-                self._listener(entry)
+                self._on_diagnostic(entry)
             except Exception:
-                # A listener's defect is no reason to stop hearing the agent.
+                # A defect of the program's is no reason to stop reading the agent.
                 logger.exception("on_diagnostic failed")

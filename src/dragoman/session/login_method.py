@@ -1,4 +1,4 @@
-"""The ways to log in that an agent offers (`authMethods`), each as what has to be done for it. Pure."""
+"""`LoginMethod`: the ways to log in that an agent offers (`authMethods`), each with what it takes. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.session.spec import AgentSpec
 from dragoman.wire import vocabulary as acp
 
 TERMINAL_AUTH: Final = "terminal-auth"
-"""By this name in `_meta` agents were offered terminal methods, and describe theirs, before the protocol had a word."""
+"""The key in `_meta` under which agents describe terminal methods; older than the protocol's own field."""
 
 Kind: TypeAlias = Literal["agent", "terminal", "variables", "unknown"]
 
@@ -49,7 +49,7 @@ class _WireVariable(msgspec.Struct, frozen=True):
 
 
 class _WireMethod(msgspec.Struct, frozen=True, rename="camel"):
-    """What the vocabulary leaves out of a method: `env_var` is in drafts of the protocol only."""
+    """The fields of a method that the vocabulary leaves out: `env_var` is in drafts of the protocol only."""
 
     id: str
     vars: tuple[_WireVariable, ...] = ()
@@ -68,23 +68,25 @@ class _WireAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def methods_of(capabilities: Capabilities) -> tuple[LoginMethod, ...]:
-    """The agent's ways to log in, in its own order."""
+    """Return the agent's ways to log in, in its own order."""
     more = _undeclared(capabilities.raw)
     return tuple(_method(method, more.get(method.id)) for method in capabilities.auth_methods)
 
 
-def _method(said: acp.AuthMethod, more: _WireMethod | None) -> LoginMethod:
-    method = LoginMethod(id=said.id, name=said.name or said.id, kind="agent", description=said.description or "")
+def _method(offered: acp.AuthMethod, more: _WireMethod | None) -> LoginMethod:
+    method = LoginMethod(
+        id=offered.id, name=offered.name or offered.id, kind="agent", description=offered.description or ""
+    )
     change = msgspec.structs.replace
-    match said.type:
+    match offered.type:
         case "terminal":
-            return change(method, kind="terminal", args=said.args, env=said.env)
+            return change(method, kind="terminal", args=offered.args, env=offered.env)
         case "env_var":
             variables = tuple(Variable(v.name, v.label or "", bool(v.optional)) for v in more.vars) if more else ()
             if more and more.var_name and not variables:
                 variables = (Variable(more.var_name),)
             return change(method, kind="variables", variables=variables, link=more.link if more else None)
-        case None | "agent" if program := _program(said.meta):
+        case None | "agent" if program := _program(offered.meta):
             return change(method, kind="terminal", program=program.command, args=program.args, env=program.env)
         case None | "agent":
             return method
@@ -100,32 +102,32 @@ def _program(meta: Mapping[str, Any] | None) -> _WireProgram | None:
 
 
 def _undeclared(raw: msgspec.Raw) -> dict[str, _WireMethod]:
-    found = {}
+    methods = {}
     try:
         for item in msgspec.json.decode(raw, type=_WireAnswer).auth_methods:
             try:
                 method = msgspec.json.decode(item, type=_WireMethod)
-                found[method.id] = method
+                methods[method.id] = method
             except msgspec.MsgspecError:
                 continue
     except msgspec.MsgspecError:
         pass
-    return found
+    return methods
 
 
 def choose(name: str, methods: tuple[LoginMethod, ...], method_id: str | None) -> LoginMethod:
-    """The method of that id; without one, the only one. `InputError` tells which there are."""
-    known = ", ".join(method.id for method in methods)
+    """Return the method of that id; without one, the only one. `InputError` lists them."""
+    ids = ", ".join(method.id for method in methods)
     if not methods:
         raise InputError(f"{name} offers no way to log in", guidance="Look into its own documentation.")
     if method_id is None:
         if len(methods) == 1:
             return methods[0]
-        raise InputError(f"{name} offers {len(methods)} ways to log in: {known}", guidance="Choose one of them by id.")
+        raise InputError(f"{name} offers {len(methods)} ways to log in: {ids}", guidance="Choose one of them by id.")
     for method in methods:
         if method.id == method_id:
             return method
-    raise InputError(f"{name} has no way to log in with the id {method_id!r}", guidance=f"It offers: {known}")
+    raise InputError(f"{name} has no way to log in with the id {method_id!r}", guidance=f"It offers: {ids}")
 
 
 def missing_variables(method: LoginMethod, env: Mapping[str, str]) -> list[str]:
@@ -133,7 +135,7 @@ def missing_variables(method: LoginMethod, env: Mapping[str, str]) -> list[str]:
 
 
 def login_line(spec: AgentSpec) -> str:
-    """What to type to log in to this agent."""
+    """Return the command that logs in to this agent."""
     if spec.preset is not None:
         return f"dragoman login {shlex.quote(spec.preset)}"
     if spec.url is not None:

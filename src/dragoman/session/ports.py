@@ -1,7 +1,7 @@
-"""The ports: what any runtime, session and run offers, wherever the agent lives.
+"""The ports: the methods of every runtime, session and run, wherever the agent lives.
 
-The classes beside this module drive a real process; a replayed recording and a session on another
-machine offer the same. One conformance suite (`dragoman.testing.conformance`) holds them all to it.
+The classes beside this module drive a real process; a replayed recording and a session on another machine offer the
+same. One conformance suite (`dragoman.testing.conformance`) checks them all.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Run(Protocol):
     def __aiter__(self) -> AsyncIterator[Event]: ...
     async def __aenter__(self) -> Run: ...
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     async def result(self) -> RunResult: ...
     async def cancel(self) -> None: ...
@@ -66,7 +66,7 @@ class Session(Protocol):
     async def close(self) -> None: ...
     async def __aenter__(self) -> Session: ...
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
 
@@ -82,7 +82,7 @@ class AgentRuntime(Protocol):
 
 
 class AgentClient(Protocol):
-    """What an app holds: sessions by the agent's name, and no word of the protocol."""
+    """The client that an app uses: sessions by the agent's name, and no word of the protocol."""
 
     async def open(self, agent: str, config: SessionConfig) -> Session: ...
     async def resume(self, handle: SessionHandle | str | bytes | Mapping[str, object]) -> Session: ...

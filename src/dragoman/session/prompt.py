@@ -1,4 +1,4 @@
-"""What a user says, as content blocks: text, and what was attached to it, gated by what the agent takes.
+"""Prompts as content blocks: text and its attachments, as far as the agent takes them.
 
 Files become embedded resources where the agent takes them, otherwise text. Images and audio have no
 stand-in: an agent that does not take them is a clear error.
@@ -56,18 +56,18 @@ Part: TypeAlias = str | Image | Audio | File | Attachment | Link | acp.ContentBl
 Input: TypeAlias = Part | Sequence[Part]
 
 
-def parts_of(given: Input) -> tuple[Part, ...]:
-    if not isinstance(given, str | msgspec.Struct | Sequence) or isinstance(given, bytes | bytearray):
-        raise InputError(f"the prompt is {given!r:.80}; expected a text, or a list of texts and attachments")
-    parts = (given,) if isinstance(given, str | msgspec.Struct) else tuple(given)
+def parts_of(prompt: Input) -> tuple[Part, ...]:
+    if not isinstance(prompt, str | msgspec.Struct | Sequence) or isinstance(prompt, bytes | bytearray):
+        raise InputError(f"the prompt is {prompt!r:.80}; expected a text, or a list of texts and attachments")
+    parts = (prompt,) if isinstance(prompt, str | msgspec.Struct) else tuple(prompt)
     if not parts or all(isinstance(part, str) and not part.strip() for part in parts):
-        raise InputError("the prompt is empty", guidance="Say what the agent shall do.")
+        raise InputError("the prompt is empty", guidance="Say what the agent should do.")
     return parts
 
 
-def assemble(given: Input, capabilities: Capabilities) -> tuple[acp.ContentBlock, ...]:
-    """The blocks of `session/prompt`, in the order they were given."""
-    return tuple(_block(part, capabilities) for part in parts_of(given))
+def assemble(prompt: Input, capabilities: Capabilities) -> tuple[acp.ContentBlock, ...]:
+    """Return the blocks of `session/prompt`, in the order of the parts."""
+    return tuple(_block(part, capabilities) for part in parts_of(prompt))
 
 
 def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
@@ -139,7 +139,7 @@ def _media(source: Path | str | bytes, mime_type: str | None, family: str) -> tu
 
 
 def _check_regular(path: Path) -> None:
-    """A pipe would hold up the whole program until someone writes, and a device may have no end."""
+    """Refuse pipes and devices: a pipe would block the whole program, and a device may have no end."""
     if path.exists() and not path.is_dir() and not path.is_file():
         raise InputError(
             f"{path} is no regular file", guidance="Read it yourself and pass an Attachment; or pipe it in."
@@ -150,15 +150,15 @@ def _read_bytes(path: Path) -> bytes:
     _check_regular(path)
     try:
         return path.read_bytes()
-    except OSError as problem:
-        raise InputError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _read_text(path: Path) -> str:
     try:
         return _read_bytes(path).decode("utf-8")
-    except UnicodeDecodeError as problem:
+    except UnicodeDecodeError as error:
         raise InputError(
-            f"{path} is not UTF-8 text ({problem.reason} at byte {problem.start})",
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start})",
             guidance="Attach it as an image, or give the agent its path.",
-        ) from problem
+        ) from error

@@ -1,7 +1,7 @@
-"""A runtime: one agent's process, and the sessions on it.
+"""`AgentRuntime`: one agent's process, and the sessions on it.
 
-It starts the agent, shakes hands, routes every frame to its session in the order of the wire, and sees
-to the end: of the sessions when the link is lost, and of the process when the runtime is closed.
+It starts the agent, shakes hands, and routes every frame to its session in the order of the wire. When the link is lost
+it ends the sessions; when it is closed it ends the process.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ class AgentRuntime:
         self._close = CloseOnce(self._end, f"close {spec.name}")
 
     def keep_in(self, journal_client: JournalClient) -> None:
-        """What is said is kept in its journal. To be called before the start."""
+        """Record everything in this journal. To be called before the start."""
         self._journal_client = journal_client
 
     # -- starting
 
     async def start(self) -> AgentRuntime:
-        """Starts the agent and shakes hands. On failure nothing is left running."""
+        """Start the agent and shake hands. On failure nothing is left running."""
         if self._connection is not None or self._closed:
             raise InputError("this runtime was started before", guidance="Make a new AgentRuntime.")
         try:
@@ -148,22 +148,22 @@ class AgentRuntime:
         return self
 
     async def _shake_hands(self, connection: Connection) -> None:
-        asked = acp.InitializeRequest(
+        request = acp.InitializeRequest(
             protocol_version=LATEST_VERSION,
             client_capabilities=client_capabilities(self.spec, questions=self.on_question is not None),
             client_info=acp.Implementation(name="dragoman", title="Dragoman", version=__version__),
         )
-        call = connection.call("initialize", asked)
+        call = connection.call("initialize", request)
         lenient.build_decoders(acp.InitializeResponse, acp.LoadSessionResponse)  # while the agent starts
         try:
             raw = await connection.result(call)
-        except RequestFailed as problem:
-            if problem.category != "protocol":
+        except RequestFailed as error:
+            if error.category != "protocol":
                 raise
             raise ProtocolError(
-                f"{self.spec.name} did not shake hands: {problem}",
+                f"{self.spec.name} did not shake hands: {error}",
                 guidance="Check that this command starts the agent in its ACP mode (often `acp` or `--acp`).",
-            ) from problem
+            ) from error
         answer = _decode("initialize", raw, acp.InitializeResponse)
         dialect_for(answer.protocol_version)
         self._capabilities = capabilities_of(answer, raw)
@@ -174,16 +174,16 @@ class AgentRuntime:
 
     def _start_timeout(self) -> StartTimeout:
         stderr = self.stderr_tail()
-        said = f"; its last lines were:\n{stderr}" if stderr else ""
+        details = f"; its last lines were:\n{stderr}" if stderr else ""
         return StartTimeout(
-            f"{self.spec.name} did not answer `initialize` within {self.limits.start:g} s{said}", stderr=stderr
+            f"{self.spec.name} did not answer `initialize` within {self.limits.start:g} s{details}", stderr=stderr
         )
 
     async def __aenter__(self) -> AgentRuntime:
         return await self.start()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
@@ -195,7 +195,7 @@ class AgentRuntime:
         return self._capabilities
 
     async def authenticate(self, method_id: str) -> None:
-        """Logs in by one of the agent's own methods (`capabilities().auth_methods`)."""
+        """Log in by one of the agent's own methods (`capabilities().auth_methods`)."""
         await self.request("authenticate", acp.AuthenticateRequest(method_id=method_id))
 
     async def logout(self) -> None:
@@ -203,9 +203,9 @@ class AgentRuntime:
         await self.request("logout", acp.LogoutRequest())
 
     async def open_session(self, config: SessionConfig, session_id: str | None = None) -> Session:
-        """A new session. Its model, mode and options are set before it is handed out.
+        """Open a new session. Its model, mode and options are set before it is returned.
 
-        `session_id` is our id for it. One that the journal knows goes on with an agent that remembers nothing of it.
+        `session_id` is our id for it. A session that the journal knows goes on with an agent that remembers nothing.
         """
         params = request_new(config, self.capabilities())
         session = await self._session(session_id or new_id(), config)
@@ -218,29 +218,29 @@ class AgentRuntime:
     async def resume_session(
         self, handle: SessionHandle | str | bytes | Mapping[str, object], config: SessionConfig | None = None
     ) -> Session:
-        """The session of a snapshot, continued: by `session/resume`, or `session/load` where that is offered."""
-        known = read_handle(handle)
+        """Continue the session of a snapshot: by `session/resume`, or `session/load` where only that is offered."""
+        handle = read_handle(handle)
         capabilities = self.capabilities()
         if not capabilities.resume:
             capabilities.require("load", "continue an earlier session")
-        return await self._reopen(known, config, "session/resume" if capabilities.resume else "session/load")
+        return await self._reopen(handle, config, "session/resume" if capabilities.resume else "session/load")
 
     async def load_session(
         self, handle: SessionHandle | str | bytes | Mapping[str, object], config: SessionConfig | None = None
     ) -> Session:
-        """The same by `session/load`: the agent tells the whole history again, and the fold has it."""
+        """Continue it by `session/load`: the agent repeats the whole history, and the fold has it."""
         self.capabilities().require("load", "load a session")
         return await self._reopen(read_handle(handle), config, "session/load")
 
     async def fork_session(self, session: Session) -> Session:
-        """A second session that begins with all that this one knows."""
+        """Open a second session that begins with all that this one knows."""
         fork = await self.fork_of(session.agent_session_id, session.config)
         if session.snapshot().system_prompt_told:
             fork.system_prompt_told()
         return fork
 
     async def fork_of(self, agent_session_id: str, config: SessionConfig, session_id: str | None = None) -> Session:
-        """The same of a session that the agent knows by its own id, whether or not it is open here."""
+        """Fork a session by the agent's own id, whether or not it is open here."""
         self.capabilities().require("fork", "fork a session")
         fork = await self._session(session_id or new_id(), config)
         params = request_known("session/fork", agent_session_id, config, self.capabilities())
@@ -250,7 +250,7 @@ class AgentRuntime:
         return fork
 
     async def list_sessions(self, cwd: str | None = None) -> AsyncIterator[acp.SessionInfo]:
-        """The sessions that the agent itself remembers, page by page."""
+        """Iterate over the sessions that the agent itself remembers."""
         self.capabilities().require("list", "list its sessions")
         cursor: str | None = None
         seen: set[str] = set()
@@ -272,7 +272,7 @@ class AgentRuntime:
         await self.request("session/delete", acp.DeleteSessionRequest(session_id=agent_session_id))
 
     async def close(self) -> None:
-        """Ends the sessions, then the agent and everything it started. Closing twice is fine."""
+        """End the sessions, then the agent and everything it started. Closing twice is fine."""
         self._closed = True
         self._ending = self._ending or "the runtime was closed"
         await self._close()
@@ -289,7 +289,7 @@ class AgentRuntime:
 
     @property
     def closed(self) -> bool:
-        """It is closed, or being closed."""
+        """True once it is closed, or being closed."""
         return self._closed
 
     @property
@@ -299,18 +299,18 @@ class AgentRuntime:
 
     @property
     def living(self) -> bool:
-        """It runs, or will: sessions may be opened on it."""
+        """True while it runs, or will: sessions may be opened on it."""
         return self._failure is None and not self._closed
 
     @property
     def busy(self) -> bool:
-        """Sessions are open on it, or about to be."""
+        """True while sessions are open on it, or about to be."""
         return self.expected > 0 or bool(self._router.sessions)
 
     # -- opening
 
     async def _session(self, session_id: str, config: SessionConfig) -> Session:
-        """One that the agent does not know of yet."""
+        """Make a session that the agent does not know of yet."""
         if self.recorder is None:
             return self._session_type(self, session_id, config)
         assert self._journal_client is not None
@@ -337,7 +337,7 @@ class AgentRuntime:
             session.note_opened()
             self._journal_client.session_opened(session)
             for run in [run for run in session.fold.runs.values() if run.status == "running"]:
-                # Whose it was has gone, or works on in a terminal; what it does from here on belongs to no run of ours.
+                # Its process has gone, or works on in a terminal; what it does from here on belongs to no run of ours.
                 session.note(
                     notes.RunInterrupted(run.id, "interrupted", "the session was continued before this run had ended")
                 )
@@ -389,12 +389,12 @@ class AgentRuntime:
         return self._connection
 
     async def request(self, method: str, params: object, *, timeout: float | None = None) -> msgspec.Raw:
-        """Asks the agent; within `Limits.request` seconds, or those given."""
+        """Send a request and return its result, within `Limits.request` seconds or `timeout`."""
         connection = self._living()
         return await self._answer(connection, connection.call(method, params), timeout)
 
     async def _answer(self, connection: Connection, call: Call, timeout: float | None = None) -> msgspec.Raw:
-        self._router.wake()  # someone waits for an answer: it must be read, however full a run's queue is
+        self._router.wake()  # the answer must be read, however full a run's queue is
         try:
             return await connection.result(call, timeout=timeout or self.limits.request)
         except AuthenticationRequired as failure:
@@ -406,7 +406,7 @@ class AgentRuntime:
             raise
 
     def authentication_required(self, failure: AuthenticationRequired) -> AuthenticationRequired:
-        """The same, with the agent's own ways to log in."""
+        """Return the failure with the agent's own ways to log in."""
         methods = self._capabilities.auth_methods if self._capabilities else ()
         if not methods:
             return failure
@@ -449,7 +449,7 @@ class AgentRuntime:
     # -- ending
 
     async def _ended(self) -> DragomanError:
-        """The agent's stdout has ended: so has the agent, or it will have."""
+        """Find out why the link ended: the agent's stdout has."""
         assert self._link is not None
         self._failure = await self._why_ended(self._link)
         return self._failure
@@ -479,7 +479,7 @@ class AgentRuntime:
         self.diagnostics.add(time.time(), "stderr", line)
 
     async def end_link(self, reason: str) -> None:
-        """The agent does not do as it is told: an interrupt first, then its end."""
+        """End an agent that does not stop when asked to: by an interrupt first."""
         if self._link is None or self._failure is not None:
             return
         self._ending = reason
@@ -498,10 +498,12 @@ class AgentRuntime:
 
 
 def client_capabilities(spec: AgentSpec, *, questions: bool = False) -> acp.ClientCapabilities:
-    """What we really offer, and nothing else."""
-    asked = acp.ElicitationCapabilities(form=acp.ElicitationFormCapabilities(), url=acp.ElicitationUrlCapabilities())
+    """Return what we really offer, and nothing else."""
+    elicitation = acp.ElicitationCapabilities(
+        form=acp.ElicitationFormCapabilities(), url=acp.ElicitationUrlCapabilities()
+    )
     return acp.ClientCapabilities(
-        elicitation=asked if questions else None,
+        elicitation=elicitation if questions else None,
         auth=acp.AuthCapabilities(terminal=spec.meta.get(TERMINAL_AUTH) is True),
         fs=acp.FileSystemCapabilities(read_text_file=spec.read_files, write_text_file=spec.write_files),
         terminal=spec.terminals,
@@ -516,12 +518,12 @@ def client_capabilities(spec: AgentSpec, *, questions: bool = False) -> acp.Clie
 
 def _crash(name: str, how: str, code: int, stderr: str) -> AgentCrashed:
     ended = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    said = f"; its last lines were:\n{stderr}" if stderr else ""
-    return AgentCrashed(f"{name} {how}{ended}{said}", exit_code=code, stderr=stderr)
+    details = f"; its last lines were:\n{stderr}" if stderr else ""
+    return AgentCrashed(f"{name} {how}{ended}{details}", exit_code=code, stderr=stderr)
 
 
 def _decode(method: str, raw: msgspec.Raw, type_: type[_T]) -> _T:
     try:
         return lenient.decode(raw, type_)
-    except msgspec.MsgspecError as problem:
-        raise InvalidFrame(f"the agent's answer to {method} cannot be read: {problem}") from problem
+    except msgspec.MsgspecError as error:
+        raise InvalidFrame(f"the agent's answer to {method} cannot be read: {error}") from error
