@@ -2,7 +2,7 @@ import { Dialog as BaseDialog } from "@base-ui/react/dialog";
 import { useRef, useState } from "react";
 import type { ReactNode } from "react";
 
-import { IconButton } from "./Button";
+import { Icon } from "./Icon";
 import "./ui.css";
 
 /** Closes the dialog, returns the focus to where it was, then calls `action`. */
@@ -50,7 +50,10 @@ export function Dialog({ title, onClose, children, bare = false }: Props) {
               <div className="dialog-inside">
                 <header>
                   <BaseDialog.Title>{title}</BaseDialog.Title>
-                  <BaseDialog.Close render={<IconButton icon="close" label="Close" />} />
+                  {/* Without a tooltip: it has the focus at first, and Escape would only close the tooltip. */}
+                  <BaseDialog.Close className="button quiet icon-only" aria-label="Close">
+                    <Icon name="close" />
+                  </BaseDialog.Close>
                 </header>
                 {content}
               </div>
