@@ -15,6 +15,7 @@ from dragoman.host.policy.rulebook import Rulebook, RuleSources
 from dragoman.host.policy.rules import Rule
 from dragoman.host.policy.trust import trust
 from dragoman.record import notes
+from dragoman.testing.clock import ManualClock
 from dragoman.workspace import Workspace
 from host.conftest import ALWAYS, LIMIT, NO, ONCE, Agent, Build
 
@@ -67,12 +68,16 @@ async def waiting(agent: Agent, count: int = 1) -> None:
 
 async def test_what_nobody_answers_in_time_is_refused_and_says_so(agent_with: Build) -> None:
     person = Waits()
-    agent = agent_with(on_permission=person, time_limit_s=0.01)
+    clock = ManualClock()
+    agent = agent_with(on_permission=person, time_limit_s=60.0, clock=clock)
     async with asyncio.timeout(LIMIT):
-        assert await agent.permission(title="slow") == REFUSED
+        outcome = asyncio.create_task(agent.permission(title="slow"))
+        await clock.wait_for_timers(2)  # the limit, and the next look at the rules
+        clock.advance(60.0)
+        assert await outcome == REFUSED
         assert await person.withdrawn.get() == "slow"
     assert (last(agent).by, last(agent).decision) == ("timeout", "deny")
-    assert last(agent).reason == "denied: nobody answered within 10ms"
+    assert last(agent).reason == "denied: nobody answered within 1m"
     assert agent.host.pending == 0
 
 

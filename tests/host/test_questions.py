@@ -12,6 +12,7 @@ import pytest
 
 from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer
 from dragoman.host.question.questions import MAX_OPEN_PAGES, AnsweredQuestion, Questions
+from dragoman.testing.clock import ManualClock
 from dragoman.wire.messages import Request
 
 LIMIT = 20.0
@@ -202,10 +203,14 @@ async def test_what_is_asked_while_a_run_is_being_cancelled_is_cancelled_until_i
 
 async def test_a_time_limit_cancels() -> None:
     delayed = DelayedAnswer()
-    agent = Agent(delayed, time_limit_s=0.01)
-    assert await agent.ask() == {"action": "cancel"}
-    assert agent.last == ("timeout", "nobody answered within 10ms")
+    clock = ManualClock()
+    agent = Agent(delayed, time_limit_s=60.0, clock=clock)
     async with asyncio.timeout(LIMIT):
+        outcome = asyncio.create_task(agent.ask())
+        await clock.wait_for_timers()
+        clock.advance(60.0)
+        assert await outcome == {"action": "cancel"}
+        assert agent.last == ("timeout", "nobody answered within 1m")
         await delayed.gave_up.wait()
 
 
