@@ -67,7 +67,7 @@ async def test_a_signal_ends_it_cleanly(home: Path, number: signal.Signals) -> N
         _, listed, _ = await dragoman(home, "token", "link")
         assert "/pair#" in listed
         assert await server.end(number) == 0
-        assert server.output.endswith("Ended.\n")
+        assert server.output.endswith("Stopped.\n")
         assert await server.stderr() == ""
     code, _, err = await dragoman(home, "token", "link")
     assert code == 2
@@ -133,7 +133,7 @@ async def test_a_port_that_dragoman_has_is_told_from_one_that_another_has(home: 
         port = url.rpartition(":")[2]
         code, out, err = await dragoman(home, "serve", "--port", port)
         assert (code, out) == (3, "")
-        assert f"it runs already, as process {server.process.pid}: {url}" in err
+        assert f"already running as process {server.process.pid}: {url}" in err
         assert "dragoman token link" in err
         code, _, err = await dragoman(tmp_path / "other", "serve", "--port", port)
         assert code == 3

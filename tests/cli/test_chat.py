@@ -154,8 +154,8 @@ def test_what_is_wrong_with_a_command_is_said_and_the_chat_goes_on(on_terminal: 
     for typed, said in (
         (b":modell x", b"Did you mean :model?"),
         (b":model none", b"Demo has no model 'none'; it has: demo-small, demo-large"),
-        (b":cancel", b"nothing runs that could be cancelled"),
-        (b":save", b":save wants a file"),
+        (b":cancel", b"there is no run to cancel"),
+        (b":save", b":save needs a file"),
         (b":save nowhere/x", b"the folder nowhere does not exist"),
         (b":option nothing on", b"has no option 'nothing'"),
     ):
@@ -183,10 +183,10 @@ def test_a_session_is_saved_and_resumed(cli: Cli, on_terminal: On) -> None:
     terminal.until(DONE)
     terminal.type(b":save talk.json" + ENTER)
     terminal.until(b"Saved")
-    assert "Go on with it: dragoman chat --resume" in left(terminal)
+    assert "To resume: dragoman chat --resume" in left(terminal)
     handle = json.loads((cli.workspace / "talk.json").read_text())
     again = on_terminal("chat", "--resume", "talk.json", "--save", "again.json")
-    again.until(b"The session goes on where it was left.")
+    again.until(b"Session resumed.")
     again.until(b"access")
     left(again)
     assert json.loads((cli.workspace / "again.json").read_text())["session_id"] == handle["session_id"]
@@ -262,7 +262,7 @@ def test_ctrl_c_cancels_the_run_and_what_is_queued_and_the_chat_goes_on(on_termi
     terminal.type(b"edit notes" + ENTER)
     terminal.until(b"queued: edit notes")
     terminal.type(CTRL_C)
-    terminal.until(b"the queued prompt was dropped")
+    terminal.until(b"The queued prompt was dropped")
     terminal.until(b"cancelled after ")
     terminal.type(b"hello" + ENTER)
     assert b"edit notes" not in terminal.until(DONE)
@@ -274,11 +274,11 @@ def test_a_second_ctrl_c_ends_the_agent_and_the_next_prompt_starts_it_again(on_t
     terminal.type(b"hang" + ENTER)
     terminal.until(b"I hang from now on")
     terminal.type(CTRL_C)
-    terminal.until(b"press Ctrl-C again to end the agent")
+    terminal.until(b"press Ctrl-C again to kill the agent")
     terminal.type(CTRL_C)
-    terminal.until(b"The agent is gone.")
+    terminal.until(b"The agent has stopped.")
     terminal.type(b"hello" + ENTER)
-    terminal.until(b"Started again; the session goes on.")
+    terminal.until(b"Restarted; the session is resumed.")
     assert b"Hello!" in terminal.until(DONE)
     left(terminal)
 
@@ -289,11 +289,11 @@ def test_a_crash_is_told_and_the_session_goes_on(cli: Cli, on_terminal: On) -> N
     terminal.type(b":mode plan" + ENTER)
     terminal.until(b"mode: plan")
     terminal.type(b"crash" + ENTER)
-    said = without_looks(terminal.until(b"The agent is gone.").decode())
+    said = without_looks(terminal.until(b"The agent has stopped.").decode())
     assert "ended with exit code 3" in said
     assert "crashing as asked" in said
     terminal.type(b":restart" + ENTER)
-    terminal.until(b"Started again; the session goes on.")
+    terminal.until(b"Restarted; the session is resumed.")
     terminal.type(b"hello" + ENTER)
     assert b"Hello!" in terminal.until(DONE)
     left(terminal)
@@ -309,9 +309,9 @@ def test_a_prompt_is_not_sent_to_a_session_that_forgot_everything(cli: Cli, on_t
     )
     terminal = started(on_terminal, "--agent-command", command)
     terminal.type(b"crash" + ENTER)
-    terminal.until(b"The agent is gone.")
+    terminal.until(b"The agent has stopped.")
     terminal.type(b"hello" + ENTER)
-    terminal.until(b"press Enter to send it to the new session.")
+    terminal.until(b"Press Enter to send it to the new session.")
     terminal.type(ENTER)
     assert b"Hello!" in terminal.until(DONE)
     left(terminal)
@@ -320,7 +320,7 @@ def test_a_prompt_is_not_sent_to_a_session_that_forgot_everything(cli: Cli, on_t
 def test_ctrl_c_with_nothing_to_stop_forgets_what_is_typed_then_tells_how_to_leave(on_terminal: On) -> None:
     terminal = started(on_terminal)
     terminal.type(b"edit README" + CTRL_C + CTRL_C)
-    terminal.until(b"Ctrl-D leaves")
+    terminal.until(b"To leave: Ctrl-D")
     terminal.type(b"hello" + ENTER)
     assert b"Hello!" in terminal.until(DONE)
     left(terminal)
@@ -331,7 +331,7 @@ def test_ctrl_d_during_a_run_is_asked_for_twice(on_terminal: On) -> None:
     terminal.type(b"sleep 1000" + ENTER)
     terminal.until(b"working")
     terminal.type(CTRL_D)
-    terminal.until(b"Ctrl-D again leaves all the same.")
+    terminal.until(b"Ctrl-D again leaves.")
     left(terminal)
 
 

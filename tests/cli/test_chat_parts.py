@@ -13,7 +13,7 @@ from dragoman.cli.chat import completion as chat_history
 from dragoman.cli.chat.commands import COMMANDS, is_command, read_command
 from dragoman.cli.chat.completion import ChatCompleter, ChatHistory
 from dragoman.cli.chat.mentions import mentions, prompt_parts
-from dragoman.cli.chat.screen import Doing, status_line
+from dragoman.cli.chat.screen import Activity, status_line
 from dragoman.cli.screen import without_colours
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
@@ -42,7 +42,7 @@ def fold() -> SessionFold:
 # -- status
 
 
-def shown(known: SessionFold | None, width: int = 120, doing: Doing | None = None) -> str:
+def shown(known: SessionFold | None, width: int = 120, doing: Activity | None = None) -> str:
     return without_colours(status_line("Agent", "ask", known, doing, 12.0, width))
 
 
@@ -61,11 +61,11 @@ def test_a_narrow_terminal_gets_what_matters_most() -> None:
     known.usage = rows.Usage(context_used=1500, context_size=8000)
     assert shown(known, 40) == "Agent · context 1.5k of 8k"
     for width in range(1, 120):
-        assert columns(shown(known, width, Doing("working", 2.0))) <= max(width, columns("⠋ working 10s"))
+        assert columns(shown(known, width, Activity("working", 2.0))) <= max(width, columns("⠋ working 10s"))
 
 
 def test_what_goes_on_comes_first_with_its_time() -> None:
-    assert shown(fold(), 60, Doing("working", 2.0))[1:].startswith(" working 10s · Agent · ")
+    assert shown(fold(), 60, Activity("working", 2.0))[1:].startswith(" working 10s · Agent · ")
     assert shown(None) == "Agent · access ask"
 
 
@@ -179,7 +179,7 @@ def test_each_workspace_has_its_own_history(tmp_path: Path) -> None:
 
 
 def test_a_history_that_grew_too_long_forgets_its_older_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_history, "MOST", 2000)
+    monkeypatch.setattr(chat_history, "MAX_HISTORY_BYTES", 2000)
     history = ChatHistory(tmp_path, tmp_path)
     for number in range(200):
         history.store_string(f"prompt {number}")

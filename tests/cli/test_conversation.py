@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dragoman.cli.conversation import Settling
+from dragoman.cli.conversation import PieceMerger
 from dragoman.cli.pieces import Ending, Line, MessageEnd, Piece, Span, Text, Thought
 
 
 def settled(*pieces: Piece) -> Sequence[Piece]:
-    settling = Settling()
+    settling = PieceMerger()
     return [*(done for piece in pieces for done in settling.put(piece)), *settling.end()]
 
 

@@ -85,7 +85,7 @@ def test_what_is_done_is_not_done_again_and_a_line_that_was_cut_is(cli: Cli) -> 
     write_tasks(cli, tasks[0], {**tasks[1], "prompt": "another"}, tasks[2])
     done = cli("eval", "-a", "demo", "tasks.jsonl")
     assert done.code == 0, done.err
-    assert "2 to do, 1 are done already" in done.err
+    assert "2 to do, 1 already done" in done.err
     assert file.read_bytes().startswith(marked + second)
     assert sorted(each["task"] for each in outcomes(file)) == ["t1", "t2", "t2", "t3"]
     assert "3/3" in done.out
@@ -95,10 +95,10 @@ def test_errors_are_done_again_when_asked_for(cli: Cli) -> None:
     write_tasks(cli, {"prompt": "error"}, {"prompt": "hello"})
     assert cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1").code == 1
     known = cli("eval", "-a", "demo", "tasks.jsonl")
-    assert "nothing to do: all 2 are done already" in known.err
-    assert "1 ended with an error; --redo-errors does them again" in known.err
+    assert "nothing to do: all 2 are done" in known.err
+    assert "1 ended with an error; use --redo-errors to run them again" in known.err
     again = cli("eval", "-a", "demo", "tasks.jsonl", "--attempts", "1", "--redo-errors")
-    assert "1 to do, 1 are done already" in again.err
+    assert "1 to do, 1 already done" in again.err
     assert len(outcomes(cli.workspace / "tasks.results.jsonl")) == 3
     assert "1/2" in again.out
 
@@ -118,11 +118,11 @@ def test_a_kill_in_the_middle_keeps_what_is_done_and_leaves_no_process(cli: Cli,
     assert [each["task"] for each in outcomes(cli.workspace / "tasks.results.jsonl")] == ["quick"]
     if number != signal.SIGKILL:  # which nobody hears
         assert process.stderr is not None
-        assert b"dragoman: 1 left to do; the same command goes on with them" in process.stderr.read()
+        assert b"dragoman: 1 left to do; run the same command again to continue" in process.stderr.read()
     write_tasks(cli, {"id": "quick", "prompt": "hello"}, {"id": "slow", "prompt": "hello again"})
     done = cli("eval", "--agent-command", agent, "tasks.jsonl")
     os.close(lifeline)
-    assert "1 to do, 1 are done already" in done.err
+    assert "1 to do, 1 already done" in done.err
     assert (done.code, done.out.split().count("2/2")) == (0, 1)
 
 

@@ -31,7 +31,7 @@ def ended(status: str) -> events.ToolResult:
 def denials(*told: events.Event) -> Denials:
     heard = Denials()
     for event in told:
-        heard.hear(event)
+        heard.add(event)
     return heard
 
 
@@ -104,7 +104,7 @@ def test_a_run_that_did_nothing_after_a_refusal_was_refused() -> None:
 def test_a_file_or_a_command_that_was_refused_counts_as_well() -> None:
     assert code_of_result("success", denials(wrote("denied", "rule"))) == 5
     assert code_of_result("success", denials(not_run("rule"), ended("failed"))) == 5
-    assert denials(wrote("denied", "default"), not_run("default")).unasked == 2
+    assert denials(wrote("denied", "default"), not_run("default")).unanswered == 2
     assert code_of_result("success", denials(wrote("denied", "callback"), wrote("failed", "rule"))) == 0
     assert code_of_result("success", denials(not_run("rule"), wrote("done", "rule"))) == 0
 
@@ -119,8 +119,8 @@ def test_a_persons_no_is_no_failure() -> None:
 
 
 def test_only_what_nobody_was_asked_about_calls_for_advice() -> None:
-    assert denials(resolved("rule", "reject_once")).unasked == 0
-    assert denials(resolved("default", "reject_once"), resolved("default", None)).unasked == 2
+    assert denials(resolved("rule", "reject_once")).unanswered == 0
+    assert denials(resolved("default", "reject_once"), resolved("default", None)).unanswered == 2
 
 
 def test_a_message_says_what_happened_and_what_to_do() -> None:
@@ -131,7 +131,7 @@ def test_a_message_says_what_happened_and_what_to_do() -> None:
 
 def test_a_message_shows_the_agents_last_lines_once() -> None:
     assert message_of(errors.AgentCrashed("it ended", stderr="a\nb", guidance="")) == (
-        "dragoman: it ended\n  Its last lines were:\n  | a\n  | b\n"
+        "dragoman: it ended\n  Its last lines:\n  | a\n  | b\n"
     )
     assert message_of(errors.AgentCrashed("it ended:\na\nb", stderr="a\nb", guidance="")).count("b") == 1
 
@@ -139,8 +139,7 @@ def test_a_message_shows_the_agents_last_lines_once() -> None:
 def test_a_message_keeps_words_whole_and_its_indent_on_a_terminal() -> None:
     error = errors.AgentCrashed("it ended", stderr="a long line of the agent's own", guidance="Try it once again now.")
     assert message_of(error, width=20) == (
-        "dragoman: it ended\n  Its last lines\n  were:\n  | a long line of the agent's own\n"
-        "  Try it once again\n  now.\n"
+        "dragoman: it ended\n  Its last lines:\n  | a long line of the agent's own\n  Try it once again\n  now.\n"
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from dragoman.agents.demo.workspace_scenes import FORM
-from dragoman.cli.form import CAUTION, LINES, OpenPage, QuestionAsker
+from dragoman.cli.form import CAUTION, MAX_LINES, OpenPage, QuestionAsker
 from dragoman.cli.output import Outbox
 from dragoman.cli.screen import Screen, without_colours
 from dragoman.host.question.question import CANCELLED, DECLINED, Question, QuestionAnswer, read_question
@@ -205,7 +205,7 @@ async def test_what_an_agent_says_cannot_act_on_the_terminal_or_look_like_us(peo
     assert "\n? " not in seen
     assert "    1  Red 9 Blue  x y\n" in seen
     assert seen.count("more lines") == 2
-    assert seen.count("  more\n") < 2 * LINES
+    assert seen.count("  more\n") < 2 * MAX_LINES
 
 
 async def test_what_is_asked_is_never_cut(people: list[Person]) -> None:
@@ -234,7 +234,7 @@ async def test_a_page_is_shown_whole_and_opened_only_when_told(people: list[Pers
 
     answer, seen = await told(people, page(), "2\n", open_page=open_page)
     assert (answer, opened) == (QuestionAnswer("accept"), [])
-    assert seen.startswith("? Claude Code wants you to open a page on example.org\n")
+    assert seen.startswith("? Claude Code asks you to open a page on example.org\n")
     assert "  https://example.org/login?code=1\n" in seen
     assert (await told(people, page(), "3\n", open_page=open_page))[0] == DECLINED
     assert (await told(people, page(), "4\n", open_page=open_page))[0] == CANCELLED
@@ -250,7 +250,7 @@ async def test_a_browser_that_does_not_start_leaves_it_to_the_person(people: lis
 
     answer, seen = await told(people, page(), "1\n", "2\n", open_page=open_page)
     assert answer == DECLINED
-    assert "No browser could be started here" in seen
+    assert "No browser could be started" in seen
 
 
 async def test_without_a_browser_none_is_offered(people: list[Person]) -> None:

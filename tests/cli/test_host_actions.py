@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.host_actions import DIFF_LINES
+from dragoman.cli.host_actions import MAX_DIFF_LINES
 from dragoman.cli.pieces import Ending, Line
 from dragoman.cli.render import Renderer
 from dragoman.cli.screen import without_colours
@@ -184,8 +184,8 @@ def test_the_rule_of_an_access_says_no_more_than_its_reason() -> None:
 def test_a_long_diff_is_counted() -> None:
     long = Diff(path="/x", new_text="".join(f"{number}\n" for number in range(100)))
     told = lines(written(diff=long), using=renderer(diffs=True))
-    assert len(told) == 1 + DIFF_LINES + 1
-    assert told[-1] == f"    … {100 - DIFF_LINES} more lines"
+    assert len(told) == 1 + MAX_DIFF_LINES + 1
+    assert told[-1] == f"    … {100 - MAX_DIFF_LINES} more lines"
 
 
 def test_a_diff_that_a_person_was_asked_about_is_not_shown_again() -> None:

@@ -63,7 +63,7 @@ def test_one_ctrl_c_cancels_politely(start: Start) -> None:
     run.signal(signal.SIGINT)
     code, said = run.ended()
     assert code == 130
-    assert "dragoman: cancelling… press Ctrl-C again to stop at once" in said
+    assert "dragoman: cancelling… press Ctrl-C again to kill the agent" in said
     assert "cancelled after" in said
     assert "Traceback" not in said
 
@@ -81,7 +81,7 @@ def test_a_second_ctrl_c_stops_an_agent_that_does_not_listen(start: Start) -> No
     run = start("hang")
     read_until(run.out, b"Only ending my process helps.")
     run.signal(signal.SIGINT)
-    read_until(run.err, b"stop at once")
+    read_until(run.err, b"kill the agent")
     run.signal(signal.SIGINT)
     code, said = run.ended()
     assert code == 130
@@ -125,7 +125,7 @@ def test_a_reader_who_does_not_read_cannot_hold_us(start: Start) -> None:
     run = start("flood 10000000")
     read_until(run.out, b"drop 1\n")  # and no more: the pipe fills up
     run.signal(signal.SIGINT)
-    read_until(run.err, b"stop at once")
+    read_until(run.err, b"kill the agent")
     run.signal(signal.SIGINT)
     assert run.ended()[0] == 130
 

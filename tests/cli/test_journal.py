@@ -56,7 +56,7 @@ def test_where_there_is_no_journal_none_is_made(cli: Cli, command: str) -> None:
 def test_rows_that_are_not_what_the_frames_say_are_found_and_mended(kept: Cli) -> None:
     done = kept("journal", "verify")
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("All is well: 3 sessions, ")
+    assert done.out.startswith("The journal is consistent: 3 sessions, ")
     with sqlite3.connect(kept.home / "journal.db") as connection:
         connection.execute("UPDATE messages SET text = 'forged' WHERE text LIKE '%answer of s2%'")
     connection.close()
@@ -64,9 +64,9 @@ def test_rows_that_are_not_what_the_frames_say_are_found_and_mended(kept: Cli) -
     assert done.code == 1
     assert done.out == "session s2: the rows in messages differ from its frames\n"
     assert "dragoman journal rebuild" in done.err
-    assert kept("journal", "rebuild", "s2").out == "Made the rows of 1 session anew.\n"
+    assert kept("journal", "rebuild", "s2").out == "Rebuilt the rows of 1 session anew.\n"
     assert kept("journal", "verify").code == 0
-    assert kept("journal", "rebuild").out == "Made the rows of 3 sessions anew.\n"
+    assert kept("journal", "rebuild").out == "Rebuilt the rows of 3 sessions anew.\n"
     assert kept("journal", "verify").code == 0
 
 
@@ -92,7 +92,7 @@ def test_a_journal_can_be_carried_to_another_home(kept: Cli, tmp_path: Path) -> 
         assert kept(*command, env=home).out == kept(*command).out
     done = kept("journal", "import", "--trust", "all.jsonl", env=home)
     assert done.out == "Imported 0 sessions of 0 frames.\n"
-    assert done.err.count("Left out s") == 3
+    assert done.err.count("Skipped s") == 3
 
 
 def test_what_was_deleted_does_not_come_back(kept: Cli) -> None:

@@ -102,7 +102,7 @@ def test_the_only_way_is_taken_and_what_the_agent_prints_meanwhile_is_shown(cli:
     done = cli(*agent.command(BROWSER))
     assert done.code == 0
     assert "  | open https://example.org/ and type 1234\n" in done.err
-    assert "Logged in, as far as can be seen: a session with" in done.err
+    assert "Logged in: a session with" in done.err
     assert done.out == ""
     assert agent.proof.exists()
 
@@ -119,7 +119,7 @@ def test_several_ways_are_told_where_nobody_can_choose(cli: Cli, agent: Agent) -
 def test_a_person_chooses_by_number(agent: Agent, on_terminal: On) -> None:
     terminal = on_terminal(*agent.command(TERMINAL, BROWSER))
     shown = without_looks(terminal.until(b"Your choice (1-2): ").decode()).replace("\r\n", "\n")
-    assert "offers these ways to log in:\n  1  Here\n  2  In the browser  opens a page\n" in shown
+    assert "Login methods of python3:\n  1  Here\n  2  In the browser  opens a page\n" in shown
     terminal.type(b"3\n")
     terminal.until(b"Please type a number from 1 to 2.")
     terminal.type(b"2\n")
@@ -131,7 +131,7 @@ def test_who_chooses_nothing_changes_nothing(agent: Agent, on_terminal: On) -> N
     terminal = on_terminal(*agent.command(TERMINAL, BROWSER))
     terminal.until(b"Your choice (1-2): ")
     terminal.type(b"\x04")
-    assert "No choice: nothing was done." in terminal.rest()
+    assert "No choice made." in terminal.rest()
     assert terminal.code() == 4
     assert not agent.proof.exists()
 
@@ -178,7 +178,7 @@ def test_what_the_agent_asks_during_its_login_is_asked_here(agent: Agent, on_ter
 def test_a_login_that_does_not_last_is_told(cli: Cli, agent: Agent) -> None:
     done = cli(*agent.command(way("forgets")))
     assert done.code == 4
-    assert "took the login, but a new process of it wants one again" in " ".join(done.err.split())
+    assert "accepted the login, but asks for it again after a restart" in " ".join(done.err.split())
     assert "Not logged in: session/new: Authentication required (code -32000)\n" in done.err
 
 
@@ -238,7 +238,7 @@ def test_logging_out(cli: Cli, agent: Agent) -> None:
 def test_the_demo_agent_is_logged_in_to(cli: Cli) -> None:
     done = cli("login", "demo")
     assert done.code == 0
-    assert "Logged in, as far as can be seen: a session with Demo could be opened." in done.err
+    assert "Logged in: a session with Demo could be opened." in done.err
 
 
 def test_an_agent_that_cannot_be_started_is_told(cli: Cli) -> None:

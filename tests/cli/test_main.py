@@ -100,7 +100,7 @@ def test_agents_lists_what_is_here_and_how_to_get_the_rest(cli: Cli) -> None:
     cli.configure(MINE)
     done = cli("agents")
     assert done.code == 0
-    here, missing = done.out.split("Not installed; to get them:\n")
+    here, missing = done.out.split("Not installed; to install them:\n")
     assert here.startswith("Ready to use\n")
     assert "\n* demo " in here
     assert f"-m {DEMO}\n" in here

@@ -80,7 +80,7 @@ def test_it_ends_with_its_stdin(shop: Cli) -> None:
 
 def test_a_person_who_starts_it_is_told_what_it_waits_for_and_can_end_it(shop: Cli, on_terminal: On) -> None:
     terminal = on_terminal("mcp", "shop:count")
-    terminal.until(b"It waits for a program that speaks MCP to it; Ctrl-C ends it.")
+    terminal.until(b"Waiting for an MCP client on stdin; Ctrl-C ends it.")
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.code() == -signal.SIGINT
 

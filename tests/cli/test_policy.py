@@ -117,10 +117,10 @@ def test_a_tool_call_is_judged_as_the_agents_that_is_named(ruled: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "there is nothing to test"),
+        ([], "nothing to test"),
         (["--tool-call", "{"], "the tool call cannot be read"),
-        (["--tool-call", "[]"], "the tool call is no JSON object"),
-        (['{"kind": "read"}', "--path", "x"], "a tool call says all by itself"),
+        (["--tool-call", "[]"], "the tool call is not a JSON object"),
+        (['{"kind": "read"}', "--path", "x"], "a tool call cannot be combined with"),
         (["--kind", "edt", "--path", "x"], 'there is no kind "edt"; did you mean edit?'),
         (["--access", "yolo", "ls"], 'access is "yolo"'),
         (["--cwd", "/nowhere", "ls"], "does not exist"),
@@ -146,7 +146,7 @@ def test_the_rules_in_force_are_listed_with_where_they_stand(ruled: Cli) -> None
     done = ruled("policy", "list")
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
-    assert lines[0] == f"Rules in {ruled.workspace} with access edit-inside, the weakest first:"
+    assert lines[0] == f"Rules in {ruled.workspace} with access edit-inside, weakest layer first:"
     assert "  user        deny   path **/.env (config.toml:3: keys stay here)" in lines
     assert f"  remembered  allow  command npm test (remembered as {entry.id})" in lines
     listed = json.loads(ruled("policy", "list", "--json").out)
@@ -191,12 +191,11 @@ def test_a_workspaces_rules_count_once_they_are_trusted(cli: Cli) -> None:
     done = cli("policy", "trust")
     assert (done.code, done.err) == (0, "")
     assert done.out == (
-        f"{file} counts from now on, as it is now: 1 rule.\n\n"
-        "  workspace   allow  command make * (.dragoman/policy.toml:1)\n"
+        f"Trusted {file} as it is now: 1 rule.\n\n  workspace   allow  command make * (.dragoman/policy.toml:1)\n"
     )
     assert judged(cli, "make all")["layer"] == "workspace"
     assert json.loads(cli("policy", "untrust", "--json", str(file)).out) == {"path": str(file), "was_trusted": True}
-    assert cli("policy", "untrust").out == f"{file} was not trusted before, either.\n"
+    assert cli("policy", "untrust").out == f"{file} was not trusted.\n"
     assert cli("policy", "test", "make all").out.startswith("ask ")
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.cli.ask import Asker, answer_with, choices, details, folded, for_good, headline
+from dragoman.cli.ask import PermissionPrompt, answer_with, choices, details, fold_lines, headline, lasting_answers
 from dragoman.cli.follow import Follower
 from dragoman.cli.output import Outbox
 from dragoman.cli.pieces import Span
 from dragoman.cli.screen import CLEAR_LINE, Screen, without_colours
-from dragoman.cli.stdin import chosen
+from dragoman.cli.stdin import chosen_index
 from dragoman.cli.text import columns
 from dragoman.host.permission import Option, PermissionRequest
 from dragoman.wire.vocabulary import Diff
@@ -54,7 +54,7 @@ def test_the_end_of_input_refuses(cli: Cli, on_terminal: On) -> None:
     terminal = on_terminal("run", "edit README")
     terminal.until(b"1-4): ")
     terminal.type(b"\x04")
-    assert "No answer: refused." in terminal.rest()
+    assert "No answer: rejected." in terminal.rest()
     assert not (cli.workspace / "README.md").exists()
 
 
@@ -157,7 +157,7 @@ def test_a_question_tells_command_paths_and_changes() -> None:
         "  /etc/passwd",
         "  1  Allow",
         "  2  Reject",
-        "  always, never  Answer for this workspace from now on",
+        "  always, never  Remember the answer for this workspace",
     ]
 
 
@@ -170,11 +170,11 @@ async def test_once_stands_before_always_whatever_the_agents_order(capfd: pytest
         "  2  Always allow",
         "  3  Reject once",
         "  4  Always reject",
-        "  5  mine  (what it does is not known)",
+        "  5  mine  (unknown effect)",
     ]
     master, slave = pty.openpty()
     screen = AskedScreen()
-    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
             answer = asyncio.create_task(asker(request))
@@ -238,7 +238,7 @@ def test_an_option_that_does_not_do_what_its_name_says_is_shown_for_what_it_is()
     assert lines[1] == "  1  Reject  (allows it always)"
     assert lines[2].endswith("…  (allows it always)")
     assert len(lines[2]) <= 80
-    assert lines[3:] == ["  3  Always reject", "  4  Later  (what it does is not known)"]
+    assert lines[3:] == ["  3  Always reject", "  4  Later  (unknown effect)"]
 
 
 def test_a_no_whose_id_is_also_a_yes_cancels() -> None:
@@ -252,7 +252,7 @@ def test_a_no_whose_id_is_also_a_yes_cancels() -> None:
     [("1", 0), (" 2. ", 1), ("2)", 1), ("0", None), ("3", None), ("", None), ("y", None), ("²", None)],
 )
 def test_only_a_number_that_stands_there_answers(line: str, index: int | None) -> None:
-    assert chosen(line, 2) == index
+    assert chosen_index(line, 2) == index
 
 
 class AskedScreen(Screen):
@@ -274,13 +274,13 @@ class AskedScreen(Screen):
 async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
     master, slave = pty.openpty()
     screen = AskedScreen()
-    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
             first = asyncio.create_task(asker(asked(title="First")))
             second = asyncio.create_task(asker(asked(title="Second")))
             await screen.prompts.get()
-            assert not screen.follower.free.is_set()
+            assert not screen.follower.is_free
             assert "Second" not in capfd.readouterr().err
             os.write(master, b"1\n")
             assert (await first).option_id == "yes"
@@ -288,7 +288,7 @@ async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.Capture
             assert capfd.readouterr().err.startswith("\n? Second")
             os.write(master, b"2\n")
             assert (await second).option_id == "no"
-            assert screen.follower.free.is_set()
+            assert screen.follower.is_free
     finally:
         os.close(master)
         os.close(slave)
@@ -297,20 +297,20 @@ async def test_two_questions_are_asked_one_after_the_other(capfd: pytest.Capture
 async def test_what_was_too_long_is_shown_when_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     master, slave = pty.openpty()
     screen = AskedScreen()
-    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     long = asked(command="\n".join(f"echo {number}" for number in range(50)), raw_input={"text": "x" * 5000})
     try:
         async with asyncio.timeout(LIMIT):
             answer = asyncio.create_task(asker(long))
             await screen.prompts.get()
             short = capfd.readouterr().err
-            assert "  … 34 more lines\n  1  Allow\n  2  Reject\n  always, never  Answer for this" in short
-            assert short.endswith("from now on\n  a  Show all of it first\n> ")
+            assert "  … 34 more lines\n  1  Allow\n  2  Reject\n  always, never  Remember the answer" in short
+            assert short.endswith("for this workspace\n  a  Show everything first\n> ")
             os.write(master, b"a\n")
             await screen.prompts.get()
             whole = capfd.readouterr().err
             assert (
-                "    echo 49\n  1  Allow\n  2  Reject\n  always, never  Answer for this workspace from now on\n> "
+                "    echo 49\n  1  Allow\n  2  Reject\n  always, never  Remember the answer for this workspace\n> "
                 in whole
             )
             os.write(master, b"a\n")  # there is nothing more to show
@@ -326,14 +326,14 @@ async def test_what_was_too_long_is_shown_when_asked_for(capfd: pytest.CaptureFi
 async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> None:
     master, slave = pty.openpty()
     screen = AskedScreen()
-    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
             first = asyncio.create_task(asker(asked()))
             await screen.prompts.get()
             first.cancel()
             await asyncio.wait([first])
-            assert screen.follower.free.is_set()
+            assert screen.follower.is_free
             assert not asyncio.get_running_loop().remove_reader(slave)
             second = asyncio.create_task(asker(asked()))
             await screen.prompts.get()
@@ -346,21 +346,21 @@ async def test_a_cancelled_question_stops_listening_and_lets_the_next_come() -> 
 
 async def test_a_question_without_answers_is_refused() -> None:
     screen = AskedScreen()
-    asker = Asker(screen, screen.follower.floor, fd=0, cwd=Path("/project"), width=80)
+    asker = PermissionPrompt(screen, screen.follower.floor, fd=0, cwd=Path("/project"), width=80)
     assert (await asker(asked(options=()))).outcome == "cancelled"
 
 
 def test_what_the_agent_offers_for_good_we_do_not_offer_again() -> None:
-    assert for_good(asked()) == ["always", "never"]
+    assert lasting_answers(asked()) == ["always", "never"]
     offered = (Option("a", "Allow", "allow_once"), Option("A", "Always", "allow_always"))
-    assert for_good(msgspec.structs.replace(asked(), options=offered)) == []
+    assert lasting_answers(msgspec.structs.replace(asked(), options=offered)) == []
 
 
 @pytest.mark.parametrize(("typed", "allowed"), [(b"always\n", True), (b" Never \n", False)])
 async def test_a_word_answers_for_good(typed: bytes, allowed: bool) -> None:
     master, slave = pty.openpty()
     screen = AskedScreen()
-    asker = Asker(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
+    asker = PermissionPrompt(screen, screen.follower.floor, fd=slave, cwd=Path("/project"), width=80)
     try:
         async with asyncio.timeout(LIMIT):
             asking = asyncio.create_task(asker(asked()))
@@ -378,7 +378,7 @@ def test_where_and_with_what_a_command_runs_is_shown_by_whatever_keys_it_is_told
     text = shown(asked(command="make", raw_input=said))
     assert "  in /elsewhere\n  with environment=[{'name': 'CC', 'value': './x'}]\n" in text
     unclear = shown(asked(command="make", raw_input={"cwd": "/a", "dir": "/b"}))
-    assert "  in a folder that is not clear from what it says\n" in unclear
+    assert "  in a folder that the request does not make clear\n" in unclear
 
 
 def test_files_that_only_the_input_names_are_shown_beside_a_diff() -> None:
@@ -407,8 +407,8 @@ def test_blanks_do_not_push_the_beginning_of_a_command_out_of_sight() -> None:
 
 
 def test_what_is_too_long_for_a_line_is_set_in() -> None:
-    lines = [*folded((Span("  $ " + "x" * 30), Span(" (dim)", "dim")), 20)]
+    lines = [*fold_lines((Span("  $ " + "x" * 30), Span(" (dim)", "dim")), 20)]
     shown = ["".join(span.text for span in line) for line in lines]
     assert shown == ["  $ " + "x" * 15, "      " + "x" * 13, "      xx (dim)"]
-    assert [*folded((Span("  short"),), 20)] == [(Span("  short"),)]
-    assert all(columns("".join(span.text for span in line)) < 20 for line in folded((Span("漢" * 50),), 20))
+    assert [*fold_lines((Span("  short"),), 20)] == [(Span("  short"),)]
+    assert all(columns("".join(span.text for span in line)) < 20 for line in fold_lines((Span("漢" * 50),), 20))

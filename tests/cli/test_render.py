@@ -203,7 +203,7 @@ def answered(reason: str, *remembered: str, by: str = "person") -> list[str]:
 def test_what_a_person_answered_for_good_is_told_with_the_way_back() -> None:
     assert answered("a person allowed it; remembered for this workspace (3f9a1c): allow command ls", "3f9a1c") == [
         "· remembered for this workspace (3f9a1c): allow command ls",
-        "  To forget it: dragoman policy revoke 3f9a1c",
+        "  To revoke it: dragoman policy revoke 3f9a1c",
     ]
     assert answered("a person allowed it; it cannot be remembered: too little") == [
         "· it cannot be remembered: too little"
@@ -265,4 +265,4 @@ def test_figures_are_short() -> None:
 def test_a_history_that_differs_is_one_line(difference: Difference, said: str) -> None:
     event = events.HistoryDiffers(0.0, "s", "r", None, (difference,), 3)
     [line] = lines(event, using=renderer(width=120))
-    assert line == f"! the agent tells this session otherwise: {said} (and 2 more)"
+    assert line == f"! the agent's history differs: {said} (and 2 more)"

@@ -81,7 +81,7 @@ def test_a_file_that_is_no_recording_is_said_with_its_line(cli: Cli) -> None:
 def test_a_connection_that_is_not_there_is_said(cli: Cli, recording: Path) -> None:
     done = cli("replay", "--connection", "2", str(recording), stdin=b"")
     assert done.code == 2
-    assert "1 connection, and no number 2" in done.err
+    assert "1 connection, not 2" in done.err
 
 
 def test_without_a_client_it_tells_how_to_get_one(cli: Cli, recording: Path) -> None:

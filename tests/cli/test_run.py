@@ -118,10 +118,10 @@ def test_a_failing_run_keeps_the_words_that_came_before(cli: Cli) -> None:
         (["--access", "everything", "x"], "--access"),
         (["--deadline", "soon", "x"], "--deadline"),
         (["--cwd", "missing", "x"], "missing does not exist"),
-        (["--env", "KEY", "x"], "--env wants NAME=VALUE"),
-        (["--option", "=x", "x"], "--option wants ID=VALUE"),
+        (["--env", "KEY", "x"], "--env must be NAME=VALUE"),
+        (["--option", "=x", "x"], "--option must be ID=VALUE"),
         (["--agent-command", "'open", "x"], "--agent-command"),
-        (["-a", "demo", "--agent-command", "demo", "x"], "give one of them"),
+        (["-a", "demo", "--agent-command", "demo", "x"], "cannot be combined"),
         (["--file", "missing.txt", "x"], "missing.txt"),
         (["--resume", "missing.json", "x"], "--resume: missing.json: there are no sessions"),
         (["--save", "no/such/folder", "x"], "no/such does not exist"),
@@ -236,7 +236,7 @@ def test_a_handle_replaces_no_device(cli: Cli) -> None:
     os.mkfifo(cli.workspace / "pipe")
     done = cli("run", "--save", "pipe", "hello")
     assert done.code == 2
-    assert "--save: pipe is no regular file" in done.err
+    assert "--save: pipe is not a regular file" in done.err
     assert (cli.workspace / "pipe").is_fifo()
 
 
@@ -246,7 +246,7 @@ def test_a_saved_session_goes_on_in_another_process(cli: Cli) -> None:
     assert handle["agent"] == "demo"
     done = cli("run", "--resume", "talk.json", "--cwd", ".", "usage")
     assert done.code == 2
-    assert "--cwd cannot be given with --resume" in done.err
+    assert "--cwd cannot be combined with --resume" in done.err
     done = cli("run", "--resume", "talk.json", "usage")
     assert done.code == 0
     assert done.out.startswith("Before this answer, this session had used ")  # the history is not told again

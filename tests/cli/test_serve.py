@@ -13,11 +13,11 @@ from cli.conftest import On
 
 def test_enter_gives_a_new_link_and_ctrl_c_ends_it(on_terminal: On) -> None:
     terminal = on_terminal("serve", "--port", "0", "--no-open")
-    first = terminal.until(b"Ctrl-C: end.\r\n").decode()
+    first = terminal.until(b"Ctrl-C to stop.\r\n").decode()
     terminal.type(b"\n")
     second = terminal.until(b"/pair#").decode() + terminal.until(b"\r\n").decode()
     terminal.process.send_signal(signal.SIGINT)
-    assert terminal.rest().endswith("Ended.\n")
+    assert terminal.rest().endswith("Stopped.\n")
     assert terminal.code() == 0
     codes = re.findall(r"/pair#(\S+)", first + second)
     assert len(codes) == 2
@@ -28,7 +28,7 @@ def test_enter_gives_a_new_link_and_ctrl_c_ends_it(on_terminal: On) -> None:
 def test_on_the_network_a_phone_gets_a_qr_code(on_terminal: On) -> None:
     terminal = on_terminal("serve", "--host", "0.0.0.0", "--port", "0", "--no-open")
     fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    said = terminal.until(b"Ctrl-C: end.\r\n").decode()
+    said = terminal.until(b"Ctrl-C to stop.\r\n").decode()
     assert "fingerprint" in said
     if "your phone" in said:  # a machine without a network has no address to show
         assert said.count("█") > 100

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from dragoman.cli.command import how_long_ago, when
-from dragoman.cli.session_filter import matching, moment
+from dragoman.cli.session_filter import filter_sessions, parse_time
 from dragoman.cli.text import columns
 from dragoman.errors import InputError
 from dragoman.hub.identity import this_process
@@ -215,18 +215,18 @@ NOW = datetime.fromisoformat("2026-11-15T12:00").astimezone()
     ],
 )
 def test_a_time_is_a_day_a_moment_or_how_long_ago(text: str, meant: str) -> None:
-    assert moment(text, "--since", NOW) == datetime.fromisoformat(meant).astimezone().timestamp()
+    assert parse_time(text, "--since", NOW) == datetime.fromisoformat(meant).astimezone().timestamp()
 
 
 def test_until_a_day_counts_all_of_it() -> None:
     end = datetime.fromisoformat("2026-11-02").astimezone().timestamp()
-    assert moment("2026-11-01", "--until", NOW, end=True) == end
+    assert parse_time("2026-11-01", "--until", NOW, end=True) == end
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-13-01", "2026-02-30", "", "-", "-3d"])
 def test_what_is_no_time_says_what_is(text: str) -> None:
-    with pytest.raises(InputError, match="is no time"):
-        moment(text, "--since", NOW)
+    with pytest.raises(InputError, match="is not a time"):
+        parse_time(text, "--since", NOW)
 
 
 def test_a_folder_may_be_named_by_a_link_to_it(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_folder_may_be_named_by_a_link_to_it(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     here = Session(id="a", cwd=str(tmp_path.resolve() / "real"))
     elsewhere = Session(id="b", cwd=str(tmp_path / "other"))
-    assert matching([here, elsewhere], workspace=str(tmp_path / "link")) == [here]
+    assert filter_sessions([here, elsewhere], workspace=str(tmp_path / "link")) == [here]
 
 
 # -- a conversation, shown again
@@ -300,7 +300,7 @@ def test_what_a_person_answered_is_told(cli: Cli) -> None:
     keep(cli, work)
     out = cli("sessions", "show").out
     assert "\n✓ allowed by you: Edit file 70\n" in out
-    assert "\n✗ refused by you: Edit file 71\n" in out
+    assert "\n✗ denied by you: Edit file 71\n" in out
     assert "\n? Which colour?\n  colour: blue\n" in out
 
 
@@ -313,7 +313,9 @@ def test_a_run_that_was_cut_says_so(cli: Cli) -> None:
         await talk.commit()
 
     keep(cli, work)
-    assert cli("sessions", "show").out.endswith("half a sen\n\ncut: the process that ran it ended before it did\n")
+    assert cli("sessions", "show").out.endswith(
+        "half a sen\n\ninterrupted: the process that ran it ended before it did\n"
+    )
     assert listed(cli)[0]["state"] == "interrupted"
     told = cli("sessions", "show", "--json").events()
     assert [(one["type"], one.get("status")) for one in told[-2:]] == [("error", None), ("run.completed", "error")]
@@ -331,7 +333,7 @@ def test_a_run_whose_end_a_transcript_does_not_have_is_told_in_one_calm_line(cli
 
     keep(cli, work)
     line = "The transcript ends before this run does · tokens: 5 in, 2 out"
-    assert cli("sessions", "show").out.endswith(f"half a sen\n\ncut: {line}\n")
+    assert cli("sessions", "show").out.endswith(f"half a sen\n\ninterrupted: {line}\n")
     assert f"\n*interrupted: {line}*\n" in cli("sessions", "export", "-", "--format", "markdown").out
 
 
@@ -421,7 +423,7 @@ def test_words_are_found_highlighted_and_can_be_opened(cli: Cli) -> None:
         assert json.loads(cli("sessions", "search", "--json", "timeout", *filters).out) == []
     done = cli("sessions", "search", "absent")
     assert (done.code, done.out) == (0, "")
-    assert "Nothing matches" in done.err
+    assert "No matches" in done.err
 
 
 def test_words_that_a_shell_kept_together_belong_together(cli: Cli) -> None:
@@ -526,7 +528,7 @@ def test_a_deleted_session_is_gone_from_the_files(cli: Cli) -> None:
     done = cli("sessions", "delete", "gone")
     assert (done.code, "--yes" in done.err) == (2, True)  # there is nobody to ask
     done = cli("sessions", "delete", "--yes", "gone")
-    assert (done.code, done.out) == (0, "Deleted 1 session, for good.\n")
+    assert (done.code, done.out) == (0, "Deleted 1 session.\n")
     assert [one["id"] for one in listed(cli)] == ["keep01"]
     assert json.loads(cli("sessions", "search", "--json", "quokka").out) == []
     for file in cli.home.iterdir():
@@ -543,7 +545,7 @@ def test_on_a_terminal_it_is_asked_before_anything_is_deleted(cli: Cli) -> None:
     text = shown(cli, 80, "sessions", "delete", "feed01", "feed02", typed=b"n\n")
     assert "the first" in text
     assert "the second" in text
-    assert "Delete these 2 sessions for good? [y/N]" in text
+    assert "Delete these 2 sessions permanently? [y/N]" in text
     assert "Nothing was deleted." in text
     assert len(listed(cli)) == 2
     assert "Deleted 1 session" in shown(cli, 80, "sessions", "delete", "feed01", typed=b"y\n")
@@ -560,7 +562,7 @@ def test_a_history_that_the_agent_tells_otherwise_is_shown_as_a_line(cli: Cli) -
         await talk.commit()
 
     keep(cli, work)
-    assert '! the agent tells this session otherwise: it leaves out "hello"\n' in cli("sessions", "show").out
+    assert '! the agent\'s history differs: it leaves out "hello"\n' in cli("sessions", "show").out
     told = [json.loads(line) for line in cli("sessions", "show", "--json").out.splitlines()]
     [event] = [event for event in told if event["type"] == "history.differs"]
     assert event["differences"] == [{"subject": "prompt", "recorded": "hello"}]

@@ -12,7 +12,7 @@ import click
 import msgspec
 import pytest
 
-from dragoman.cli.watch import Problems, watch
+from dragoman.cli.watch import ErrorReports, watch
 from dragoman.translate.translator import PROVIDERS
 from translate.claude_talk import SESSION, Transcript
 from translate.watched import append, lines, transcript_in
@@ -68,7 +68,7 @@ def test_what_happens_is_shown_while_it_happens(owner: Cli) -> None:
     process = owner.start("watch", "--yes", "--provider", "claude")
     assert process.stdout is not None
     assert process.stderr is not None
-    heard = read_until(process.stderr.fileno(), b"Ctrl-C ends it.\n").decode()
+    heard = read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n").decode()
     assert heard.startswith("Watching claude: ~/.claude/projects\n")
     some = said_now()
     append(path, lines(some[:1]))
@@ -84,7 +84,7 @@ def test_what_happens_is_shown_while_it_happens(owner: Cli) -> None:
     ]
     out, err = stopped(process)
     assert out == ""
-    assert "What came in stays" in err
+    assert "Stopped." in err
     assert "A test." in owner("sessions", "show").out
     assert owner("journal", "verify").code == 0
 
@@ -96,7 +96,7 @@ def test_what_was_there_before_is_counted_and_not_shown(owner: Cli) -> None:
     path_of(owner).write_bytes(lines(told.lines))
     process = owner.start("watch", "--yes")
     assert process.stderr is not None
-    read_until(process.stderr.fileno(), b"1 session from before came in.\n")
+    read_until(process.stderr.fileno(), b"1 session imported from before.\n")
     out, _ = stopped(process)
     assert out == ""
     assert "Long ago" in owner("sessions", "list").out
@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be_looked_into_is_said_once(owner: Cli) -> None:
 
 
 def test_of_problems_those_are_told_that_stay_and_each_once_until_all_is_well() -> None:
-    problems = Problems()
+    problems = ErrorReports()
     looks = ["passes", "stays", "stays", "stays", None, "stays", "stays", "passes", "stays"]
     told = [problems.news(problem) for problem in looks]
     assert told == [None, None, "stays", None, None, None, "stays", None, None]
@@ -143,7 +143,7 @@ def test_without_a_terminal_it_says_how_to_agree_and_reads_nothing(owner: Cli) -
     path_of(owner).write_bytes(lines(said_now()))
     done = owner("watch")
     assert (done.code, done.out) == (2, "")
-    assert "there is nobody to ask" in done.err
+    assert "there is no terminal to ask" in done.err
     assert "--yes" in done.err
     assert '[watch] claude = "on"' in done.err
     assert not (owner.home / "journal.db").exists()
@@ -154,7 +154,7 @@ def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: O
     path_of(owner).write_bytes(lines(said_now()))
     terminal = on_terminal("watch")
     asked = without_looks(terminal.until(b"[y/N]: ").decode())
-    assert "Read what claude wrote and will write to ~/.claude/projects, and keep it in" in asked.replace("\r\n", "")
+    assert "Watch claude in ~/.claude/projects, and import what it writes into" in asked.replace("\r\n", "")
     terminal.type(b"y\n")
     assert b"codex" in terminal.until(b"[y/N]: ")
     terminal.type(b"n\n")
@@ -165,8 +165,8 @@ def test_on_a_terminal_it_asks_and_does_not_ask_again(owner: Cli, on_terminal: O
     assert msgspec.json.decode((owner.home / "watch.json").read_bytes()) == {"agreed": ["claude"]}
     process = owner.start("watch")
     assert process.stderr is not None
-    heard = read_until(process.stderr.fileno(), b"Ctrl-C ends it.\n").decode()
-    assert "Nobody agreed to watch codex yet" in heard
+    heard = read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n").decode()
+    assert "Not watching codex" in heard
     assert "Watching claude" in heard
     stopped(process)
 
@@ -176,7 +176,7 @@ def test_who_does_not_agree_is_not_watched(owner: Cli, on_terminal: On) -> None:
     terminal = on_terminal("watch", "--provider", "claude")
     terminal.until(b"[y/N]: ")
     terminal.type(b"n\n")
-    assert "Nothing is watched." in without_looks(terminal.rest())
+    assert "Nothing to watch." in without_looks(terminal.rest())
     assert terminal.code() == 1
     assert not (owner.home / "journal.db").exists()
 
@@ -186,7 +186,7 @@ def test_what_the_settings_turn_off_is_not_watched(owner: Cli) -> None:
     path_of(owner).write_bytes(lines(said_now()))
     done = owner("watch", "--yes")
     assert done.code == 1
-    assert "claude: off, as config.toml says." in done.err
+    assert "claude: turned off in config.toml." in done.err
     assert not (owner.home / "journal.db").exists()
 
 
@@ -194,7 +194,7 @@ def test_it_ends_when_nobody_reads_what_it_shows(owner: Cli) -> None:
     process = owner.start("watch", "--yes", "--provider", "claude")
     assert process.stdout is not None
     assert process.stderr is not None
-    read_until(process.stderr.fileno(), b"Ctrl-C ends it.\n")
+    read_until(process.stderr.fileno(), b"Press Ctrl-C to stop.\n")
     process.stdout.close()
     assert process.wait(LIMIT) in (0, 141)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.cli.eval import said
+from dragoman.cli.eval import outcome_line
 from dragoman.errors import InputError, OutputInvalid
 from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compared, read_tasks
 from dragoman.evaluation.response import PromptResponse, Stats
@@ -147,7 +147,7 @@ async def test_what_a_function_of_the_user_raised_is_in_the_outcome_and_what_it_
     ended: list[Outcome] = []
     await Fleet(TASKS[:1], ["x"], calls, ended=ended.append).run([(TASKS[0], "x")])
     assert [(each.tool_calls, each.tool_errors) for each in ended] == [(5, ("broken: KeyError: 'pear'",))]
-    assert said(ended[0]).endswith("s); a tool failed: broken: KeyError: 'pear'")
+    assert outcome_line(ended[0]).endswith("s); a tool failed: broken: KeyError: 'pear'")
 
 
 def test_agents_are_compared_and_what_was_not_reported_is_no_zero() -> None:

@@ -136,7 +136,7 @@ async def test_a_server_that_was_killed_leaves_its_runs_interrupted(home: Path, 
         command = (sys.executable, "-m", "dragoman", "serve", "--no-open", "--port", str(port))
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         assert process.stdout is not None
-        while b"Dragoman is at" not in await process.stdout.readline():
+        while b"Dragoman is running at" not in await process.stdout.readline():
             pass
         return process
 

@@ -15,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from dragoman.agents.find import Finding
 
-# Id, name, state, command or how to get it, remark.
+# Id, name, state, command or install line, remark.
 Row: TypeAlias = tuple[str, str, str, str, str]
 
 EPILOG = """\b
@@ -29,10 +29,10 @@ Your own agents, and changes to these, are tables [agents.NAME] in config.toml
 in ~/.dragoman (or DRAGOMAN_HOME): command = "my-agent", args = ["--acp"]."""
 
 
-@click.command(epilog=EPILOG, short_help="List the agents: what is installed, and how to get the rest.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.command(epilog=EPILOG)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def agents(as_json: bool) -> int:
-    """List the agents: what is installed here, in which version, and how to get the rest."""
+    """List installed agents with their versions, and how to install others."""
     import asyncio
 
     from dragoman.agents.find import survey
@@ -80,21 +80,21 @@ def _record(finding: Finding, default: str) -> dict[str, object]:
 
 
 def _print(findings: Sequence[Finding], default: str) -> None:
-    """Those that can be started first; for the others, the line that installs them."""
-    here = [finding for finding in findings if finding.state != "missing"]
+    """Print the agents that can be started first, then the others with the line that installs them."""
+    ready = [finding for finding in findings if finding.state != "missing"]
     missing = [finding for finding in findings if finding.state == "missing"]
-    if here:
+    if ready:
         click.echo(_bold("Ready to use"))
-        _columns([_ready(finding, default) for finding in here])
+        _columns([_ready_row(finding, default) for finding in ready])
     if missing:
-        click.echo(("\n" if here else "") + _bold("Not installed; to get them:"))
-        _columns([_lacking(finding, default) for finding in missing])
+        click.echo(("\n" if ready else "") + _bold("Not installed; to install them:"))
+        _columns([_missing_row(finding, default) for finding in missing])
     click.echo('\n* is the default. Use another with: dragoman run -a NAME "…"')
 
 
-def _ready(finding: Finding, default: str) -> Row:
+def _ready_row(finding: Finding, default: str) -> Row:
     preset = finding.preset
-    # The line whose program was found: where the first is missing, one of the others stands in.
+    # The command line whose program was found: an alternative, where the first is missing.
     program = finding.path.name if finding.path else ""
     lines = preset.command_lines
     line = next((line for line in lines if os.path.basename(line[0]) == program), lines[0])
@@ -102,7 +102,7 @@ def _ready(finding: Finding, default: str) -> Row:
     return _mark(finding, default), preset.name, state, shlex.join((program or line[0], *line[1:])), finding.problem
 
 
-def _lacking(finding: Finding, default: str) -> Row:
+def _missing_row(finding: Finding, default: str) -> Row:
     preset = finding.preset
     return _mark(finding, default), preset.name, "", preset.install or finding.problem, preset.note
 
@@ -117,7 +117,7 @@ def _columns(rows: Sequence[Row]) -> None:
     room = max(40, shutil.get_terminal_size((80, 24)).columns - margin)
     for *cells, text, remark in rows:
         start = "".join(f"{cell:<{width}}  " for cell, width in zip(cells, wide, strict=True) if width)
-        # A line to paste is never broken; what is said about it is.
+        # A line to paste is never broken; a remark is.
         click.echo(f"{start}{text}".rstrip())
         for line in textwrap.wrap(remark, room):
             click.echo(f"{'':<{margin}}{line}")

@@ -1,8 +1,8 @@
-"""The numbered question: what the agent wants to do, its own options, and a line from the terminal.
+"""`PermissionPrompt`: asks a person at the terminal for permission, with the agent's own options as a numbered list.
 
-Promised: nothing typed before the question is taken as its answer; only a number that stands there answers; the end of
-input refuses. What is too long for a question is shown whole when asked for. A question that is cancelled (the run
-ended, Ctrl-C) stops listening at once.
+Promised: nothing typed before the question is taken as its answer; only a listed number answers; the end of input
+rejects. A long request is shown whole on demand. A question that is cancelled (the run ended, Ctrl-C) stops listening
+at once.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import msgspec
 from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
-from dragoman.cli.stdin import chosen, forget_typed, read_line
+from dragoman.cli.stdin import chosen_index, forget_typed, read_line
 from dragoman.cli.text import columns, exact, one_line
 from dragoman.host.permission import Answer, Option, PermissionRequest
 from dragoman.host.policy.effects import command_environment, mentioned_paths, working_folder
 from dragoman.record.diffs import changed_lines, describe_changes
 
-# What is shown at first of each diff, command and input. The rest is counted, never left out in silence.
-LINES = 16
-# Of one of them: less than a screen, so that blanks cannot push what was said first out of sight.
-CHARACTERS = 1_200
-INPUT_CHARACTERS = 600
-# What to type to see the rest.
+# Lines of each diff, command and input that are shown at first. The rest is counted, never left out in silence.
+MAX_LINES = 16
+# Characters of one of them: less than a screen, so that blanks cannot push its beginning out of sight.
+MAX_CHARACTERS = 1_200
+MAX_INPUT_CHARACTERS = 600
+# Typed to see the rest.
 SHOW_ALL = "a"
-# Before what did not fit on the line above it.
-_SET_IN = "      "
+# Before the continuation of a line.
+_CONTINUATION = "      "
 
 ALWAYS = "always"
 NEVER = "never"
@@ -68,7 +68,7 @@ _PLAIN_NAMES = {
 }
 
 
-class Asker:
+class PermissionPrompt:
     """An `on_permission` for a person at a terminal. `floor` is entered for each question: one at a time."""
 
     def __init__(self, screen: Screen, floor: Floor, *, fd: int, cwd: Path, width: int) -> None:
@@ -88,7 +88,7 @@ class Asker:
         cut = short != whole
         self._put(request, short, cut=cut)
         if not request.options:
-            self._say(Span("  The agent offers no answers to choose from: refused.", "bad"))
+            self._say(Span("  The agent offers no answers to choose from: rejected.", "bad"))
             return request.reject()
         forget_typed(self._fd)
         numbers = f"1-{len(request.options)}"
@@ -96,26 +96,26 @@ class Asker:
             await self._screen.ask((Span(f"Your answer ({numbers}{f', {SHOW_ALL}' if cut else ''}): ", "question"),))
             line = await read_line(self._fd)
             if line is None:
-                self._say(Span("  No answer: refused.", "bad"))
+                self._say(Span("  No answer: rejected.", "bad"))
                 return request.reject()
             self._screen.answered()
-            if (number := chosen(line, len(request.options))) is not None:
-                return answer_with(request, offered(request)[number])
-            if (word := line.strip().lower()) in for_good(request):
+            if (number := chosen_index(line, len(request.options))) is not None:
+                return answer_with(request, sorted_options(request)[number])
+            if (word := line.strip().lower()) in lasting_answers(request):
                 return request.allow(always=True) if word == ALWAYS else request.reject(always=True)
             if cut and line.strip().lower() == SHOW_ALL:
                 cut = False
                 self._put(request, whole, cut=cut)
             else:
-                words = [f"a number from 1 to {len(request.options)}", *for_good(request)]
-                also = f", or {SHOW_ALL} to see all of it" if cut else ""
+                words = [f"a number from 1 to {len(request.options)}", *lasting_answers(request)]
+                also = f", or {SHOW_ALL} to show everything" if cut else ""
                 self._say(Span(f"  Please type {' or '.join(words)}{also}.", "dim"))
 
-    def _put(self, request: PermissionRequest, told: Iterable[tuple[Span, ...]], *, cut: bool) -> None:
+    def _put(self, request: PermissionRequest, lines: Iterable[tuple[Span, ...]], *, cut: bool) -> None:
         self._screen.part()
         self._say(*headline(request, self.width))
-        for spans in (*told, *choices(request, self.width, cut=cut)):
-            for line in folded(spans, self.width):
+        for spans in (*lines, *choices(request, self.width, cut=cut)):
+            for line in fold_lines(spans, self.width):
                 self._say(*line)
 
     def _say(self, *spans: Span) -> None:
@@ -129,23 +129,25 @@ def answer_with(request: PermissionRequest, option: Option) -> Answer:
     return request.select(option.id)
 
 
-def offered(request: PermissionRequest) -> list[Option]:
+def sorted_options(request: PermissionRequest) -> list[Option]:
     """The agent's options as they are numbered: by what they do, those that it calls its own way last."""
     return sorted(
         request.options, key=lambda option: _ORDER.index(option.kind) if option.kind in _ORDER else len(_ORDER)
     )
 
 
-def for_good(request: PermissionRequest) -> list[str]:
-    """What can be said where the agent offers no such answer itself. Whole words: a habit of typing `y` must not become
-    a rule."""
+def lasting_answers(request: PermissionRequest) -> list[str]:
+    """Our own lasting answers, where the agent offers none.
+
+    They are whole words: a habit of typing `y` must not become a rule.
+    """
     kinds = {option.kind for option in request.options}
     always = [ALWAYS] if "allow_once" in kinds and "allow_always" not in kinds else []
     never = [NEVER] if "reject_once" in kinds and "reject_always" not in kinds else []
     return always + never
 
 
-def folded(spans: tuple[Span, ...], width: int) -> Iterable[tuple[Span, ...]]:
+def fold_lines(spans: tuple[Span, ...], width: int) -> Iterable[tuple[Span, ...]]:
     """The same in lines that fit, the later ones set in: at the margin of a terminal stands only what we say."""
     line: list[Span] = []
     room = width - 1
@@ -155,14 +157,14 @@ def folded(spans: tuple[Span, ...], width: int) -> Iterable[tuple[Span, ...]]:
             fits = _fitting(text, room)
             line.append(Span(text[:fits], span.style))
             yield tuple(line)
-            line, text, room = [Span(_SET_IN)], text[fits:], width - 1 - len(_SET_IN)
+            line, text, room = [Span(_CONTINUATION)], text[fits:], width - 1 - len(_CONTINUATION)
         line.append(Span(text, span.style))
         room -= columns(text)
     yield tuple(line)
 
 
 def _fitting(text: str, room: int) -> int:
-    """How many characters of it fit; at least one."""
+    """Count the characters that fit; at least one."""
     used = 0
     for count, character in enumerate(text):
         used += columns(character)
@@ -177,8 +179,8 @@ def headline(request: PermissionRequest, width: int) -> tuple[Span, ...]:
 
 
 def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable[tuple[Span, ...]]:
-    """What would be done, line by line; limited, the rest of what is long is counted."""
-    lines = LINES if limited else None
+    """The action, line by line; with `limited`, only the number of the lines that do not fit is given."""
+    lines = MAX_LINES if limited else None
     if request.command is not None:
         yield from _block("$ ", request.command, lines)
         yield from _surroundings(request.raw_input, cwd, lines)
@@ -196,22 +198,22 @@ def details(request: PermissionRequest, cwd: Path, *, limited: bool) -> Iterable
     if lines is not None and len(others) > lines:
         yield (Span(f"  … {len(others) - lines:,} more files", "bad"),)
     if request.command is None and not request.diffs and _tells_more(request):
-        yield from _block("", _compact(request.raw_input, INPUT_CHARACTERS if limited else None), lines)
+        yield from _block("", _compact(request.raw_input, MAX_INPUT_CHARACTERS if limited else None), lines)
 
 
 def choices(request: PermissionRequest, width: int, *, cut: bool) -> Iterable[tuple[Span, ...]]:
     """The agent's options, by number; and our own answers for good, and our own way to see what was left out, by words
     and a letter, as none of them."""
-    for number, option in enumerate(offered(request), start=1):
+    for number, option in enumerate(sorted_options(request), start=1):
         effect = _effect(option)
         name = one_line(_NAMES[option.kind] if _is_kind(option) else option.name, max(8, width - 6 - len(effect)))
         yield (Span(f"  {number}", "question"), Span(f"  {name}"), Span(effect, "dim"))
-    if words := for_good(request):
-        said = ", ".join(words)
-        effect = one_line("Answer for this workspace from now on", max(8, width - 4 - len(said)))
-        yield (Span(f"  {said}", "question"), Span(f"  {effect}", "dim"))
+    if words := lasting_answers(request):
+        names = ", ".join(words)
+        effect = one_line("Remember the answer for this workspace", max(8, width - 4 - len(names)))
+        yield (Span(f"  {names}", "question"), Span(f"  {effect}", "dim"))
     if cut and request.options:
-        yield (Span(f"  {SHOW_ALL}", "question"), Span("  Show all of it first", "dim"))
+        yield (Span(f"  {SHOW_ALL}", "question"), Span("  Show everything first", "dim"))
 
 
 def _is_kind(option: Option) -> bool:
@@ -221,18 +223,18 @@ def _is_kind(option: Option) -> bool:
 def _effect(option: Option) -> str:
     if _is_kind(option) or _PLAIN_NAMES.get(option.name.lower()) == option.kind:
         return ""
-    return f"  ({_EFFECTS.get(option.kind, 'what it does is not known')})"
+    return f"  ({_EFFECTS.get(option.kind, 'unknown effect')})"
 
 
 def _surroundings(raw_input: object, cwd: Path, limit: int | None) -> Iterable[tuple[Span, ...]]:
-    """Where a command runs, and the variables set for it: with either, the same words do something else."""
-    said = raw_input if isinstance(raw_input, dict) else {}
-    where = working_folder(said, cwd)
+    """The folder of a command and its variables: with either, the same words do something else."""
+    fields = raw_input if isinstance(raw_input, dict) else {}
+    where = working_folder(fields, cwd)
     if where is None:
-        yield (Span("  in a folder that is not clear from what it says", "bad"),)
+        yield (Span("  in a folder that the request does not make clear", "bad"),)
     elif where != str(cwd):
         yield (Span(f"  in {_shown(where, cwd)}"),)
-    if variables := command_environment(said):
+    if variables := command_environment(fields):
         yield from _block("with ", "\n".join(map(_on_one_line, variables)), limit)
 
 
@@ -253,8 +255,8 @@ def _diff_lines(lines: list[tuple[str, str]], limit: int | None) -> Iterable[tup
 
 
 def _within(lines: list[str], limit: int | None) -> tuple[list[str], str]:
-    """As many of the lines as are shown, and what is to be said of the rest."""
-    room = CHARACTERS
+    """As many of the lines as are shown, and what is to be fields of the rest."""
+    room = MAX_CHARACTERS
     for index, line in enumerate(lines[:limit] if limit is not None else ()):
         if len(line) > room:
             left, more = len(line) - room, len(lines) - index - 1
@@ -279,10 +281,10 @@ def _on_one_line(text: str) -> str:
 
 
 def _tells_more(request: PermissionRequest) -> bool:
-    """Whether the input has anything in it but the paths that stand there already."""
-    said = request.raw_input
-    return said not in (None, {}, []) and not (
-        isinstance(said, dict) and set(map(str, said.values())) <= {*request.paths}
+    """Test whether the input holds anything but the paths that are shown already."""
+    fields = request.raw_input
+    return fields not in (None, {}, []) and not (
+        isinstance(fields, dict) and set(map(str, fields.values())) <= {*request.paths}
     )
 
 

@@ -218,4 +218,4 @@ def end_of(text: str, room: int) -> str:
 def note(*lines: str) -> None:
     """Write lines about the output to stderr, out of the way of a program that reads stdout."""
     sys.stdout.flush()
-    sys.stderr.write(exits.laid_out(lines, terminal_width(STDERR)))
+    sys.stderr.write(exits.lay_out(lines, terminal_width(STDERR)))

@@ -1,8 +1,7 @@
-"""A stored session, told again: frames in, events and prompts out, and from these what a person sees.
+"""A stored session replayed: frames in, events and prompts out, and pieces to show made of them.
 
-The frames go through the fold that they went through when they came, and their events through the renderer that showed
-them then: what is seen is what was seen. Told besides is what was on the screen already at that time: the person's own
-words and answers.
+The frames go through the same fold as when they came, and their events through the same renderer, so a stored session
+looks like the live item. Added are the user's prompts and answers, which were typed on the screen at that time.
 """
 
 from __future__ import annotations
@@ -31,34 +30,34 @@ MARK = "\u203a "
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """The user's own words."""
+    """A prompt in the user's own words."""
 
     time: float
-    run_id: str | None  # None where a history was told, or imported
+    run_id: str | None  # None in a history that the agent replayed, or that was imported
     text: str
     attached: tuple[str, ...] = ()
 
 
-class Cut(msgspec.Struct, frozen=True):
-    """A run that nobody ended: why, and the events by which programs are told."""
+class InterruptedRun(msgspec.Struct, frozen=True):
+    """An interrupted run: the reason, and the events that `--json` prints for it."""
 
     reason: str
     error: events.Error
     end: events.RunCompleted
 
 
-Told: TypeAlias = Event | Prompt | Cut
+ReplayItem: TypeAlias = Event | Prompt | InterruptedRun
 
 
-class Retelling:
-    """`hear` each entry of the session in order."""
+class SessionReplay:
+    """Turns the entries of a session, in order, into items."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._record = SessionRecord(session.id)
-        self._first_message = 0  # of the run at hand
+        self._first_message = 0  # of the current run
 
-    def hear(self, entry: Entry) -> Iterator[Told]:
+    def add(self, entry: Entry) -> Iterator[ReplayItem]:
         fold = self._record.fold
         before = fold.runs.current_id
         line = entry.frame if entry.origin not in ("client", "host") else None
@@ -77,16 +76,18 @@ class Retelling:
                     if event is not None:
                         yield event
 
-    def _ended(self, run: rows.Run) -> Iterator[Told]:
+    def _ended(self, run: rows.Run) -> Iterator[ReplayItem]:
         time = run.ended_time or run.time
         head = (time, self._session.id, run.id, None)
         failure = failure_of(run, self._session.agent or "the agent", "")
-        said = [one for one in self._record.fold.messages[self._first_message :] if one.kind == "assistant"]
+        messages = [
+            message for message in self._record.fold.messages[self._first_message :] if message.kind == "assistant"
+        ]
         end = events.RunCompleted(
             *head,
             "error" if failure is not None else "cancelled" if run.status == "cancelled" else "success",
             run.stop_reason,
-            events.join_texts(said),
+            events.join_texts(messages),
             run.usage,
             time - run.time,
             failure.message if failure is not None else run.reason,
@@ -96,57 +97,57 @@ class Retelling:
             return
         error = events.Error(*head, str(failure), failure.category, type(failure).__name__, failure.guidance)
         if run.status == "interrupted":
-            yield Cut(run.reason or failure.message, error, end)
+            yield InterruptedRun(run.reason or failure.message, error, end)
         else:
             yield error
             yield end
 
 
-async def retold(journal: Journal, session: Session) -> AsyncIterator[list[Told]]:
-    """A page at a time."""
-    retelling = Retelling(session)
+async def replay_session(journal: Journal, session: Session) -> AsyncIterator[list[ReplayItem]]:
+    """Replay a session, a page at a time."""
+    replay = SessionReplay(session)
     cursor: Cursor | None = None
     while (page := await journal.read(session.id, after=cursor)).entries:
-        yield [told for entry in page.entries for told in retelling.hear(entry)]
+        yield [item for entry in page.entries for item in replay.add(entry)]
         cursor = page.cursor
 
 
 class Conversation:
-    """What to show of what is told. `held` back is what the next piece may change; `end` gives the rest."""
+    """Makes pieces of replayed items. The last piece may still change and is held back; `end` returns the rest."""
 
     def __init__(self, renderer: Renderer) -> None:
         self._renderer = renderer
-        self._settling = Settling()
-        self._asked: dict[str, str] = {}  # permissions and questions without an answer: what they are about
+        self._merger = PieceMerger()
+        self._subjects: dict[str, str] = {}  # permissions and questions without an answer: what they are about
 
-    def show(self, told: Iterable[Told]) -> Iterator[Piece]:
-        for one in told:
-            for piece in self._pieces(one):
-                yield from self._settling.put(piece)
+    def show(self, items: Iterable[ReplayItem]) -> Iterator[Piece]:
+        for item in items:
+            for piece in self._pieces(item):
+                yield from self._merger.put(piece)
 
     def end(self) -> Iterator[Piece]:
-        yield from self._settling.end()
+        yield from self._merger.end()
 
-    def _pieces(self, told: Told) -> Iterable[Piece]:
-        match told:
+    def _pieces(self, item: ReplayItem) -> Iterable[Piece]:
+        match item:
             case Prompt():
-                return self._prompt(told)
-            case Cut():
-                return self._cut(told)
+                return self._prompt(item)
+            case InterruptedRun():
+                return self._interrupted(item)
             case events.PermissionRequested(permission_id=id_, title=title):
-                self._asked[id_] = title
-                return self._renderer.show(told)
+                self._subjects[id_] = title
+                return self._renderer.show(item)
             case events.PermissionResolved(decided_by=by) if by not in (*UNSEEN, None):
-                return self._decided(told)
+                return self._decided(item)
             case events.QuestionAsked(question_id=id_, message=message):
-                self._asked[id_] = message
-                return self._renderer.show(told)
+                self._subjects[id_] = message
+                return self._renderer.show(item)
             case events.QuestionAnswered(decided_by=by) if by not in UNSEEN:
-                return self._answered(told)
+                return self._answered(item)
             case events.Error(message=message):
                 return self._error(message)
             case _:
-                return self._renderer.show(told)
+                return self._renderer.show(item)
 
     def _prompt(self, prompt: Prompt) -> Iterator[Piece]:
         yield Line((Span(when(prompt.time), "dim"),), block="prompt")
@@ -157,12 +158,12 @@ class Conversation:
             yield Line((Span(f"  with {names}", "dim"),), block="prompt")
 
     def _decided(self, answer: events.PermissionResolved) -> Iterator[Piece]:
-        about = self._asked.pop(answer.permission_id, "")
+        about = self._subjects.pop(answer.permission_id, "")
         who = "you" if answer.decided_by == "person" else answer.decided_by
         if answer.decision == "allow":
             mark, word = Span(YES, "good"), f"allowed by {who}"
         elif answer.decision == "deny":
-            mark, word = Span(NO, "bad"), f"refused by {who}"
+            mark, word = Span(NO, "bad"), f"denied by {who}"
         else:
             mark, word = Span(NO, "bad"), "not answered"
         yield Line((mark, Span(f" {one_line(f'{word}: {about}', self._room())}", "dim")))
@@ -172,17 +173,17 @@ class Conversation:
             yield Line((Span(f"  {line}", "dim"),))
 
     def _answered(self, answer: events.QuestionAnswered) -> Iterator[Piece]:
-        yield Line((Span("? ", "question"), Span(one_line(self._asked.pop(answer.question_id, ""), self._room()))))
+        yield Line((Span("? ", "question"), Span(one_line(self._subjects.pop(answer.question_id, ""), self._room()))))
         for name, value in (answer.content or {}).items():
             yield Line((Span(f"  {one_line(f'{name}: {value}', self._room())}", "bold"),))
         if answer.action != "accept":
             word = {"decline": "declined", "cancel": "not answered"}.get(answer.action, answer.action)
             yield Line((Span(f"  {one_line(word, self._room())}", "dim"),))
 
-    def _cut(self, cut: Cut) -> Iterator[Piece]:
-        """How long it took is not told: who noted that it was cut may have come much later."""
-        usage = usage_parts(cut.end.usage) if cut.end.usage else ()
-        words = " · ".join([f"cut: {plain(cut.reason).strip().rstrip('.')}", *usage])
+    def _interrupted(self, run: InterruptedRun) -> Iterator[Piece]:
+        """Show no duration: the interruption may have been recorded much later."""
+        usage = usage_parts(run.end.usage) if run.end.usage else ()
+        words = " · ".join([f"interrupted: {plain(run.reason).strip().rstrip('.')}", *usage])
         for line in wrapped(words, self._renderer.width):
             yield Line((Span(line, "dim"),), block="end")
 
@@ -194,8 +195,8 @@ class Conversation:
         return self._renderer.width - 2
 
 
-class Settling:
-    """Pieces as they are in the end: a line that is ended next is left out, the parts of a message are one."""
+class PieceMerger:
+    """Merges the parts of a message into item piece, and leaves out a line that is ended by the next piece."""
 
     def __init__(self) -> None:
         self._words: list[Text | Thought] = []
@@ -204,36 +205,36 @@ class Settling:
     def put(self, piece: Piece) -> Iterator[Piece]:
         if isinstance(piece, Text | Thought):
             if self._words and (type(self._words[0]), self._words[0].message_id) != (type(piece), piece.message_id):
-                yield from self._said()
-            yield from self._stood()
+                yield from self._take_words()
+            yield from self._take_line()
             self._words.append(piece)
             return
-        yield from self._said()
+        yield from self._take_words()
         if isinstance(piece, MessageEnd):
             yield piece
         elif isinstance(piece, Ending):
             if self._line is not None and self._line.key == piece.key:
                 self._line = None
-            yield from self._stood()
+            yield from self._take_line()
             yield Line(piece.spans)
         else:
-            yield from self._stood()
+            yield from self._take_line()
             if piece.key is None:
                 yield piece
             else:
                 self._line = piece
 
     def end(self) -> Iterator[Piece]:
-        yield from self._said()
-        yield from self._stood()
+        yield from self._take_words()
+        yield from self._take_line()
 
-    def _said(self) -> Iterator[Piece]:
+    def _take_words(self) -> Iterator[Piece]:
         if self._words:
-            first, text = self._words[0], "".join(one.text for one in self._words)
+            first, text = self._words[0], "".join(item.text for item in self._words)
             self._words = []
             yield Thought(text, first.message_id) if isinstance(first, Thought) else Text(text, first.message_id)
 
-    def _stood(self) -> Iterator[Piece]:
+    def _take_line(self) -> Iterator[Piece]:
         if self._line is not None:
             line, self._line = self._line, None
             yield Line(line.spans, None, line.block)

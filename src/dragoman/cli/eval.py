@@ -42,48 +42,60 @@ Examples:
   dragoman eval -a demo tasks.jsonl --json | jq -r 'select(.status != "ok") | .task'
 
 \b
-A task is a line of JSON: {"prompt": "…"}, and, as you like, "id", "expected"
-(what the output must be; without --schema the text) and "schema" (its own).
+A task is a line of JSON: {"prompt": "…"}, and optionally "id", "expected"
+(the right output; without --schema, the right text) and "schema".
 
 \b
 Exit codes:
-  0    all tasks ended well, as expected where something was
+  0    all tasks succeeded, with the expected output
   1    some did not
   2    bad input: an option, a file or a setting
-  130  interrupted by Ctrl-C; what was done is kept
+  130  interrupted by Ctrl-C; finished tasks are kept
 
-Each outcome is a line in the file of --out the moment it is known. Start the
-same command again after a kill: what has a line there is not done again."""
+Outcomes are appended to the --out file as they are known. After an
+interruption, run the same command again: finished tasks are skipped."""
 
 
 @click.command("eval", epilog=EPILOG)
 @click.argument("tasks", type=FILE)
-@click.option("-a", "--agent", "agents", metavar="AGENT", multiple=True, help="An agent; give it several times.")
-@click.option("--agent-command", "commands", metavar="COMMAND", multiple=True, help="Any command line that speaks ACP.")
+@click.option("-a", "--agent", "agents", metavar="AGENT", multiple=True, help="An agent; may be repeated.")
+@click.option(
+    "--agent-command",
+    "commands",
+    metavar="COMMAND",
+    multiple=True,
+    help="Any command line that speaks ACP; may be repeated.",
+)
 @click.option("--tools", metavar="MODULE:NAME", multiple=True, help="Python functions that the agents may call.")
 @click.option("--schema", metavar="FILE", type=FILE, help="The JSON Schema of the output.")
 @click.option(
-    "-j", "--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="How many at a time. [default: 1]"
+    "-j", "--jobs", metavar="N", type=click.IntRange(1, 256), default=1, help="Number of parallel tasks. [default: 1]"
 )
-@click.option("-o", "--out", metavar="FILE", help="Where the outcomes go. [default: TASKS.results.jsonl]")
-@click.option("--redo-errors", is_flag=True, help="Do again what ended with an error.")
+@click.option("-o", "--out", metavar="FILE", help="File for the outcomes. [default: TASKS.results.jsonl]")
+@click.option("--redo-errors", is_flag=True, help="Run tasks again that ended with an error.")
 @click.option("--cwd", metavar="DIR", help="The workspace. [default: the current folder]")
-@click.option("--access", metavar="LEVEL", default="read-only", help="What they may do. [default: read-only]")
+@click.option("--access", metavar="LEVEL", default="read-only", help="What the agents may do. [default: read-only]")
 @click.option("--model", metavar="MODEL", help="The agents' model.")
-@click.option("--max-rounds", metavar="N", type=click.IntRange(1), default=3, help="Prompts for one task. [default: 3]")
-@click.option("--attempts", metavar="N", type=click.IntRange(1), default=3, help="On transient errors. [default: 3]")
-@click.option("--deadline", metavar="TIME", help='For each task: "90s", "5m", "1h30m".')
-@click.option("--idle-limit", metavar="TIME", help="End a task after so long without a sign of life.")
-@click.option("--budget", metavar="NAME=N", multiple=True, help="For each task: tokens, cost_usd, tool_calls, seconds.")
-@click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the agents' environment.")
-@click.option("--json", "as_json", is_flag=True, help="Each outcome on stdout too, one JSON object a line.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress: nothing but the table, and errors.")
-def eval_(**given: Any) -> int:
-    """Give the same tasks to several agents and compare them.
+@click.option(
+    "--max-rounds", metavar="N", type=click.IntRange(1), default=3, help="Maximum prompts per task. [default: 3]"
+)
+@click.option(
+    "--attempts", metavar="N", type=click.IntRange(1), default=3, help="Attempts on transient errors. [default: 3]"
+)
+@click.option("--deadline", metavar="TIME", help='Time limit per task: "90s", "5m", "1h30m".')
+@click.option("--idle-limit", metavar="TIME", help="End a task after this time without activity.")
+@click.option(
+    "--budget", metavar="NAME=N", multiple=True, help="Limit per task: tokens, cost_usd, tool_calls, seconds."
+)
+@click.option("--env", metavar="NAME=VALUE", multiple=True, help="An environment variable for the agents.")
+@click.option("--json", "as_json", is_flag=True, help="Also print each outcome as a line of JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the table and errors.")
+def eval_(**options: Any) -> int:
+    """Run the same tasks on several agents and compare the outcomes.
 
-    TASKS is a file with one task a line. Nobody is asked: what --access does not allow is refused.
+    TASKS is a file with one task per line. Nothing is asked: what --access does not allow is denied.
     """
-    return run_tasks(EvalOptions(**given))
+    return run_tasks(EvalOptions(**options))
 
 
 class EvalOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,8 +122,8 @@ class EvalOptions(msgspec.Struct, frozen=True, kw_only=True):
     quiet: bool
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done, checked: everything that can be found wrong before an agent is started has been."""
+class EvalPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The evaluation to run, checked as far as possible before an agent starts."""
 
     tasks: Sequence[Task]
     agents: dict[str, Agent]  # by the name that stands in the outcomes
@@ -124,53 +136,53 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         return await evaluate(self.agents[agent], task.prompt, output_type=wanted, **self.options)
 
 
-def run_tasks(given: EvalOptions) -> int:
-    """Does it, and returns the exit code. Raises nothing that the user could have caused."""
-    told = sys.stdout
+def run_tasks(options: EvalOptions) -> int:
+    """Run the evaluation and return its exit code."""
+    stdout = sys.stdout
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # what the user's functions print is no outcome
-            work = prepare(given)
-            with Results(work.out) as results:
-                return asyncio.run(_run(given, work, results, told))
+        with contextlib.redirect_stdout(sys.stderr):  # the user's functions may print
+            plan = prepare(options)
+            with Results(plan.out) as results:
+                return asyncio.run(_run(options, plan, results, stdout))
     except DragomanError as error:
         return print_error(error, opened=False)
 
 
-def prepare(given: EvalOptions) -> Work:
-    settings = load(flags={"deadline": given.deadline, "idle_limit": given.idle_limit})
-    cwd = Path(given.cwd or os.getcwd())
-    tasks = Path(given.tasks)
-    env = dict(_pair(text, "--env", "NAME=VALUE") for text in given.env)
-    agents: dict[str, Agent] = {name: name for name in given.agents}
-    for line in given.commands:
+def prepare(options: EvalOptions) -> EvalPlan:
+    settings = load(flags={"deadline": options.deadline, "idle_limit": options.idle_limit})
+    cwd = Path(options.cwd or os.getcwd())
+    tasks = Path(options.tasks)
+    env = dict(_pair(text, "--env", "NAME=VALUE") for text in options.env)
+    agents: dict[str, Agent] = {name: name for name in options.agents}
+    for line in options.commands:
         try:
             agents[line] = tuple(shlex.split(line))
-        except ValueError as problem:
-            raise InputError(f"--agent-command: {problem} in {line!r}") from None
+        except ValueError as error:
+            raise InputError(f"--agent-command: {error} in {line!r}") from None
     agents = agents or {settings.agent: settings.agent}
     client = LocalClient(config=settings, env=env)
     for agent in agents.values():
         client.spec_of(agent)  # a name that nobody knows is found now
-    schema = _schema(Path(given.schema)) if given.schema is not None else None
+    schema = _schema(Path(options.schema)) if options.schema is not None else None
     # Else each task would fail with it, and be taken as done.
     Workspace(cwd)
-    parse_access(given.access)
-    tools = tools_of(tool for where in given.tools for tool in load_tools(where, folder=Path.cwd()))
-    return Work(
+    parse_access(options.access)
+    tools = tools_of(tool for where in options.tools for tool in load_tools(where, folder=Path.cwd()))
+    return EvalPlan(
         tasks=read_tasks(tasks),
         agents=agents,
         schema=schema,
-        out=Path(given.out) if given.out is not None else tasks.with_suffix(".results.jsonl"),
+        out=Path(options.out) if options.out is not None else tasks.with_suffix(".results.jsonl"),
         options={
             "tools": list(tools.values()),
             "cwd": cwd,
-            "access": given.access,
-            "model": given.model,
-            "max_rounds": given.max_rounds,
-            "retry": Retry(attempts=given.attempts),
+            "access": options.access,
+            "model": options.model,
+            "max_rounds": options.max_rounds,
+            "retry": Retry(attempts=options.attempts),
             "deadline": settings.deadline,
             "idle_limit": settings.idle_limit,
-            "budget": _budget(given.budget),
+            "budget": _budget(options.budget),
             "env": env,
         },
     )
@@ -180,23 +192,23 @@ def _schema(path: Path) -> dict[str, Any]:
     try:
         schema = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         shape_of(schema)
-    except (OSError, msgspec.MsgspecError, InputError) as problem:
-        raise InputError(f"--schema: {path}: {problem}") from None
+    except (OSError, msgspec.MsgspecError, InputError) as error:
+        raise InputError(f"--schema: {path}: {error}") from None
     return schema
 
 
-def _budget(given: Sequence[str]) -> Budget | None:
-    if not given:
+def _budget(options: Sequence[str]) -> Budget | None:
+    if not options:
         return None
-    named = dict(_pair(text, "--budget", "NAME=N") for text in given)
+    named = dict(_pair(text, "--budget", "NAME=N") for text in options)
     if unknown := [name for name in named if name not in Budget.__struct_fields__]:
         raise InputError(
             f"--budget: there is no {unknown[0]!r}; expected one of: {', '.join(Budget.__struct_fields__)}"
         )
     try:
         return msgspec.convert(named, Budget, strict=False)
-    except msgspec.ValidationError as problem:
-        raise InputError(f"--budget: {problem}") from None
+    except msgspec.ValidationError as error:
+        raise InputError(f"--budget: {error}") from None
 
 
 def _pair(text: str, option: str, form: str) -> tuple[str, str]:
@@ -206,48 +218,48 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-async def _run(given: EvalOptions, work: Work, results: Results, told: TextIO) -> int:
-    agents = list(work.agents)
-    shown = progress(quiet=given.quiet, agents=len(agents))
+async def _run(options: EvalOptions, plan: EvalPlan, results: Results, stdout: TextIO) -> int:
+    agents = list(plan.agents)
+    view = progress(quiet=options.quiet, agents=len(agents))
 
     def ended(outcome: Outcome) -> None:
         results.add(outcome)
-        shown.ended(outcome)
-        if given.as_json:
-            told.write(msgspec.json.encode(outcome).decode() + "\n")
-            told.flush()
+        view.ended(outcome)
+        if options.as_json:
+            stdout.write(msgspec.json.encode(outcome).decode() + "\n")
+            stdout.flush()
 
     fleet = Fleet(
-        work.tasks,
+        plan.tasks,
         agents,
-        work.evaluated,
-        schema=work.schema,
-        model=given.model,
-        jobs=given.jobs,
-        begun=shown.begun,
+        plan.evaluated,
+        schema=plan.schema,
+        model=options.model,
+        jobs=options.jobs,
+        begun=view.begun,
         ended=ended,
     )
-    left = fleet.left(results.known, redo_errors=given.redo_errors)
-    shown.start(len(work.tasks) * len(agents), len(left), results.path)
+    left = fleet.left(results.known, redo_errors=options.redo_errors)
+    view.start(len(plan.tasks) * len(agents), len(left), results.path)
     try:
         code = await _until_stopped(lambda: fleet.run(left))
     finally:
-        shown.stop()
+        view.stop()
     outcomes = fleet.wanted(results.known)
-    print_table(compared(outcomes, agents), sys.stderr if given.as_json else told)
+    print_table(compared(outcomes, agents), sys.stderr if options.as_json else stdout)
     if code is not None:
-        undone = len(fleet.left(results.known, redo_errors=given.redo_errors))
-        sys.stderr.write(f"dragoman: {undone} left to do; the same command goes on with them\n")
+        undone = len(fleet.left(results.known, redo_errors=options.redo_errors))
+        sys.stderr.write(f"dragoman: {undone} left to do; run the same command again to continue\n")
         return code
     failed = sum(outcome.status == "error" for outcome in outcomes)
-    if failed and not given.quiet:
-        sys.stderr.write(f"dragoman: {failed} ended with an error; --redo-errors does them again\n")
+    if failed and not options.quiet:
+        sys.stderr.write(f"dragoman: {failed} ended with an error; use --redo-errors to run them again\n")
     return exits.DONE if all(outcome.status == "ok" for outcome in outcomes) else exits.AGENT_FAILED
 
 
-async def _until_stopped(work: Callable[[], Awaitable[None]]) -> int | None:
-    """The exit code of what stopped it, or None. Agents are told to stop, and ended, before this returns."""
-    task = asyncio.ensure_future(work())
+async def _until_stopped(plan: Callable[[], Awaitable[None]]) -> int | None:
+    """Wait for the plan; return the exit code of the signal that stopped it, or None. All agents have ended by then."""
+    task = asyncio.ensure_future(plan())
 
     def stop() -> None:
         if not task.cancelling():
@@ -290,30 +302,30 @@ def print_table(lines: Sequence[Summary], stream: TextIO) -> None:
 
 
 def _or_dash(value: float | None, form: str) -> str:
-    """A figure that was not reported is no zero."""
+    """Format a figure; one that was not reported is a dash, not a zero."""
     return "-" if value is None else form.format(value)
 
 
 # Of an outcome, where it goes into a file: some errors are long. The file of outcomes has all of it.
-MOST_SAID: Final = 500
+MAX_OUTCOME_CHARACTERS: Final = 500
 
 # Of what runs now, beside the bar.
-MOST_RUNNING: Final = 40
+MAX_RUNNING_CHARACTERS: Final = 40
 
 # Of an agent's name, where it is a command line; the table has all of it.
-MOST_CALLED: Final = 24
+MAX_NAME_CHARACTERS: Final = 24
 _LOOKS: Final[dict[Status, str]] = {"ok": "green", "wrong": "yellow", "error": "red"}
 
 
-class Shown(Protocol):
+class ProgressView(Protocol):
     def start(self, total: int, left: int, out: Path) -> None: ...
     def begun(self, task: Task, agent: str) -> None: ...
     def ended(self, outcome: Outcome) -> None: ...
     def stop(self) -> None: ...
 
 
-def progress(*, quiet: bool, agents: int) -> Shown:
-    """`agents` is how many there are: one need not be named in each line."""
+def progress(*, quiet: bool, agents: int) -> ProgressView:
+    """`agents` is their number: a single one is not named in each line."""
     if quiet:
         return _Quiet()
     return _Bars(agents) if is_drawable() else _Lines(agents)
@@ -334,7 +346,7 @@ class _Quiet:
 
 
 class _Lines(_Quiet):
-    """A line for each that is done."""
+    """A line for each finished task, in a log."""
 
     def __init__(self, agents: int) -> None:
         self._named = agents > 1
@@ -346,12 +358,12 @@ class _Lines(_Quiet):
 
     def ended(self, outcome: Outcome) -> None:
         self._done += 1
-        line = f"[{self._done}/{self._total}] {said(outcome, named=self._named)}"
-        sys.stderr.write(f"{_cut(line, MOST_SAID)}\n")
+        line = f"[{self._done}/{self._total}] {outcome_line(outcome, named=self._named)}"
+        sys.stderr.write(f"{_cut(line, MAX_OUTCOME_CHARACTERS)}\n")
 
 
 class _Bars(_Quiet):
-    """How far it is, what runs now, and a line for what did not end well."""
+    """A bar with the running tasks, and a line for each task that did not succeed."""
 
     def __init__(self, agents: int) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -384,7 +396,7 @@ class _Bars(_Quiet):
         self._count[outcome.status] += 1
         self._bar.advance(self._id)
         if outcome.status != "ok" or outcome.tool_errors:
-            line = _cut(said(outcome, named=self._named), 2 * self._console.width)
+            line = _cut(outcome_line(outcome, named=self._named), 2 * self._console.width)
             self._console.print(line, style=_LOOKS[outcome.status], markup=False, highlight=False)
         self._tell()
 
@@ -394,7 +406,7 @@ class _Bars(_Quiet):
         counts = ((status, self._count[status]) for status in _LOOKS)
         counted = " ".join(f"[{_LOOKS[status]}]{count} {status}[/]" for status, count in counts if count)
         running = ", ".join(f"{_called(agent)}: {task}" if self._named else task for task, agent in self._running)
-        self._bar.update(self._id, counted=counted, running=escape(_cut(plain(running), MOST_RUNNING)))
+        self._bar.update(self._id, counted=counted, running=escape(_cut(plain(running), MAX_RUNNING_CHARACTERS)))
 
     def stop(self) -> None:
         self._bar.stop()
@@ -402,12 +414,12 @@ class _Bars(_Quiet):
 
 def _beginning(total: int, left: int, out: Path) -> str:
     if not left:
-        return f"nothing to do: all {total} are done already, and stand in {out}"
-    known = f", {total - left} are done already" if left < total else ""
+        return f"nothing to do: all {total} are done, see {out}"
+    known = f", {total - left} already done" if left < total else ""
     return f"{left} to do{known}; outcomes go to {out}"
 
 
-def said(outcome: Outcome, *, named: bool = True) -> str:
+def outcome_line(outcome: Outcome, *, named: bool = True) -> str:
     """An outcome in a line: `wrong t2 (0.3 s): {"n":2}, expected {"n":3}`."""
     why = ""
     if outcome.status == "wrong":
@@ -423,7 +435,7 @@ def said(outcome: Outcome, *, named: bool = True) -> str:
 
 def _called(agent: str) -> str:
     program, space, rest = agent.partition(" ")
-    return _cut(f"{os.path.basename(program)}{space}{rest}", MOST_CALLED)
+    return _cut(f"{os.path.basename(program)}{space}{rest}", MAX_NAME_CHARACTERS)
 
 
 def _json(value: object) -> str:

@@ -1,4 +1,4 @@
-"""How a run ends for a shell: the one place where results and errors become exit codes and messages."""
+"""Exit codes and error messages: the one place where results and errors become either."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ INTERRUPTED: Final = 130  # as a shell reports a program that SIGINT ended
 PIPE_CLOSED: Final = 141  # SIGPIPE
 TERMINATED: Final = 143  # SIGTERM
 
-# Enough to see why; with -v all of it was shown as it came.
+# Enough to see why; with -v all of it was output as it came.
 STDERR_LINES: Final = 10
 
 
 class Denials:
-    """What policy, and not a person, refused in a run.
+    """Counts what policy, and not a person, denied in a run.
 
-    `decisive`: after the last refusal no tool call was completed, so that what was wanted was not done.
+    `decisive`: no tool call was completed after the last denial, so the work was not done.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.unasked = 0  # refused only because there was nobody to ask
+        self.unanswered = 0  # denied only because there was nobody to ask
         self._done_since = False
 
-    def hear(self, event: events.Event) -> None:
+    def add(self, event: events.Event) -> None:
         match event:
             case events.PermissionResolved(origin="agent", decided_by=by, decision=decision) if by in UNSEEN:
                 if decision != "allow":
@@ -63,7 +63,7 @@ class Denials:
 
     def _refused(self, by: str | None) -> None:
         self.count += 1
-        self.unasked += by == "default"
+        self.unanswered += by == "default"
         self._done_since = False
 
     @property
@@ -72,7 +72,7 @@ class Denials:
 
 
 def code_of_error(error: DragomanError, *, opened: bool, denials: Denials | None = None) -> int:
-    """The exit code of what went wrong; `opened` tells whether there was a session by then."""
+    """The exit code of an error; `opened`: a session had been opened by then."""
     match error:
         case AuthenticationRequired():
             return LOGIN_NEEDED
@@ -91,57 +91,57 @@ def code_of_error(error: DragomanError, *, opened: bool, denials: Denials | None
 
 
 def code_of_result(status: str, denials: Denials) -> int:
-    """The exit code of a run that raised nothing, and that nobody interrupted."""
+    """The exit code of a run that raised no error and was not interrupted."""
     if status == "success":
         return REFUSED if denials.decisive else DONE
-    # The agent itself called it cancelled: most do so when they were not allowed what they wanted.
+    # The agent itself reported it as cancelled: most do so after a denial.
     return REFUSED if denials.count else AGENT_FAILED
 
 
 def message_of(error: DragomanError, *, verbose: bool = False, width: int | None = None) -> str:
-    """What to print: what happened, what to do about it, and what the agent said of it.
+    """Format an error: what happened, what to do about it, and the agent's last words.
 
     On a terminal of `width` columns words are kept whole.
     """
-    told = str(error)
+    message = str(error)
     if isinstance(error, AuthenticationRequired) and error.methods and not verbose:
-        told = told.partition(': {"')[0]  # the data that came with it: the methods, told below
-    lines = _indented(f"dragoman: {told}", first="")
+        message = message.partition(': {"')[0]  # without the data that came with it: the methods are listed below
+    lines = _indented(f"dragoman: {message}", first="")
     if verbose:
         lines.append(f"  ({type(error).__name__}, category: {error.category})")
     stderr = getattr(error, "stderr", "")
     if stderr and stderr not in str(error):
-        lines.append("  Its last lines were:")
+        lines.append("  Its last lines:")
         lines += [f"  | {line}" for line in stderr.splitlines()[-STDERR_LINES:]]
     if error.guidance:
         lines += _indented(error.guidance)
-    return laid_out(lines, width)
+    return lay_out(lines, width)
 
 
-def advice_on_access(access: str, *, width: int | None = None) -> str:
-    """How to let the agent do what nobody was there to allow."""
-    return laid_out(
+def access_advice(access: str, *, width: int | None = None) -> str:
+    """Tell how to allow what was denied because nobody could be asked."""
+    return lay_out(
         [
-            f"dragoman: what the agent asked for was not allowed: access is {access}, and there was nobody to ask.",
-            "  Run it on a terminal to be asked, or allow it beforehand: --access edit-inside (write inside the "
-            "workspace) or --access full (everything).",
+            f"dragoman: the agent's request was denied: access is {access}, and there was nobody to ask.",
+            "  Run it on a terminal to be asked, or allow it: --access edit-inside (write inside the workspace) or "
+            "--access full (everything).",
         ],
         width,
     )
 
 
-def laid_out(lines: Iterable[str], width: int | None) -> str:
-    """Lines for stderr, each broken between words and indented as it began; what the agent printed stays as it is."""
-    shown = []
+def lay_out(lines: Iterable[str], width: int | None) -> str:
+    """Lay out lines for stderr: broken between words, with a hanging indent; the agent's output stays as it is."""
+    output = []
     for line in map(plain, lines):
         if width is None or line.startswith("  |"):
-            shown.append(line)
+            output.append(line)
             continue
         indent = " " * max(2, len(line) - len(line.lstrip()))
-        shown += textwrap.wrap(
+        output += textwrap.wrap(
             line, width - 1, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         ) or [""]
-    return "".join(f"{line}\n" for line in shown)
+    return "".join(f"{line}\n" for line in output)
 
 
 def _indented(text: str, first: str = "  ") -> list[str]:

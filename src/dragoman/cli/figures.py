@@ -36,14 +36,14 @@ def usage_parts(usage: rows.Usage) -> Sequence[str]:
 
 
 def context_part(usage: rows.Usage) -> str:
-    """How full the context is; empty where it was not reported."""
+    """The context's fill; empty where it was not reported."""
     if usage.context_used is None:
         return ""
     return _short(usage.context_used) + (f" of {_short(usage.context_size)}" if usage.context_size is not None else "")
 
 
 def cost_part(usage: rows.Usage) -> str:
-    """What it has cost; empty where it was not reported."""
+    """The cost; empty where it was not reported."""
     if usage.cost is None:
         return ""
     amount = f"{usage.cost.amount:.2f}" if usage.cost.amount >= 1 or not usage.cost.amount else None

@@ -1,18 +1,27 @@
-"""`Follower`: a run's events on their way to the screen, how far they have got, and who may halt them to ask."""
+"""`Follower`: shows a run's events, and hands the terminal to a question once the events before it are shown."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from dragoman.record.events import Event, RunCompleted, RunStarted
-from dragoman.session.run import Run
+from dragoman.record.events import Event
 
-# Enter it to ask a person something: inside, the terminal is the asker's alone.
+# Entered to ask the user something: inside, the terminal belongs to the question alone.
 Floor: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+
+
+class FollowedRun(Protocol):
+    """A run whose events are taken in batches."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def waiting(self) -> bool: ...
+    def claim(self) -> None: ...
+    async def next_events(self) -> list[Event]: ...
 
 
 class Follower:
@@ -20,52 +29,48 @@ class Follower:
 
     def __init__(self, show: Callable[[Sequence[Event]], Awaitable[None]]) -> None:
         self._show = show
-        self._emitted: Counter[str] = Counter()  # by run
-        self._shown: Counter[str] = Counter()
-        self._active: str | None = None
-        self._moved = asyncio.Event()
-        self._turn = asyncio.Lock()
-        self.free = asyncio.Event()  # not set while someone has the floor
-        self.free.set()
+        self._run: FollowedRun | None = None
+        self._batch: list[Event] = []  # taken from the run, and not shown
+        self._screen = asyncio.Lock()
+        self._run_changed = asyncio.Event()
 
-    def heard(self, event: Event) -> None:
-        """Every event at the moment it happens; those of a run come again, by way of its queue."""
-        run_id = event.run_id
-        if run_id is None:
-            return
-        self._emitted[run_id] += 1
-        if type(event) is RunStarted:
-            self._active = run_id
-        elif type(event) is RunCompleted and self._active == run_id:
-            self._active = None
-            self._moved.set()
+    @property
+    def is_free(self) -> bool:
+        """True while neither a batch nor a question has the screen."""
+        return not self._screen.locked()
 
-    async def follow(self, run: Run) -> None:
-        """Shows the run until it is over. From here on the agent is read only as fast as we show."""
-        aiter(run)
-        while batch := await run.next_events():
-            await self.free.wait()
-            await self._show(batch)
-            self._shown[run.id] += len(batch)
-            self._moved.set()
-        del self._emitted[run.id], self._shown[run.id]
+    async def follow(self, run: FollowedRun) -> None:
+        """Show the run until it is over. From here on the agent is read only as fast as we show."""
+        run.claim()
+        self._set_run(run)
+        try:
+            while batch := await run.next_events():
+                self._batch = batch
+                async with self._screen:
+                    await self._show_batch()
+        finally:
+            self._set_run(None)
 
     @asynccontextmanager
-    async def floor(self) -> AsyncIterator[None]:
-        """One at a time, in the order they came: waits until all that the agent said before is on the screen; what it
-        says meanwhile has to wait."""
-        async with self._turn:
-            await self._caught_up()
-            self.free.clear()
-            try:
-                yield
-            finally:
-                self.free.set()
+    async def floor(self, run: FollowedRun | None = None) -> AsyncIterator[None]:
+        """Hand the screen to a question of this run, one at a time, in the order they came.
 
-    async def _caught_up(self) -> None:
-        """Returns when all that the run brought so far is on the screen, or the run is over."""
-        run_id = self._active
-        target = self._emitted[run_id] if run_id is not None else 0
-        while run_id is not None and run_id == self._active and self._shown[run_id] < target:
-            self._moved.clear()
-            await self._moved.wait()
+        The events before the question are shown first; those that come meanwhile wait.
+        """
+        while run is not None and run is not self._run and not run.done:
+            self._run_changed.clear()
+            await self._run_changed.wait()
+        async with self._screen:
+            await self._show_batch()
+            if run is not None and run.waiting:
+                await self._show(await run.next_events())
+            yield
+
+    async def _show_batch(self) -> None:
+        batch, self._batch = self._batch, []
+        if batch:
+            await self._show(batch)
+
+    def _set_run(self, run: FollowedRun | None) -> None:
+        self._run = run
+        self._run_changed.set()

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 from dragoman.cli.follow import Floor
 from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
-from dragoman.cli.stdin import chosen, forget_typed, read_line
+from dragoman.cli.stdin import chosen_index, forget_typed, read_line
 from dragoman.cli.text import columns, cut, exact, one_line, plain
 from dragoman.host.question.fields import (
     BooleanField,
@@ -33,14 +33,14 @@ from dragoman.host.question.question import Page, Question, QuestionAnswer
 
 
 def has_desktop(environ: Mapping[str, str]) -> bool:
-    """Whether a browser would open beside the terminal: not in it, and not on a machine that nobody sits at."""
+    """Test whether a browser would open on the user's own screen: not in the terminal, not on a remote machine."""
     if any(environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "NO_BROWSER")):
         return False
     return sys.platform == "darwin" or any(environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
 
 
 async def open_page(url: str) -> bool:
-    """Whether a browser took it. Only to be called when the person has said so."""
+    """Open a page in the browser and return whether one took it. Call it only when the user has agreed."""
     import webbrowser
 
     try:
@@ -50,7 +50,7 @@ async def open_page(url: str) -> bool:
 
 
 # More choices are counted: they can still be typed by name.
-CHOICES = 50
+MAX_CHOICES = 50
 
 
 def choice_rows(field: Field, width: int) -> Iterable[tuple[Span, ...]]:
@@ -58,17 +58,17 @@ def choice_rows(field: Field, width: int) -> Iterable[tuple[Span, ...]]:
     if not isinstance(field, ChoiceField | ChoicesField):
         return
     names = choice_labels(field.choices)
-    wide = len(names[min(len(names), CHOICES) - 1])
-    for mark, choice in zip(names[:CHOICES], field.choices, strict=False):
+    wide = len(names[min(len(names), MAX_CHOICES) - 1])
+    for mark, choice in zip(names[:MAX_CHOICES], field.choices, strict=False):
         title = one_line(choice.title, width - wide - 10)
         room = width - wide - columns(title) - 12
-        told = one_line(choice.description, room) if choice.description and room > 8 else ""
-        yield (Span(f"    {mark:>{wide}}", "question"), Span(f"  {title}"), Span(f"  {told}" if told else "", "dim"))
-    if len(field.choices) > CHOICES:
-        yield (Span(f"    … {len(field.choices) - CHOICES:,} more, to be typed by name", "dim"),)
+        about = one_line(choice.description, room) if choice.description and room > 8 else ""
+        yield (Span(f"    {mark:>{wide}}", "question"), Span(f"  {title}"), Span(f"  {about}" if about else "", "dim"))
+    if len(field.choices) > MAX_CHOICES:
+        yield (Span(f"    … {len(field.choices) - MAX_CHOICES:,} more, to be typed by name", "dim"),)
 
 
-def wanted(field: Field) -> str:
+def requirement(field: Field) -> str:
     """Describe a valid answer; empty where anything goes."""
     return exact(field.requirement)
 
@@ -105,9 +105,9 @@ def suggestion(field: Field, value: Value) -> str:
             return cut(exact(str(value)).replace("\n", "\\n"), 40)
 
 
-# Lines of what the agent says that are shown. The rest is counted, never left out in silence.
-LINES = 24
-HINT = "Enter takes what stands in [brackets]; /skip leaves it out, /back goes back, /decline says no, /cancel leaves."
+# Lines of the agent's text that are shown. The rest is counted, never left out in silence.
+MAX_LINES = 24
+HINT = "Enter accepts the value in [brackets]. /skip leaves a field out, /back goes back, /decline and /cancel end it."
 CAUTION = (
     "This looks like a secret. Agents must not ask for one in a form: what you type is recorded, "
     "and the agent and its model see it."
@@ -116,7 +116,7 @@ OpenPage: TypeAlias = Callable[[str], Awaitable[bool]]
 
 
 class _Ended(Exception):
-    """The person has answered as a whole, before the end of the form."""
+    """The user answered as a whole, before the end of the form."""
 
     def __init__(self, answer: QuestionAnswer) -> None:
         self.answer = answer
@@ -125,7 +125,7 @@ class _Ended(Exception):
 class QuestionAsker:
     """An `on_question` for a person at a terminal. `floor` is entered for each question: one at a time.
 
-    `open_page` returns whether a browser took the page; None: there is none to open it in.
+    `open_page` returns whether a browser took the page; None where there is no browser.
     """
 
     def __init__(self, screen: Screen, floor: Floor, *, fd: int, width: int, open_page: OpenPage | None = None) -> None:
@@ -148,30 +148,30 @@ class QuestionAsker:
     # -- pages
 
     async def _page(self, question: Question, page: Page) -> QuestionAnswer:
-        self._headline(question, f"wants you to open a page on {page.host}")
+        self._headline(question, f"asks you to open a page on {page.host}")
         self._text(question.message)
         # Never cut: who is to judge an address must see all of it.
         scheme, mark, rest = page.url.partition("://")
         host = len(page.host) + (2 if rest.startswith("[") else 0)
         self._say(Span(f"  {scheme}{mark}"), Span(rest[:host], "bold"), Span(exact(rest[host:])))
         if "xn--" in page.host:
-            self._remark("This host's name is written with letters that may look like others.", "bad")
+            self._remark("This host's name has letters that may look like others.", "bad")
         can_open = self._open_page is not None
         while True:
-            ways = [*(["Open it in the browser"] if can_open else []), "I open it myself", "Decline", "Cancel"]
+            ways = [*(["Open it in the browser"] if can_open else []), "I will open it myself", "Decline", "Cancel"]
             match ways[await self._choice(question, ways)]:
                 case "Decline":
                     return question.decline()
                 case "Cancel":
                     return question.cancel()
-                case "I open it myself":
+                case "I will open it myself":
                     return question.accept()
                 case _:
                     pass
             if self._open_page is not None and await self._open_page(page.url):
                 return question.accept()
             can_open = False
-            self._remark("No browser could be started here: please open the page yourself.", "bad")
+            self._remark("No browser could be started. Please open the page yourself.", "bad")
 
     # -- forms
 
@@ -180,7 +180,7 @@ class QuestionAsker:
         for text in (question.message, question.form.title, question.form.description):
             self._text(text)
         if left_out := question.form.left_out:
-            self._remark(f"Not shown, being of a kind that is not known here: {', '.join(left_out)}")
+            self._remark(f"Fields of an unknown kind are not shown: {', '.join(left_out)}")
         if not question.fields:
             choice = await self._choice(question, ["Accept", "Decline", "Cancel"])
             return (question.accept, question.decline, question.cancel)[choice]()
@@ -196,21 +196,21 @@ class QuestionAsker:
         return question.accept(answers)
 
     async def _fill(self, question: Question, position: int, answers: dict[str, Value]) -> Literal["on", "back"]:
-        """Asks for one field, until there is an answer that fits or it is left out."""
+        """Ask for one field, until the answer is valid or the field is left out."""
         field = question.fields[position]
         self._show(field, f"{position + 1}/{len(question.fields)}  " if len(question.fields) > 1 else "")
-        # Who comes back to it finds their own answer in place of the agent's suggestion.
+        # The user's own earlier answer goes before the agent's suggestion.
         suggested = answers.get(field.name, field.default)
-        told = f" [{suggestion(field, suggested)}]" if suggested is not None else ""
-        rule = f" ({short})" if (short := wanted(field)) and self._is_short(short) else ""
+        default = f" [{suggestion(field, suggested)}]" if suggested is not None else ""
+        rule = f" ({short})" if (short := requirement(field)) and self._is_short(short) else ""
         while True:
-            line = (await self._line(question, f"Your answer{rule}{told}: ")).strip()
+            line = (await self._line(question, f"Your answer{rule}{default}: ")).strip()
             if line == "/back":
                 return "back"
             try:
                 value = await _value(field, line, suggested)
-            except InvalidValue as problem:
-                self._remark(f"It {problem}.", "bad")
+            except InvalidValue as error:
+                self._remark(f"It {error}.", "bad")
                 continue
             if value is None:
                 answers.pop(field.name, None)
@@ -230,15 +230,15 @@ class QuestionAsker:
             self._remark(CAUTION, "bad", indent="    ")
         for spans in choice_rows(field, self.width):
             self._say(*spans)
-        if not self._is_short(rule := wanted(field)):
+        if not self._is_short(rule := requirement(field)):
             self._remark(f"({rule})", indent="    ")
 
     def _is_short(self, rule: str) -> bool:
-        """It fits beside what is typed; empty, it is none."""
+        """Test whether the rule fits beside the input."""
         return len(rule) < self.width // 3
 
     async def _review(self, question: Question, answers: dict[str, Value]) -> None:
-        """Returns when all of it is to be sent as it stands."""
+        """Show all answers, and return when they are to be sent."""
         fields = question.fields
         while True:
             self._say()
@@ -247,13 +247,13 @@ class QuestionAsker:
             wide = max(map(columns, labels))
             for number, (field, label) in enumerate(zip(fields, labels, strict=True), start=1):
                 given = answers.get(field.name)
-                told = "(left out)" if given is None else one_line(shown(field, given), self.width - wide - 10)
+                text = "(left out)" if given is None else one_line(shown(field, given), self.width - wide - 10)
                 gap = " " * (wide - columns(label) + 2)
                 style: Style = "dim" if given is None else "bold"
-                self._say(Span(f"  {number:>3}", "question"), Span(f"  {label}{gap}"), Span(told, style))
+                self._say(Span(f"  {number:>3}", "question"), Span(f"  {label}{gap}"), Span(text, style))
             ways = f"Send (s), change (1-{len(fields)}), decline (d), cancel (c): "
             if len(ways) >= self.width:
-                ways = f"Send (s), 1-{len(fields)}, d, c: "
+                ways = f"s, 1-{len(fields)}, d or c: "
             line = await self._line(question, ways)
             match line.strip().lower():
                 case "s":
@@ -262,7 +262,7 @@ class QuestionAsker:
                     raise _Ended(question.decline())
                 case "c":
                     raise _Ended(question.cancel())
-                case typed if (index := chosen(typed, len(fields))) is not None:
+                case typed if (index := chosen_index(typed, len(fields))) is not None:
                     await self._fill(question, index, answers)
                 case _:
                     self._remark(f"Please type s, d, c or a number from 1 to {len(fields)}.")
@@ -275,12 +275,12 @@ class QuestionAsker:
         forget_typed(self._fd)
         while True:
             line = await self._line(question, f"Your answer (1-{len(ways)}): ")
-            if (index := chosen(line, len(ways))) is not None:
+            if (index := chosen_index(line, len(ways))) is not None:
                 return index
             self._remark(f"Please type a number from 1 to {len(ways)}.")
 
     async def _line(self, question: Question, prompt: str) -> str:
-        """What was typed, unless it ends the question."""
+        """Ask for a line; raise `_Ended` where it ends the question."""
         await self._screen.ask((Span(prompt, "question"),))
         line = await read_line(self._fd)
         if line is None:
@@ -304,17 +304,17 @@ class QuestionAsker:
             self._say(Span(f"  {line}", "bold"))
 
     def _text(self, text: str, style: Style = "", indent: str = "  ") -> None:
-        """What the agent says: never at the beginning of a line, where only we write."""
+        """Print text of the agent, indented: only our own text begins at the margin."""
         lines = [
             wrapped
             for line in plain(text).expandtabs(4).split("\n")
             for wrapped in textwrap.wrap(line, self.width - len(indent) - 1, break_on_hyphens=False) or [""]
         ]
         lines = lines if text.strip() else []
-        for line in lines[:LINES]:
+        for line in lines[:MAX_LINES]:
             self._say(Span(f"{indent}{line}", style))
-        if len(lines) > LINES:
-            self._say(Span(f"{indent}… {len(lines) - LINES:,} more lines", "bad"))
+        if len(lines) > MAX_LINES:
+            self._say(Span(f"{indent}… {len(lines) - MAX_LINES:,} more lines", "bad"))
 
     def _remark(self, text: str, style: Style = "dim", indent: str = "  ") -> None:
         self._text(text, style, indent)
@@ -324,7 +324,7 @@ class QuestionAsker:
 
 
 async def _value(field: Field, line: str, suggested: Value | None) -> Value | None:
-    """What a typed line means; None: the field is left out. Raises `InvalidValue` where it means nothing that fits."""
+    """Read a typed line as a value; None leaves the field out. InvalidValue where it is not valid."""
     if line and line != "/skip":
         return await asyncio.to_thread(field.parse, line)  # a pattern of the agent's may take its time
     if not line and suggested is not None:
@@ -336,6 +336,6 @@ async def _value(field: Field, line: str, suggested: Value | None) -> Value | No
     raise InvalidValue("is required")
 
 
-def usual_browser() -> OpenPage | None:
-    """What opens a page here, where something does."""
+def default_browser() -> OpenPage | None:
+    """The function that opens a page; None on a machine without a desktop."""
     return open_page if has_desktop(os.environ) else None

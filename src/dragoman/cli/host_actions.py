@@ -1,6 +1,6 @@
-"""What was done for the agent, in lines: files read and written, commands run, and what was decided on them.
+"""Lines about what the host did for the agent: files read and written, commands run, and the decisions on them.
 
-Pure. What a person answered was on the screen already, and is not told again; what was decided for them is.
+Pure. An answer of the user is on the screen already and is not shown again; a decision without the user is.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dragoman.wire.vocabulary import Diff
 
 YES, NO = "✓", "✗"
 
-# Lines of a diff that are shown; the rest is counted. What changed is seen, and the conversation stays in sight.
-DIFF_LINES = 16
+# Lines of a diff that are shown; the rest is counted, so that the conversation stays in sight.
+MAX_DIFF_LINES = 16
 
 # Lines of a command's output that are shown with -v, from its end.
-OUTPUT_LINES = 10
+MAX_OUTPUT_LINES = 10
 
 # Layers whose rules are what `--access` says, which the reason names.
 _SELF_EVIDENT = ("built in", "access")
@@ -53,8 +53,8 @@ Event: TypeAlias = (
 class HostActions:
     """Remembers what was shown: the agent's question, its tool call and the write itself have the same diff.
 
-    What a tool call under way has announced to the letter has its line already, that of the tool call; with `verbose`
-    it gets its own all the same. `width` tells how wide the terminal is by now.
+    An action that a running tool call has announced is covered by the line of the tool call; with `verbose` it gets its
+    own. `width` returns the terminal's current width.
     """
 
     def __init__(self, *, cwd: Path, width: Callable[[], int], verbose: bool, diffs: bool) -> None:
@@ -91,86 +91,86 @@ class HostActions:
                     yield self._line(NO, "bad", f"not answered: {message} ({why(event)})")
 
     def announced(self, call: events.ToolCall | events.PermissionRequested) -> None:
-        """A tool call tells what it is about to do."""
-        told = self._announced.setdefault(call.tool_call_id, set())
-        told.update(hash(("write", diff.path, diff.new_text)) for diff in call.content if isinstance(diff, Diff))
+        """Note what a tool call is about to do."""
+        actions = self._announced.setdefault(call.tool_call_id, set())
+        actions.update(hash(("write", diff.path, diff.new_text)) for diff in call.content if isinstance(diff, Diff))
         if call.kind == "read":
-            told.update(hash(("read", location.path)) for location in call.locations)
+            actions.update(hash(("read", location.path)) for location in call.locations)
         if (command := command_of(call.input)) is not None:
-            told.add(hash(("run", unwrap_shell(command))))
+            actions.add(hash(("run", unwrap_shell(command))))
 
     def tool_ended(self, tool_call_id: str) -> None:
         self._announced.pop(tool_call_id, None)
 
     def _is_announced(self, *what: str) -> bool:
-        return not self._verbose and any(hash(what) in told for told in self._announced.values())
+        return not self._verbose and any(hash(what) in actions for actions in self._announced.values())
 
     def seen(self, diffs: Iterable[Diff]) -> None:
-        """They were on the screen."""
+        """Note that these diffs were on the screen."""
         self._seen.update(hash((diff.path, diff.new_text)) for diff in diffs)
 
     def diff_lines(self, diffs: Iterable[Diff]) -> Iterable[Piece]:
-        """The lines that changed, where diffs are wanted and have not been shown."""
+        """The changed lines, where diffs are enabled and these were not shown."""
         for diff in diffs:
             if not self._diffs or hash((diff.path, diff.new_text)) in self._seen:
                 continue
             self.seen((diff,))
             changed = changed_lines(diff, context=1)
-            for mark, line in changed[:DIFF_LINES]:
+            for mark, line in changed[:MAX_DIFF_LINES]:
                 text = cut(exact(line).expandtabs(4), self._width() - 6)
                 yield Line((Span(f"    {mark} {text}", _MARKS.get(mark, "dim")),))
-            if len(changed) > DIFF_LINES:
-                yield Line((Span(f"    … {len(changed) - DIFF_LINES} more lines", "dim"),))
+            if len(changed) > MAX_DIFF_LINES:
+                yield Line((Span(f"    … {len(changed) - MAX_DIFF_LINES} more lines", "dim"),))
 
     # -- files
 
     def _read(self, read: events.FileRead) -> Iterable[Piece]:
-        place = self._place(read.path) + (f":{read.from_line}" if read.from_line else "")
+        path_text = self._relative(read.path) + (f":{read.from_line}" if read.from_line else "")
         if read.status in ("done", "failed") and self._is_announced("read", read.path):
             return
         if read.status == "done":
-            yield Line((Span(one_line(f"· read {place}", self._width()), "dim"),))
+            yield Line((Span(one_line(f"· read {path_text}", self._width()), "dim"),))
         elif read.status == "failed" and not self._verbose:
             pass  # agents look for files that may not be there
         elif read.status == "failed":
-            yield Line((Span(one_line(f"· read {place}: {_failure(read)}", self._width()), "dim"),))
+            yield Line((Span(one_line(f"· read {path_text}: {_failure(read)}", self._width()), "dim"),))
         else:
-            yield from self._not_done(read, f"read {place}")
+            yield from self._not_done(read, f"read {path_text}")
 
     def _written(self, write: events.FileWritten) -> Iterable[Piece]:
-        place = self._place(write.path)
+        path_text = self._relative(write.path)
         if write.status == "done" and write.diff and self._is_announced("write", write.path, write.diff.new_text):
             return
         if write.status == "done":
             changed = describe_changes((write.diff,)) if write.diff is not None else f"{write.size or 0:,} bytes"
-            said = changed or "unchanged"
-            name = one_line(f"write {place}", self._width() - 4 - columns(said))
-            yield Line((Span(YES, "good"), Span(f" {name}"), Span(f"  {said}", "dim")))
+            outcome = changed or "unchanged"
+            name = one_line(f"write {path_text}", self._width() - 4 - columns(outcome))
+            yield Line((Span(YES, "good"), Span(f" {name}"), Span(f"  {outcome}", "dim")))
             if write.diff is not None:
                 yield from self.diff_lines((write.diff,))
         elif write.status == "failed":
-            yield self._line(NO, "bad", f"write {place}: {_failure(write)}")
+            yield self._line(NO, "bad", f"write {path_text}: {_failure(write)}")
         else:
-            yield from self._not_done(write, f"write {place}")
+            yield from self._not_done(write, f"write {path_text}")
 
-    def _place(self, path: str) -> str:
-        place = Path(path)
-        return str(place.relative_to(self._cwd) if place.is_relative_to(self._cwd) else place)
+    def _relative(self, path: str) -> str:
+        path_text = Path(path)
+        return str(path_text.relative_to(self._cwd) if path_text.is_relative_to(self._cwd) else path_text)
 
     # -- commands
 
     def _exited(self, end: events.TerminalExited) -> Iterable[Piece]:
         good = end.exit_code == 0
         if end.status == "exited":
-            said = end.signal or ("ended" if end.exit_code is None else f"exit {end.exit_code}")
+            outcome = end.signal or ("ended" if end.exit_code is None else f"exit {end.exit_code}")
         else:
-            said = "killed" if end.status == "killed" else "stopped"
+            outcome = "killed" if end.status == "killed" else "stopped"
         mark: Span = Span(YES, "good") if good else Span(NO, "bad") if end.status == "exited" else Span("■", "dim")
-        command = self._command(end, 6 + columns(said))
-        outcome = Span(f"  {said}", "dim" if good or end.status != "exited" else "bad")
-        yield Ending(end.terminal_id, (mark, Span(f" $ {command}"), outcome))
+        command = self._command(end, 6 + columns(outcome))
+        outcome_span = Span(f"  {outcome}", "dim" if good or end.status != "exited" else "bad")
+        yield Ending(end.terminal_id, (mark, Span(f" $ {command}"), outcome_span))
         if self._verbose and end.output:
-            for line in end.output.rstrip().splitlines()[-OUTPUT_LINES:]:
+            for line in end.output.rstrip().splitlines()[-MAX_OUTPUT_LINES:]:
                 yield Line((Span(f"    {cut(plain(line).expandtabs(4), self._width() - 4)}", "dim"),))
 
     def _command(
@@ -193,7 +193,7 @@ class HostActions:
 
 
 def why(event: Decided) -> str:
-    """The reason, in a few words, and the rule where it is one's own."""
+    """The reason in a few words, and the rule where it is the user's own."""
     if event.decided_by == "default":
         return "nobody to ask"
     reason = event.reason or "no reason given"
@@ -206,6 +206,6 @@ def _command_line(event: events.TerminalStarted | events.TerminalRefused | event
 
 
 def _failure(event: events.FileRead | events.FileWritten | events.TerminalRefused) -> str:
-    """What the agent was told, without the path, which stands before it."""
+    """The error that the agent got, without the path, which is shown before it."""
     error = event.error or "failed"
     return error if isinstance(event, events.TerminalRefused) else error.replace(f": {event.path}", "")

@@ -29,34 +29,36 @@ if TYPE_CHECKING:
 
     from dragoman.translate import ImportedFile, ImportSummary, Transcript
 
-# Files that are named for each reason, and kinds that nobody knows; --json has all of them.
-_NAMED: Final = 3
-_KINDS: Final = 10
+# Files listed for each reason, and unknown kinds of records listed; --json has all of them.
+_MAX_FILES: Final = 3
+_MAX_KINDS: Final = 10
 
-# Where nobody watches: a line each time that so much more is done.
+# In a log: the share of the work after which another line is printed.
 _STEP: Final = 0.1
 
 EPILOG = """\b
 Examples:
-  dragoman import                          what is there? then it asks
+  dragoman import                          shows what it finds, then asks
   dragoman import --yes --provider claude
   dragoman import ~/backup/.codex/sessions
   dragoman import --provider codex rollout.jsonl --json
 
-Without PATH it looks where the agents keep their transcripts. Nothing is read
-before you agree; a PATH that you name is read at once.
+Without PATH, the folders of the agents are searched, and nothing is read before
+you agree. A PATH is read without asking.
 
-Run it again at any time: only what is new comes in. What Dragoman ran itself,
-or what was deleted here, is left out. docs/import.md tells more."""
+Run it again at any time to import what is new. Sessions that Dragoman ran
+itself, or that were deleted here, are skipped. See docs/import.md."""
 
 
 @click.command("import", epilog=EPILOG)
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--provider", type=click.Choice(["claude", "codex"]), help="Whose transcripts. [default: all]")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="What came of it, as JSON.")
+@click.option(
+    "--provider", type=click.Choice(["claude", "codex"]), help="Only transcripts of this agent. [default: all]"
+)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def import_(**given: Any) -> int:
-    """Take in transcripts: files, or folders with files in them."""
+    """Import Claude Code and Codex transcripts: files, or folders of files."""
     # The worker loads the translators while this process does: `translate` loads them when they are first used.
     with start_worker() if is_worker_worthwhile(sizes_below(given["paths"])) else nullcontext() as process:
         return run_import(**given, process=process)
@@ -69,14 +71,14 @@ async def run_import(
     """`process`: a worker that was started early to read the files."""
     found = translate.transcripts_at([Path(path) for path in paths], provider) if paths else _on_this_machine(provider)
     if not found:
-        note("No transcripts there." if paths else _none(provider))
+        note("No transcripts found." if paths else _none(provider))
         if as_json:
             print_json(translate.summarize(()))
         return exits.DONE
-    if not paths and not yes and not _agreed():
+    if not paths and not yes and not _is_confirmed():
         note("Nothing was read.")
         return exits.AGENT_FAILED
-    done = translate.summarize(await _taken(found, process))
+    done = translate.summarize(await _import_all(found, process))
     if as_json:
         print_json(done)
     else:
@@ -85,61 +87,59 @@ async def run_import(
 
 
 def _on_this_machine(provider: str | None) -> list[Transcript]:
-    """All of them; says how many there are. Their names and sizes are looked at, and nothing else."""
+    """Find all transcripts of this machine and print their number. Only names and sizes are read."""
     every: list[Transcript] = []
     for name in [provider] if provider else translate.PROVIDERS:
         found = translate.find_transcripts(name, os.environ, Path.home())
         if found:
-            closed = sum(not one.size and one.path.is_dir() for one in found)
-            files = count(len(found) - closed, "file")
-            place = folder(os.path.commonpath([one.path.parent for one in found]))
-            more = f"; {count(closed, 'folder')} there cannot be looked into" if closed else ""
-            note(f"{name}: {files}, {size(sum(one.size for one in found))} in {place}{more}")
+            unreadable = sum(not one.size and one.path.is_dir() for one in found)
+            files = count(len(found) - unreadable, "file")
+            path = folder(os.path.commonpath([one.path.parent for one in found]))
+            more = f"; {count(unreadable, 'folder')} cannot be read" if unreadable else ""
+            note(f"{name}: {files}, {size(sum(one.size for one in found))} in {path}{more}")
         every += found
     return every
 
 
 def _none(provider: str | None) -> str:
     names = [provider] if provider else translate.PROVIDERS
-    looked = [
-        folder(str(place)) for name in names for place in translate.get_provider(name).folders(os.environ, Path.home())
+    folders = [
+        folder(str(path)) for name in names for path in translate.get_provider(name).folders(os.environ, Path.home())
     ]
-    return f"No transcripts of {' or '.join(names)} here. Looked in {', '.join(looked)}; a PATH names another place."
+    return f"No {' or '.join(names)} transcripts found in {', '.join(folders)}. Name another folder as PATH."
 
 
-def _agreed() -> bool:
+def _is_confirmed() -> bool:
     if not os.isatty(STDIN):
-        raise InputError(
-            "there is nobody to ask whether these may be read", guidance="Say so beforehand: --yes reads them unasked."
-        )
-    return click.confirm(f"Read them, and keep what they say in {folder(str(journal_file()))}?", err=True)
+        raise InputError("there is no terminal to ask for confirmation", guidance="Use --yes to import without asking.")
+    return click.confirm(f"Import them into {folder(str(journal_file()))}?", err=True)
 
 
-async def _taken(found: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
-    with _shown(found) as shown:
+async def _import_all(found: Sequence[Transcript], process: Popen[bytes] | None) -> list[ImportedFile]:
+    with _progress_view(found) as view:
         try:
             async with await open_journal(journal_file().parent) as journal:
-                return await translate.Importer(journal).import_all(found, shown.within, shown.done, process)
+                return await translate.Importer(journal).import_all(found, view.within, view.done, process)
         except asyncio.CancelledError:
-            shown.stop()
-            note("Stopped. What came in stays; the same command goes on from there.")
+            view.stop()
+            note("Stopped. Run the same command again to continue.")
             raise
 
 
 # -- how far it is
-def _shown(found: Sequence[Transcript]) -> _Lines:
+def _progress_view(found: Sequence[Transcript]) -> _Lines:
     return (_Bar if is_drawable() else _Lines)(len(found), sum(one.size for one in found))
 
 
 class _Lines:
-    """Where nobody watches."""
+    """A line of progress each time that another tenth is done, in a log."""
 
     def __init__(self, files: int, total: int) -> None:
         self._files = files
         self._total = total
         self._read = 0
         self._count = 0
-        self._said = 0.0
+        self._reported = 0.0
 
     def __enter__(self) -> _Lines:
         return self
@@ -150,14 +150,14 @@ class _Lines:
         self.stop()
 
     def within(self, read: int) -> None:
-        """So many bytes of the next file are done."""
+        """Report the bytes that were read of the current file."""
 
-    def done(self, one: Transcript, came: ImportedFile) -> None:
-        """Nothing is said of files of which nothing came: who imports every night hears of what is new."""
+    def done(self, one: Transcript, result: ImportedFile) -> None:
+        """Report a finished file; nothing is printed for one without anything new."""
         self._count += 1
         self._read += one.size
-        if came.frames and self._read >= (self._said + _STEP) * self._total and self._count < self._files:
-            self._said = self._read / self._total
+        if result.frames and self._read >= (self._reported + _STEP) * self._total and self._count < self._files:
+            self._reported = self._read / self._total
             sys.stderr.write(f"{self._count:,} of {self._files:,} files, {size(self._read)} of {size(self._total)}\n")
 
     def stop(self) -> None:
@@ -165,7 +165,7 @@ class _Lines:
 
 
 class _Bar(_Lines):
-    """On a terminal."""
+    """A progress bar, on a terminal."""
 
     def __init__(self, files: int, total: int) -> None:
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -184,7 +184,7 @@ class _Bar(_Lines):
     def within(self, read: int) -> None:
         self._bar.update(self._id, completed=self._read + read)
 
-    def done(self, one: Transcript, came: ImportedFile) -> None:
+    def done(self, one: Transcript, result: ImportedFile) -> None:
         self._count += 1
         self._read += one.size
         self._bar.update(self._id, completed=self._read, files=f"{self._count:,} of {self._files:,} files")
@@ -193,47 +193,47 @@ class _Bar(_Lines):
         self._bar.stop()
 
 
-# -- what came of it
+# -- what result of it
 def _print(done: ImportSummary) -> None:
-    came = done.amounts
+    result = done.amounts
     if done.frames:
         click.echo(f"{_sessions(done)}.")
-        figures = (count(came.messages, "message"), count(came.tool_calls, "tool call"), count(came.runs, "run"))
-        if came.messages or came.tool_calls or came.runs:
+        figures = (count(result.messages, "message"), count(result.tool_calls, "tool call"), count(result.runs, "run"))
+        if result.messages or result.tool_calls or result.runs:
             click.echo(f"  {', '.join(figures)}")
-        if came.input_tokens or came.output_tokens:
+        if result.input_tokens or result.output_tokens:
             click.echo(
-                f"  {came.input_tokens:,} tokens in, {came.cached_tokens:,} from caches, {came.output_tokens:,} out"
+                f"  {result.input_tokens:,} tokens in, {result.cached_tokens:,} from caches, "
+                f"{result.output_tokens:,} out"
             )
     else:
         click.echo("Nothing new.")
     if done.unchanged and done.frames:
         click.echo(f"Nothing new in {count(done.unchanged, 'other file')}.")
     if done.unknown:
-        click.echo("Kept, but not understood:")
-        for kind, number in list(done.unknown.items())[:_KINDS]:
+        click.echo("Kept, but of an unknown kind:")
+        for kind, number in list(done.unknown.items())[:_MAX_KINDS]:
             click.echo(f"  {number:,} x {plain(kind)}")
-        _and_more(len(done.unknown) - _KINDS, "kind")
+        _and_more(len(done.unknown) - _MAX_KINDS, "kind")
     for reason, paths in done.skipped.items():
         noun = "folder" if all(map(os.path.isdir, paths)) else "file"
-        click.echo(f"Left out {count(len(paths), noun)}: {plain(reason)}.")
-        for path in paths[:_NAMED]:
+        click.echo(f"Skipped {count(len(paths), noun)}: {plain(reason)}.")
+        for path in paths[:_MAX_FILES]:
             click.echo(f"  {folder(path)}")
-        _and_more(len(paths) - _NAMED, noun)
+        _and_more(len(paths) - _MAX_FILES, noun)
     if done.left:
-        click.echo(f"The last line of {count(len(done.left), 'file')} is half written: it is left for the next time.")
+        click.echo(f"The last line of {count(len(done.left), 'file')} is incomplete and was left for the next import.")
     if done.new:
-        note("To look at them: dragoman sessions list, dragoman sessions search WORDS, dragoman serve.")
+        note("See them with: dragoman sessions list, dragoman sessions search WORDS, dragoman serve.")
 
 
 def _sessions(done: ImportSummary) -> str:
     new = f"Imported {count(done.new, 'session')}"
     if not done.grown:
         return new
-    were = "was" if done.grown == 1 else "were"
     if not done.new:
-        return f"Imported more of {count(done.grown, 'session')} that {were} here"
-    return f"{new}, and more of {done.grown:,} that {were} here"
+        return f"Updated {count(done.grown, 'session')}"
+    return f"{new}, updated {done.grown:,}"
 
 
 def _and_more(number: int, noun: str) -> None:

@@ -16,7 +16,7 @@ from dragoman.cli import exits
 from dragoman.cli.command import async_command, count, journal_file, note, open_existing
 from dragoman.cli.figures import size
 from dragoman.cli.progress import Progress
-from dragoman.cli.session_filter import is_held
+from dragoman.cli.session_filter import is_open_elsewhere
 from dragoman.cli.sessions.export import writing
 from dragoman.cli.text import plain
 from dragoman.errors import InputError
@@ -33,16 +33,16 @@ Examples:
   dragoman journal import recording.jsonl --agent claude
 
 \b
-Every frame to and from every agent is in it; docs/journal.md describes it."""
+The journal holds every frame to and from every agent. See docs/journal.md."""
 PATH_EPILOG = """\b
 Examples:
   dragoman journal path
   sqlite3 "$(dragoman journal path)" 'SELECT kind, frame FROM frames LIMIT 5'"""
 VERIFY_EPILOG = """\b
 Examples:
-  dragoman journal verify && echo all is well
+  dragoman journal verify && echo consistent
 
-The exit code is 1 where something is wrong."""
+The exit code is 1 if it is not."""
 REBUILD_EPILOG = """\b
 Examples:
   dragoman journal rebuild
@@ -57,8 +57,8 @@ Examples:
   dragoman journal import recording.jsonl --agent claude
   zcat backup.jsonl.gz | dragoman journal import -
 
-What a file claims that Dragoman itself noted is believed with --trust alone.
-A session that is here already, or was deleted here, is left as it is."""
+Dragoman's own notes in a file (decisions, prompts) count only with --trust.
+Sessions that exist here, or were deleted here, are skipped."""
 VACUUM_EPILOG = """\b
 Examples:
   dragoman journal compress && dragoman journal vacuum"""
@@ -67,85 +67,86 @@ Examples:
   dragoman journal compress
   dragoman journal compress 3f9a1c 07be52
 
-Frames read as before, byte by byte. The room is given back by vacuum."""
+Frames read as before, byte by byte. Run vacuum to free the space."""
 
 
 @click.group(epilog=EPILOG, short_help="Look after the journal: verify, rebuild, export, import, vacuum.")
 def journal() -> None:
-    """Look after the journal, in which all is kept that is said."""
+    """Verify, rebuild, export, import or compact the journal of all sessions."""
 
 
 _STDIN: Final = "-"
 
 
-@journal.command(epilog=PATH_EPILOG, short_help="Where it is.")
+@journal.command(epilog=PATH_EPILOG, short_help="Print the path of the journal.")
 @async_command
 async def path() -> None:
-    """Print the path of the journal's file, whether or not it is there yet."""
+    """Print the path of the journal, which need not exist."""
     click.echo(str(journal_file()))
 
 
-@journal.command(epilog=VERIFY_EPILOG, short_help="Check it: the file, and that all rows are what frames say.")
+@journal.command(epilog=VERIFY_EPILOG, short_help="Check the file and its rows.")
 @async_command
 async def verify() -> int:
-    """Check the file, and that every row is what the frames say."""
+    """Check the file, and that every row follows from the frames."""
     async with open_existing() as journal:
         problems = list(await journal.check())
         ids = await journal.session_ids()
         with Progress("checking", len(ids), unit="sessions") as progress:
             for session_id in progress.each(ids):
                 problems += await maintenance.verify_session(journal, session_id)
-        kept = await journal.sessions()
+        sessions = await journal.sessions()
     for problem in problems:
         click.echo(plain(problem))
     if problems:
-        note("What is wrong with rows is mended by `dragoman journal rebuild`.")
+        note("`dragoman journal rebuild` repairs rows.")
         return exits.AGENT_FAILED
-    click.echo(f"All is well: {count(len(kept), 'session')}, {sum(one.frames for one in kept):,} frames.")
+    frames = sum(session.frames for session in sessions)
+    click.echo(f"The journal is consistent: {count(len(sessions), 'session')}, {frames:,} frames.")
     return exits.DONE
 
 
-@journal.command(epilog=REBUILD_EPILOG, short_help="Make the rows anew from the frames.")
+@journal.command(epilog=REBUILD_EPILOG, short_help="Rebuild the rows from the frames.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @async_command
 async def rebuild(*, ids: Sequence[str]) -> None:
-    """Make the rows of these sessions, or of all, anew from their frames."""
+    """Rebuild the rows of these sessions, or of all, from their frames."""
     async with open_existing() as journal:
-        chosen = await _chosen(journal, ids) if ids else await journal.session_ids()
+        chosen = await _find_ids(journal, ids) if ids else await journal.session_ids()
         with Progress("rebuilding", len(chosen), unit="sessions") as progress:
             for session_id in progress.each(chosen):
                 await maintenance.rebuild(journal, [session_id])
-    click.echo(f"Made the rows of {count(len(chosen), 'session')} anew.")
+    click.echo(f"Rebuilt the rows of {count(len(chosen), 'session')}.")
 
 
-@journal.command(epilog=EXPORT_EPILOG, short_help="All of it as JSON Lines.")
-@click.option("-o", "--output", metavar="FILE", help="Where to. [default: stdout]")
+@journal.command(epilog=EXPORT_EPILOG, short_help="Export the journal as JSON Lines.")
+@click.option("-o", "--output", metavar="FILE", help="Output file. [default: stdout]")
 @async_command
 async def export(*, output: str | None) -> None:
-    """Write all of it as JSON Lines; `dragoman sessions export` writes one session."""
-    count = 0
+    """Export the journal as JSON Lines; `dragoman sessions export` exports one session."""
+    lines = 0
     async with open_existing() as journal:
         with Progress("exporting", unit="lines") as progress, writing(output) as write:
             async for line in transfer.export(journal):
                 write(line)
-                count += 1
-                progress.at(count)
+                lines += 1
+                progress.at(lines)
     if output is not None:
-        note(f"{count:,} lines are in {output}.")
+        note(f"Wrote {lines:,} lines to {output}.")
 
 
-@journal.command("import", epilog=IMPORT_EPILOG, short_help="Take in exports and recordings.")
+@journal.command("import", epilog=IMPORT_EPILOG, short_help="Import exports and recordings.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("-a", "--agent", metavar="AGENT", default="", help="Whose recording it is; an export says so itself.")
-@click.option("--trust", "trusted", is_flag=True, help="It is an export of your own: believe all of it.")
+@click.option("-a", "--agent", metavar="AGENT", default="", help="The agent of a recording; an export names its own.")
+@click.option("--trust", "trusted", is_flag=True, help="Trust the file: it is your own export.")
 @async_command
 async def import_(*, files: Sequence[str], agent: str, trusted: bool) -> None:
-    """Take in exports and recordings; `-` is standard input."""
+    """Import exports and recordings; `-` is standard input."""
     sessions: list[str] = []
-    left_out: list[tuple[str, str]] = []
+    skipped: list[tuple[str, str]] = []
     frames = 0
     for name in files:
-        with _lines(name):  # whatever cannot be read is found before anything is taken in
+        with _lines(name):  # so that nothing is imported when one of them cannot be read
             pass
     async with await open_journal(journal_file().parent) as journal:
         for name in files:
@@ -154,32 +155,32 @@ async def import_(*, files: Sequence[str], agent: str, trusted: bool) -> None:
                     done = await import_lines(
                         journal, lines, new_id=lambda: uuid.uuid4().hex[:12], agent=agent, trusted=trusted
                     )
-                except InputError as problem:
-                    raise InputError(f"{name}: {problem.message}", guidance=problem.guidance) from None
+                except InputError as error:
+                    raise InputError(f"{name}: {error.message}", guidance=error.guidance) from None
             sessions += done.sessions
-            left_out += done.left_out
+            skipped += done.left_out
             frames += done.frames
-        with Progress("making rows of", len(sessions), unit="sessions") as progress:
+        with Progress("building rows of", len(sessions), unit="sessions") as progress:
             for session_id in progress.each(sessions):
                 await maintenance.rebuild(journal, [session_id])
     click.echo(f"Imported {count(len(sessions), 'session')} of {frames:,} frames.")
-    for session_id, reason in left_out:
-        note(f"Left out {session_id}: {reason}.")
+    for session_id, reason in skipped:
+        note(f"Skipped {session_id}: {reason}.")
 
 
 @contextmanager
 def _lines(name: str) -> Iterator[Iterable[bytes]]:
     if name == _STDIN:
-        yield _counted(sys.stdin.buffer, "standard input", 0)
+        yield _with_progress(sys.stdin.buffer, "standard input", 0)
         return
     try:
         with open(name, "rb") as file:
-            yield _counted(file, Path(name).name, os.fstat(file.fileno()).st_size)
-    except OSError as problem:
-        raise InputError(f"{name} cannot be read: {problem.strerror}") from None
+            yield _with_progress(file, Path(name).name, os.fstat(file.fileno()).st_size)
+    except OSError as error:
+        raise InputError(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _counted(file: BinaryIO, name: str, length: int) -> Iterator[bytes]:
+def _with_progress(file: BinaryIO, name: str, length: int) -> Iterator[bytes]:
     done = 0
     with Progress(f"importing {name}", length // 1000, unit="kB") as progress:
         for line in file:
@@ -188,42 +189,42 @@ def _counted(file: BinaryIO, name: str, length: int) -> Iterator[bytes]:
             progress.at(done // 1000)
 
 
-@journal.command(epilog=VACUUM_EPILOG, short_help="Give back room that is not used.")
+@journal.command(epilog=VACUUM_EPILOG, short_help="Free unused space on disk.")
 @async_command
 async def vacuum() -> None:
-    """Give back to the disk what is not used any more."""
+    """Free unused space on disk."""
     async with open_existing() as journal:
-        before = _room(journal.path)
+        before = _size_bytes(journal.path)
         await journal.vacuum()
-    after = _room(journal.path)
-    given = f"{size(before - after)} given back" if after < before else "there was nothing to give back"
-    click.echo(f"The journal takes {size(after)}: {given}.")
+    after = _size_bytes(journal.path)
+    freed = f"{size(before - after)} freed" if after < before else "nothing to free"
+    click.echo(f"The journal takes {size(after)}: {freed}.")
 
 
-@journal.command(epilog=COMPRESS_EPILOG, short_help="Store sessions that are at rest smaller.")
+@journal.command(epilog=COMPRESS_EPILOG, short_help="Compress sessions that are not in use.")
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @async_command
 async def compress(*, ids: Sequence[str]) -> None:
-    """Store these sessions, or all that no process has open, smaller."""
+    """Compress these sessions, or all that no process has open."""
     async with open_existing() as journal:
-        wanted = await _chosen(journal, ids) if ids else [one.id for one in await journal.sessions()]
-        resting = [session_id for session_id in wanted if not await is_held(journal, session_id)]
-        with Progress("compressing", len(resting), unit="sessions") as progress:
-            for session_id in progress.each(resting):
+        wanted = await _find_ids(journal, ids) if ids else [one.id for one in await journal.sessions()]
+        unused = [session_id for session_id in wanted if not await is_open_elsewhere(journal, session_id)]
+        with Progress("compressing", len(unused), unit="sessions") as progress:
+            for session_id in progress.each(unused):
                 await journal.compress(session_id)
-    click.echo(f"Compressed {count(len(resting), 'session')}.")
-    if len(resting) < len(wanted):
-        note(f"Left {count(len(wanted) - len(resting), 'session')} as they are: a process has them open.")
-    if resting:
-        note("`dragoman journal vacuum` gives the room back to the disk.")
+    click.echo(f"Compressed {count(len(unused), 'session')}.")
+    if len(unused) < len(wanted):
+        note(f"Skipped {count(len(wanted) - len(unused), 'session')}: open in a process.")
+    if unused:
+        note("`dragoman journal vacuum` frees the space on disk.")
 
 
-async def _chosen(journal: SqliteJournal, ids: Sequence[str]) -> list[str]:
+async def _find_ids(journal: SqliteJournal, ids: Sequence[str]) -> list[str]:
     every = await journal.sessions()
     return list(dict.fromkeys(find_session(every, wanted).id for wanted in ids))
 
 
-def _room(path: Path) -> int:
-    """What the file takes, with its log."""
+def _size_bytes(path: Path) -> int:
+    """Bytes of the file and its write-ahead log."""
     files = (path.with_name(path.name + suffix) for suffix in ("", "-wal"))
     return sum(file.stat().st_size for file in files if file.exists())

@@ -19,15 +19,16 @@ import click
 import msgspec
 
 from dragoman.agents.preset import load_preset
-from dragoman.cli import exits, plan
+from dragoman.cli import exits
 from dragoman.cli.command import print_error
-from dragoman.cli.form import QuestionAsker, usual_browser
+from dragoman.cli.form import QuestionAsker, default_browser
 from dragoman.cli.output import STDERR, STDIN, STDOUT, USUAL_WIDTH, Outbox, terminal_width
 from dragoman.cli.pieces import Span, Style
+from dragoman.cli.plan import RunOptions, RunPlan, prepare
 from dragoman.cli.progress import Spinner
 from dragoman.cli.screen import Screen
 from dragoman.cli.signals import Interrupts
-from dragoman.cli.stdin import chosen, forget_typed, read_line
+from dragoman.cli.stdin import chosen_index, forget_typed, read_line
 from dragoman.cli.text import columns, exact, one_line, plain
 from dragoman.errors import AuthenticationRequired, DragomanError, InputError, RequestFailed
 from dragoman.session.client import limits_of
@@ -37,8 +38,8 @@ from dragoman.session.login_method import LoginMethod, choose, missing_variables
 
 EPILOG = """\b
 Examples:
-  dragoman login claude                      choose from the agent's own ways
-  dragoman login gemini --list               which there are
+  dragoman login claude                      choose a login method
+  dragoman login gemini --list               list the login methods
   dragoman login gemini --method oauth-personal
   dragoman login kimi --logout
 
@@ -46,28 +47,29 @@ Examples:
 Exit codes:
   0    logged in: a session could be opened
   1    the agent failed
-  2    bad input: an option, or several ways and none was chosen
+  2    bad input: an option, or several methods and none was chosen
   3    the agent cannot be started
   4    still not logged in
   130  interrupted by Ctrl-C
 
-Keys are never asked for and never kept: where an agent takes one from the environment, you are told which to set."""
+Keys are neither asked for nor stored: for an agent that takes its key from an
+environment variable, the name of the variable is printed."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("agent", required=False)
-@click.option("--method", metavar="ID", help="Which of the agent's ways to log in. [default: its only one, or asks]")
-@click.option("--list", "list_only", is_flag=True, help="Only tell which ways there are.")
-@click.option("--logout", is_flag=True, help="Log out instead, where the agent can.")
-@click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, in place of a preset.")
-@click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the agent's environment.")
-@click.option("--start-timeout", metavar="TIME", help="How long the agent may take to start. [default: 60s]")
-def login(**given: Any) -> int:
-    """Log in to AGENT (as `dragoman agents` lists them) by one of its own methods, and see whether it helped.
+@click.option("--method", metavar="ID", help="Login method of the agent. [default: its only one, or ask]")
+@click.option("--list", "list_only", is_flag=True, help="Only list the login methods.")
+@click.option("--logout", is_flag=True, help="Log out, if the agent supports it.")
+@click.option("--agent-command", metavar="COMMAND", help="Any command line that speaks ACP, instead of AGENT.")
+@click.option("--env", metavar="NAME=VALUE", multiple=True, help="An environment variable for the agent.")
+@click.option("--start-timeout", metavar="TIME", help="Time limit for the agent to start. [default: 60s]")
+def login(**options: Any) -> int:
+    """Log in to AGENT (see `dragoman agents`) by one of its own methods, and check that a session opens.
 
-    What the agent does itself, it is asked to do; what it does on a terminal, it gets this one for.
+    Some agents log in themselves; others run a program on this terminal.
     """
-    return log_in(LoginOptions(**given))
+    return log_in(LoginOptions(**options))
 
 
 T = TypeVar("T")
@@ -85,20 +87,20 @@ class LoginOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_timeout: str | None = None
 
 
-def log_in(given: LoginOptions) -> int:
-    """Does it, and returns the exit code. Raises nothing that the user could have caused."""
+def log_in(options: LoginOptions) -> int:
+    """Log in, and return the exit code."""
     started = False
     try:
-        work = plan.prepare(
-            plan.RunOptions(
-                agent=given.agent,
-                agent_command=given.agent_command,
-                env=given.env,
-                start_timeout=given.start_timeout,
+        plan = prepare(
+            RunOptions(
+                agent=options.agent,
+                agent_command=options.agent_command,
+                env=options.env,
+                start_timeout=options.start_timeout,
             ),
             prompt=False,
         )
-        dialog = Dialog(given, work)
+        dialog = Dialog(options, plan)
         try:
             return asyncio.run(dialog.run())
         finally:
@@ -113,10 +115,10 @@ class _Interrupted(Exception):
 
 
 class Dialog:
-    def __init__(self, given: LoginOptions, work: plan.RunPlan) -> None:
-        self._given = given
-        self._job = work
-        self._name = work.spec.name
+    def __init__(self, options: LoginOptions, plan: RunPlan) -> None:
+        self._options = options
+        self._plan = plan
+        self._agent_name = plan.spec.name
         self._width = terminal_width() or USUAL_WIDTH
         self._tty = os.isatty(STDIN) and os.isatty(STDERR)
         self._outbox = Outbox(shared=True)
@@ -125,7 +127,7 @@ class Dialog:
         )
         self._listening = False  # what the agent prints is shown
         self._asking = asyncio.Lock()
-        self._held: list[str] = []  # printed while a question stands there
+        self._delayed_lines: list[str] = []  # printed by the agent while a question is shown
         self.started = False
 
     async def run(self) -> int:
@@ -138,22 +140,22 @@ class Dialog:
             await self._outbox.flush_notes()
 
     async def _run(self) -> int:
-        asker = QuestionAsker(self._screen, self._floor, fd=STDIN, width=self._width, open_page=usual_browser())
+        asker = QuestionAsker(self._screen, self._floor, fd=STDIN, width=self._width, open_page=default_browser())
         login = Login(
-            self._job.spec,
-            limits=limits_of(self._job.settings),
-            on_diagnostic=self._diagnosed,
+            self._plan.spec,
+            limits=limits_of(self._plan.settings),
+            on_diagnostic=self._on_diagnostic,
             on_question=asker if self._tty else None,
         )
         try:
-            async with Spinner(self._outbox, f"starting {self._name}", width=self._width, shown=self._tty):
+            async with Spinner(self._outbox, f"starting {self._agent_name}", width=self._width, shown=self._tty):
                 await self._unless_interrupted(login.__aenter__())
             self.started = True
-            if self._given.list_only:
+            if self._options.list_only:
                 return self._list(login.methods)
-            if self._given.logout:
+            if self._options.logout:
                 await self._unless_interrupted(login.log_out())
-                self._say(f"Logged out of {self._name}.", "good")
+                self._say(f"Logged out of {self._agent_name}.", "good")
                 return exits.DONE
             return await self._log_in(login)
         finally:
@@ -169,38 +171,38 @@ class Dialog:
                 return exits.LOGIN_NEEDED
             try:
                 await self._carry_out(login, method)
-            except RequestFailed as problem:
-                return self._still_missing(method, problem)
-        self._say(f"Opening a session with {self._name}, to see whether it works…", "dim")
+            except RequestFailed as error:
+                return self._still_missing(method, error)
+        self._say(f"Opening a session with {self._agent_name} to check the login…", "dim")
         await self._outbox.flush_notes()
         try:
             await self._unless_interrupted(login.verify())
-        except AuthenticationRequired as problem:
+        except AuthenticationRequired as error:
             if method is not None and method.kind == "agent":
-                self._say(f"{self._name} took the login, but a new process of it wants one again.", "bad")
-            return self._still_missing(method, problem)
+                self._say(f"{self._agent_name} accepted the login, but asks for it again after a restart.", "bad")
+            return self._still_missing(method, error)
         if method is None:
-            self._say(f"{self._name} offers no way to log in, and opened a session without.", "good")
+            self._say(f"{self._agent_name} needs no login: a session could be opened.", "good")
         else:
-            # Some open one without a login, and want it when they are prompted.
-            self._say(f"Logged in, as far as can be seen: a session with {self._name} could be opened.", "good")
+            # Some agents open one without a login, and ask for it at the first prompt.
+            self._say(f"Logged in: a session with {self._agent_name} could be opened.", "good")
         return exits.DONE
 
     async def _choose(self, login: Login) -> LoginMethod | None:
         """None where there is nothing to choose from."""
-        methods, wanted = login.methods, self._given.method
+        methods, wanted = login.methods, self._options.method
         if not methods and wanted is None:
             return None
         if wanted is None and len(methods) > 1 and self._tty:
             return await self._ask(methods)
         try:
-            return choose(self._name, methods, wanted)
-        except InputError as problem:
-            lines = "".join(f"\n  {method.id}: {_told(method)}" for method in methods)
-            raise InputError(f"{problem}{lines}", guidance="Choose one of them: --method ID") from None
+            return choose(self._agent_name, methods, wanted)
+        except InputError as error:
+            lines = "".join(f"\n  {method.id}: {_describe(method)}" for method in methods)
+            raise InputError(f"{error}{lines}", guidance="Choose one of them: --method ID") from None
 
     async def _ask(self, methods: tuple[LoginMethod, ...]) -> LoginMethod:
-        self._say(f"{self._name} offers these ways to log in:", "bold")
+        self._say(f"Login methods of {self._agent_name}:", "bold")
         for number, method in enumerate(methods, start=1):
             name = one_line(method.name, self._width // 2)
             room = self._width - columns(name) - 8
@@ -214,10 +216,10 @@ class Dialog:
             await self._screen.ask((Span(f"Your choice (1-{len(methods)}): ", "question"),))
             line = await self._unless_interrupted(read_line(STDIN))
             if line is None:
-                self._say("No choice: nothing was done.", "bad")
+                self._say("No choice made.", "bad")
                 raise _Interrupted(exits.LOGIN_NEEDED)
             self._screen.answered()
-            if (index := chosen(line, len(methods))) is not None:
+            if (index := chosen_index(line, len(methods))) is not None:
                 return methods[index]
             self._say(f"  Please type a number from 1 to {len(methods)}.", "dim")
 
@@ -225,7 +227,7 @@ class Dialog:
         match method.kind:
             case "terminal":
                 command, _ = await login.command_of(method)
-                self._say(f"{method.name}: the agent's own program takes over.", "dim")
+                self._say(f"{method.name}: running the agent's own program.", "dim")
                 self._command(command, method)
                 self._screen.end()
                 await self._outbox.flush_notes()
@@ -237,7 +239,7 @@ class Dialog:
                 self._explain(login, method)
                 await login.carry_out(method)
             case _:
-                self._say(f"{method.name}: the agent logs you in. This may take a while; Ctrl-C gives up.", "dim")
+                self._say(f"{method.name}: the agent logs you in. This may take a while; Ctrl-C cancels.", "dim")
                 await self._outbox.flush_notes()
                 self._listening = True
                 try:
@@ -246,7 +248,7 @@ class Dialog:
                     self._listening = False
 
     def _explain(self, login: Login, method: LoginMethod) -> None:
-        self._say(f"{self._name} takes {method.name} from the environment:", "bold")
+        self._say(f"{self._agent_name} takes {method.name} from the environment:", "bold")
         missing = missing_variables(method, login.environment())
         for variable in method.variables:
             state = "is not set" if variable.name in missing else "optional" if variable.optional else "is set"
@@ -255,50 +257,50 @@ class Dialog:
         if method.link:
             self._say(f"  Get one at {method.link}")
 
-    def _still_missing(self, method: LoginMethod | None, problem: RequestFailed) -> int:
-        told = str(problem).partition(': {"')[0]  # the data that came with it: the methods, known by now
-        self._say(f"Not logged in: {told}", "bad")
-        guidance = problem.guidance if problem.guidance != AuthenticationRequired.default_guidance else ""
-        description = f"It says of this way: {method.description}" if method and method.description else ""
+    def _still_missing(self, method: LoginMethod | None, error: RequestFailed) -> int:
+        message = str(error).partition(': {"')[0]  # without the data that came with it: the methods, known by now
+        self._say(f"Not logged in: {message}", "bad")
+        guidance = error.guidance if error.guidance != AuthenticationRequired.default_guidance else ""
+        description = f"About this method: {method.description}" if method and method.description else ""
         for line in filter(None, (guidance, description, self._note())):
             self._say(f"  {line}")
         return exits.LOGIN_NEEDED
 
     def _note(self) -> str:
-        preset = self._job.spec.preset
-        return load_preset(preset, self._job.settings).note if preset is not None else ""
+        preset = self._plan.spec.preset
+        return load_preset(preset, self._plan.settings).note if preset is not None else ""
 
     def _list(self, methods: tuple[LoginMethod, ...]) -> int:
         if not methods:
-            sys.stdout.write(f"{self._name} offers no way to log in.\n")
+            sys.stdout.write(f"{self._agent_name} has no login methods.\n")
         wide = max((len(method.id) for method in methods), default=0)
         for method in methods:
-            sys.stdout.write(f"{plain(method.id):<{wide}}  {_told(method)}\n")
+            sys.stdout.write(f"{plain(method.id):<{wide}}  {_describe(method)}\n")
         return exits.DONE
 
     # -- the terminal
 
-    def _diagnosed(self, diagnostic: Diagnostic) -> None:
-        """What it prints while it logs in is for the person: an address to open, a code to type."""
+    def _on_diagnostic(self, diagnostic: Diagnostic) -> None:
+        """Show the agent's output while it logs in: an address to open, a code to type."""
         if not self._listening or diagnostic.kind not in ("stderr", "noise") or not diagnostic.text.strip():
             return
         if self._asking.locked():
-            self._held.append(diagnostic.text)
+            self._delayed_lines.append(diagnostic.text)
         else:
             self._screen.line_soon((Span(f"  | {exact(diagnostic.text)}"),))
 
     @asynccontextmanager
     async def _floor(self) -> AsyncIterator[None]:
-        """The terminal, for a question of the agent's: one at a time, and nothing else is printed meanwhile."""
+        """The terminal, for one question of the agent at a time; nothing else is printed meanwhile."""
         try:
             async with self._asking:
                 yield
         finally:
-            while self._held and not self._asking.locked():
-                self._screen.line_soon((Span(f"  | {exact(self._held.pop(0))}"),))
+            while self._delayed_lines and not self._asking.locked():
+                self._screen.line_soon((Span(f"  | {exact(self._delayed_lines.pop(0))}"),))
 
     def _command(self, command: list[str], method: LoginMethod) -> None:
-        """Whole, however long: it is there to be judged, and to be copied."""
+        """Print the command whole, however long: it is to be judged, and copied."""
         variables = [f"{name}={value}" for name, value in method.env.items()]
         self._put(Span(f"  {exact(shlex.join([*(['env', *variables] if variables else []), *command]))}"))
 
@@ -315,7 +317,7 @@ class Dialog:
         self._screen.line(spans)
 
     async def _unless_interrupted(self, work: Coroutine[Any, Any, T]) -> T:
-        """What it brings; Ctrl-C breaks it off."""
+        """Wait for the result; Ctrl-C interrupts it."""
         task = asyncio.ensure_future(work)
         with Interrupts(lambda: _cancel(task), lambda: _cancel(task)) as interrupts:
             try:
@@ -330,7 +332,7 @@ def _cancel(task: asyncio.Future[Any]) -> None:
     task.cancel()
 
 
-def _told(method: LoginMethod) -> str:
+def _describe(method: LoginMethod) -> str:
     kinds = {"agent": "", "terminal": " (on a terminal)", "variables": " (from the environment)"}
     description = f": {method.description}" if method.description else ""
     return " ".join(plain(f"{method.name}{kinds.get(method.kind, ' (of an unknown kind)')}{description}").split())

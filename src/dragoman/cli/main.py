@@ -134,7 +134,7 @@ def _print_usage_error(error: click.ClickException) -> None:
     if context is not None:
         lines.append(f"  Usage: {' '.join(context.get_usage().removeprefix('Usage:').split())}")
         lines.append(f"  Run `{context.command_path} --help` for its options and examples.")
-    click.echo(exits.laid_out(lines, terminal_width()), err=True, nl=False)
+    click.echo(exits.lay_out(lines, terminal_width()), err=True, nl=False)
 
 
 def _open_closed_streams() -> None:

@@ -32,50 +32,54 @@ EPILOG = """\b
 Examples:
   dragoman mcp shop:tools                  shop.py has: tools = [lookup, order]
   dragoman mcp shop:lookup shop:order --state shop:stock
-  dragoman mcp shop --http 8765            all that is marked @dragoman.tool
+  dragoman mcp shop --http 8765            all functions marked @dragoman.tool
 
 \b
 As a server of an agent that takes MCP servers from a file:
   {"mcpServers": {"shop": {"command": "dragoman", "args": ["mcp", "shop:tools"]}}}
 
-docs/tools.md tells more."""
+See docs/tools.md."""
 
 
 @click.command("mcp", epilog=EPILOG)
 @click.argument("tools", metavar="MODULE[:NAME]...", nargs=-1, required=True)
-@click.option("--http", "port", metavar="PORT", type=click.IntRange(0, 65535), help="On loopback, not over stdio.")
-@click.option("--state", metavar="MODULE:NAME", help="What a failing call leaves as it was.")
-@click.option("--name", default="dragoman", show_default=True, help="What the server calls itself.")
+@click.option(
+    "--http",
+    "port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Serve over HTTP on loopback instead of stdio.",
+)
+@click.option("--state", metavar="MODULE:NAME", help="State that is restored when a call fails.")
+@click.option("--name", default="dragoman", show_default=True, help="The server's name.")
 def mcp(tools: tuple[str, ...], port: int | None, state: str | None, name: str) -> int:
-    """Serve Python functions as MCP tools, to any program that takes them.
+    """Serve Python functions as MCP tools.
 
-    NAME is a function, or a list of some; without it, all functions of MODULE that are marked as tools. MODULE is
-    found as Python finds it, the current folder first. Over HTTP the token is DRAGOMAN_MCP_TOKEN, or else a new one
-    that is printed.
+    NAME is a function or a list of functions; without it, all functions of MODULE that are marked as tools are served.
+    MODULE is imported from the current folder first. Over HTTP the token is DRAGOMAN_MCP_TOKEN, or a new one that is
+    printed.
     """
     try:
         from dragoman.evaluation.server import ToolServer
 
-        with contextlib.redirect_stdout(sys.stderr):  # what a module prints when it is loaded is no message, either
+        with contextlib.redirect_stdout(sys.stderr):  # a module may print when it is loaded
             functions = [tool for each in tools for tool in load_tools(each, folder=Path.cwd())]
-            shared = None if state is None else _named(state)
+            state_object = None if state is None else _load_object(state)
         token = os.environ.get(TOKEN, "").strip() or None
-        server = ToolServer(functions, state=shared, name=name, port=port or 0, token=token)
+        server = ToolServer(functions, state=state_object, name=name, port=port or 0, token=token)
         return asyncio.run(_over_stdio(server) if port is None else _over_http(server, port, show_token=token is None))
-    except InputError as problem:
-        click.echo(f"dragoman mcp: {problem}", err=True)
-        if problem.guidance:
-            click.echo(problem.guidance, err=True)
+    except InputError as error:
+        click.echo(f"dragoman mcp: {error}", err=True)
+        if error.guidance:
+            click.echo(error.guidance, err=True)
         return BAD_INPUT
 
 
 async def _over_stdio(server: ToolServer) -> int:
-    # The thread that reads stdin can be ended by nobody else; and what is under way has nobody left to answer to.
+    # Only the signal can end the thread that reads stdin; there is no client left to answer.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.stdin.isatty():
-        click.echo(
-            "It waits for a program that speaks MCP to it; Ctrl-C ends it. --http PORT serves by HTTP.", err=True
-        )
+        click.echo("Waiting for an MCP client on stdin; Ctrl-C ends it. To serve over HTTP: --http PORT", err=True)
     await server.run_stdio()
     return DONE
 
@@ -88,10 +92,11 @@ async def _over_http(server: ToolServer, port: int, *, show_token: bool) -> int:
     async with contextlib.AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(server)
-        except OSError as problem:
+        except OSError as error:
             raise InputError(
-                f"port {port} cannot be opened: {problem.strerror}", guidance="Name another one, or 0 for any."
-            ) from problem
+                f"port {port} cannot be opened: {error.strerror}",
+                guidance="Choose another one, or 0 for any free port.",
+            ) from error
         click.echo(server.url)
         if show_token:
             click.echo(f"Authorization: Bearer {server.token}", err=True)
@@ -100,8 +105,8 @@ async def _over_http(server: ToolServer, port: int, *, show_token: bool) -> int:
     return DONE
 
 
-def _named(text: str) -> Any:
-    """An object of a module that the tools came from, or of another one."""
+def _load_object(text: str) -> Any:
+    """Load an object by `MODULE:NAME`."""
     where, _, name = text.rpartition(":")
     if not where:
         raise InputError(f"{text!r} names no object", guidance=f"Write {text}:NAME")
@@ -110,5 +115,5 @@ def _named(text: str) -> Any:
         return attrgetter(name)(sys.modules.get(module) or importlib.import_module(module))
     except AttributeError:
         raise InputError(f"{where} has no {name!r}") from None
-    except Exception as problem:
-        raise InputError(f"{where} cannot be loaded: {type(problem).__name__}: {problem}") from problem
+    except Exception as error:
+        raise InputError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error

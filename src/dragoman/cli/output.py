@@ -1,7 +1,7 @@
 """`Outbox`: bytes on their way to stdout and stderr, in the order in which they were put.
 
-Promised: the event loop is never held up by a reader who is slow or has stopped (a pager, a paused terminal): whoever
-waits for `flush` waits, everything else goes on, above all Ctrl-C and the run's limits.
+Promised: a slow or stopped reader (a pager, a paused terminal) never blocks the event loop: only the caller of `flush`
+waits; everything else goes on, above all Ctrl-C and the run's limits.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from collections.abc import Callable
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 
-# A pipe that is writable takes this many bytes at once without blocking: 4096 on Linux, 512 on macOS.
-PIECE = select.PIPE_BUF
+# A writable pipe takes this many bytes at once without blocking: 4096 on Linux, 512 on macOS.
+CHUNK_BYTES = select.PIPE_BUF
 
-# Some terminals do not know their size and say 0; on one narrower than this nothing would be readable anyway.
+# Columns. Some terminals do not know their size and report 0; on a narrower one nothing would be readable.
 USUAL_WIDTH = 80
-LEAST_WIDTH = 40
+MIN_WIDTH = 40
 # Columns of output that goes into a file: logs are read on wide terminals.
 LOG_WIDTH = 110
 
 
 class OutputLost(Exception):
-    """stdout cannot be written to any more. `closed`: its reader has gone, as `head` does."""
+    """stdout cannot be written any more. `closed`: its reader has gone, as `head` does."""
 
-    def __init__(self, problem: OSError) -> None:
-        super().__init__(problem.strerror or str(problem))
-        self.closed = isinstance(problem, BrokenPipeError | ConnectionResetError)
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error.strerror or str(error))
+        self.closed = isinstance(error, BrokenPipeError | ConnectionResetError)
 
 
 class Outbox:
-    """`shared`: both streams are one text for whoever reads them, and keep their order; else neither waits for the
-    other, so that a note on the terminal is seen while stdout stands still."""
+    """`shared`: both streams are read as one text and keep their order; otherwise neither waits for the other, so that
+    a note on the terminal is seen while stdout is blocked."""
 
     def __init__(self, *, shared: bool = True) -> None:
         first = _Queue()
@@ -49,19 +49,19 @@ class Outbox:
             self._queues[fd].waiting.append((fd, encoded))
 
     async def flush(self) -> None:
-        """Returns when all is written. Raises `OutputLost` for stdout; a lost stderr is nobody's trouble."""
+        """Write everything. Raises `OutputLost` for stdout; a lost stderr is ignored."""
         for queue in {id(queue): queue for queue in reversed(self._queues.values())}.values():
             await queue.flush()
 
     async def flush_notes(self) -> None:
-        """The same for stderr alone, and for what has to come before it."""
+        """Write what is meant for stderr, and what has to come before it."""
         try:
             await self._queues[STDERR].flush()
         except OutputLost:
             pass
 
     def flush_notes_soon(self) -> None:
-        """The same for callers that cannot wait."""
+        """Do the same for callers that cannot wait."""
         task = asyncio.get_running_loop().create_task(self.flush_notes(), name="dragoman notes")
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -70,16 +70,16 @@ class Outbox:
 class _Queue:
     def __init__(self) -> None:
         self.waiting: deque[tuple[int, bytes]] = deque()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def flush(self) -> None:
-        async with self._turn:
+        async with self._lock:
             while self.waiting:
                 fd = self.waiting[0][0]
                 await self._write(fd, self._next(fd))
 
     def _next(self, fd: int) -> bytes:
-        """All that may be written to this one before the other gets its turn."""
+        """Join all data that may be written to this descriptor before the other one."""
         parts = []
         while self.waiting and self.waiting[0][0] == fd:
             parts.append(self.waiting.popleft()[1])
@@ -90,10 +90,10 @@ class _Queue:
         try:
             while rest:
                 await _writable(fd)
-                rest = rest[os.write(fd, rest[:PIECE]) :]
-        except OSError as problem:
+                rest = rest[os.write(fd, rest[:CHUNK_BYTES]) :]
+        except OSError as error:
             if fd == STDOUT:
-                raise OutputLost(problem) from None
+                raise OutputLost(error) from None
         except asyncio.CancelledError:
             self.waiting.appendleft((fd, bytes(rest)))
             raise
@@ -114,17 +114,17 @@ async def _writable(fd: int) -> None:
 
 
 def terminal_width(fd: int = STDERR) -> int | None:
-    """How many columns it has; None where it is no terminal."""
+    """The terminal's columns; None where the descriptor is no terminal."""
     try:
-        return max(LEAST_WIDTH, os.get_terminal_size(fd).columns or USUAL_WIDTH)
+        return max(MIN_WIDTH, os.get_terminal_size(fd).columns or USUAL_WIDTH)
     except OSError:
         return None
 
 
-def watch_reader(fd: int, gone: Callable[[], None]) -> None:
-    """Calls `gone` once when the reader of a pipe has closed it, also while nothing is written.
+def watch_reader(fd: int, on_closed: Callable[[], None]) -> None:
+    """Call `on_closed` once when the reader of a pipe has closed it, also while nothing is written.
 
-    Linux alone tells this of a pipe's writing end; elsewhere the next write finds out.
+    Only Linux reports this for a pipe's writing end; elsewhere the next write finds out.
     """
     try:
         if sys.platform != "linux" or not stat.S_ISFIFO(os.fstat(fd).st_mode):
@@ -135,6 +135,6 @@ def watch_reader(fd: int, gone: Callable[[], None]) -> None:
 
     def closed() -> None:
         loop.remove_reader(fd)
-        gone()
+        on_closed()
 
     loop.add_reader(fd, closed)

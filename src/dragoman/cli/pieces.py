@@ -1,7 +1,4 @@
-"""Pieces: what there is to show, before anyone knows where and in which colours.
-
-`render` makes them of events, `screen` puts them somewhere.
-"""
+"""Pieces of output, without a place and colours: `render` makes them of events, `screen` writes them."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-# What belongs together; a blank line parts one from the other.
+# Pieces of one block belong together; blank lines separate blocks.
 Block: TypeAlias = Literal["prompt", "text", "thought", "line", "question", "end"]
 
-# Names of what a span means; `screen` knows how each looks.
+# The meaning of a span; `screen` knows how each looks.
 Style: TypeAlias = Literal["", "bold", "dim", "good", "bad", "tool", "question", "thought"]
 
-# By whom things are decided without a word on the screen.
+# Deciders that the user does not see on the screen.
 UNSEEN: Final = ("rule", "default", "timeout")
 
 
@@ -25,7 +22,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A part of the agent's words, for stdout, and the message it belongs to."""
+    """A part of the agent's text, for stdout, and the message it belongs to."""
 
     text: str
     message_id: str
@@ -37,13 +34,13 @@ class Thought(msgspec.Struct, frozen=True):
 
 
 class MessageEnd(msgspec.Struct, frozen=True):
-    """Nothing more will be said in this message, or thought."""
+    """The end of a message or thought."""
 
     message_id: str
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line beside the text. With a `key` it stays open for its `Ending`, as long as nothing else comes."""
+    """A line beside the text. With a `key` it stays open for its `Ending`, as long as nothing else is written."""
 
     spans: tuple[Span, ...]
     key: str | None = None
@@ -51,7 +48,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What became of the line with this key. It takes its place where that is still open."""
+    """The outcome of the line with this key. It replaces that line while it is still open."""
 
     key: str
     spans: tuple[Span, ...]

@@ -32,7 +32,7 @@ from dragoman.workspace import Workspace
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options as they were typed."""
+    """The options as typed."""
 
     prompt: tuple[str, ...] = ()
     agent: str | None = None
@@ -62,82 +62,82 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done: which agent, where, what is said to it, and where its handle is kept."""
+    """A checked plan: the agent, its workspace, the prompt, and the file of the session's handle."""
 
-    given: RunOptions
+    options: RunOptions
     settings: Config
     spec: AgentSpec
     workspace: Workspace
     access: Access
     sources: RuleSources
     parts: tuple[Part, ...]
-    options: dict[str, str]
+    agent_options: dict[str, str]
     handle: SessionHandle | None
     save: Path | None
 
     def session_config(self, on_permission: OnPermission | None, on_event: Callable[[Event], None]) -> SessionConfig:
-        known = self.handle
+        handle = self.handle
         return SessionConfig(
             workspace=self.workspace,
             access=self.access,
-            network=known.network if known else None,
-            web_search=known.web_search if known else None,
-            mcp_servers=known.mcp_servers if known else (),
-            model=self.given.model,
-            mode=self.given.mode,
-            reasoning_effort=self.given.effort,
-            system_prompt=self.given.system_prompt,
+            network=handle.network if handle else None,
+            web_search=handle.web_search if handle else None,
+            mcp_servers=handle.mcp_servers if handle else (),
+            model=self.options.model,
+            mode=self.options.mode,
+            reasoning_effort=self.options.effort,
+            system_prompt=self.options.system_prompt,
             on_permission=on_permission,
             on_event=on_event,
         )
 
 
-def prepare(given: RunOptions, *, prompt: bool = True) -> RunPlan:
-    """Everything that can be found wrong before an agent is started is found here, as an InputError.
+def prepare(options: RunOptions, *, prompt: bool = True) -> RunPlan:
+    """Check the options as far as possible before an agent starts; InputError where one is wrong.
 
-    Without a `prompt`, none is looked for: a chat asks for many.
+    `prompt` is False for a chat, which asks for its prompts later.
     """
-    flags = {"access": given.access, "deadline": given.deadline, "idle_limit": given.idle_limit}
-    flags["journal"] = "off" if given.no_journal else None
-    settings = load(flags={**flags, "agent": given.agent, "start_timeout": given.start_timeout})
-    env = dict(_pair(text, "--env", "NAME=VALUE") for text in given.env)
-    options = dict(_pair(text, "--option", "ID=VALUE") for text in given.option)
-    save = save_path(given.save) if given.save else None
-    handle = _read_handle(given, env, settings) if given.resume else None
+    flags = {"access": options.access, "deadline": options.deadline, "idle_limit": options.idle_limit}
+    flags["journal"] = "off" if options.no_journal else None
+    settings = load(flags={**flags, "agent": options.agent, "start_timeout": options.start_timeout})
+    env = dict(_pair(text, "--env", "NAME=VALUE") for text in options.env)
+    agent_options = dict(_pair(text, "--option", "ID=VALUE") for text in options.option)
+    save = save_path(options.save) if options.save else None
+    handle = _read_handle(options, env, settings) if options.resume else None
     workspace = (
-        Workspace(handle.cwd, handle.additional) if handle else Workspace(given.cwd or os.getcwd(), given.add_dir)
+        Workspace(handle.cwd, handle.additional) if handle else Workspace(options.cwd or os.getcwd(), options.add_dir)
     )
     client = LocalClient(config=settings, env=env)
     if handle is not None:
         spec = client.spec_of_handle(handle)
     else:
-        spec = client.spec_of(_command(given) if given.agent_command is not None else None)
+        spec = client.spec_of(_command(options) if options.agent_command is not None else None)
     return RunPlan(
-        given=given,
+        options=options,
         settings=settings,
         spec=spec if spec.cwd else msgspec.structs.replace(spec, cwd=workspace.cwd),
         workspace=workspace,
-        access=parse_access(handle.access) if handle and given.access is None else settings.access,
+        access=parse_access(handle.access) if handle and options.access is None else settings.access,
         sources=rule_sources(settings),
-        # Last: it may wait for standard input, which is in vain when something else is wrong.
-        parts=_parts(given) if prompt else (),
-        options=options,
+        # Last: it may wait for standard input, in vain if something else is wrong.
+        parts=_parts(options) if prompt else (),
+        agent_options=agent_options,
         handle=handle,
         save=save,
     )
 
 
-def _parts(given: RunOptions) -> tuple[Part, ...]:
-    return prompt_parts(given.prompt, files=[*map(Path, given.file)], images=[*map(Path, given.image)])
+def _parts(options: RunOptions) -> tuple[Part, ...]:
+    return prompt_parts(options.prompt, files=[*map(Path, options.file)], images=[*map(Path, options.image)])
 
 
-def _command(given: RunOptions) -> Sequence[str]:
-    if given.agent is not None:
-        raise InputError("-a and --agent-command both name the agent: give one of them")
+def _command(options: RunOptions) -> Sequence[str]:
+    if options.agent is not None:
+        raise InputError("-a and --agent-command cannot be combined: both name the agent")
     try:
-        words = shlex.split(given.agent_command or "")
-    except ValueError as problem:
-        raise InputError(f"--agent-command: {problem} in {given.agent_command!r}") from None
+        words = shlex.split(options.agent_command or "")
+    except ValueError as error:
+        raise InputError(f"--agent-command: {error} in {options.agent_command!r}") from None
     if not words:
         raise InputError(
             "--agent-command is empty", guidance='Name a program and its arguments: --agent-command "my-agent --acp"'
@@ -149,41 +149,41 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         # Without the value: of --env it may be a key.
-        raise InputError(f"{option} wants {form}; there is no name, or no equals sign, in what was given")
+        raise InputError(f"{option} must be {form}: the name or the equals sign is missing")
     return name.strip(), value
 
 
-def _read_handle(given: RunOptions, env: dict[str, str], settings: Config) -> SessionHandle:
+def _read_handle(options: RunOptions, env: dict[str, str], settings: Config) -> SessionHandle:
     for option, value in {
-        "-a": given.agent,
-        "--agent-command": given.agent_command,
-        "--cwd": given.cwd,
-        "--add-dir": given.add_dir,
-        "--system-prompt": given.system_prompt,
+        "-a": options.agent,
+        "--agent-command": options.agent_command,
+        "--cwd": options.cwd,
+        "--add-dir": options.add_dir,
+        "--system-prompt": options.system_prompt,
     }.items():
         if value:
-            raise InputError(f"{option} cannot be given with --resume: the session has its own already")
-    name = given.resume or ""
+            raise InputError(f"{option} cannot be combined with --resume: the session has its own")
+    name = options.resume or ""
     try:
-        handle = read_handle(Path(name).read_bytes() if Path(name).exists() else _kept_handle(name, settings))
-    except OSError as problem:
-        raise InputError(f"--resume: {given.resume} cannot be read: {problem.strerror}") from None
-    except InputError as problem:
+        handle = read_handle(Path(name).read_bytes() if Path(name).exists() else _stored_handle(name, settings))
+    except OSError as error:
+        raise InputError(f"--resume: {options.resume} cannot be read: {error.strerror}") from None
+    except InputError as error:
         raise InputError(
-            f"--resume: {given.resume}: {problem}",
+            f"--resume: {options.resume}: {error}",
             guidance="Name a session (`dragoman sessions list`), or a file that --save wrote.",
         ) from None
     missing = [secret for secret in handle.secrets if secret.removeprefix(VARIABLE) not in env]
     if missing:
         raise InputError(
-            f"the session was opened with what a handle does not keep: {', '.join(missing)}",
-            guidance="Give variables again with --env NAME=VALUE; MCP servers can be given in Python only.",
+            f"the session was opened with values that a handle does not store: {', '.join(missing)}",
+            guidance="Pass variables again with --env NAME=VALUE; MCP servers can be passed in Python only.",
         )
     return handle
 
 
-def _kept_handle(session_id: str, settings: Config) -> str:
-    """Of a session in the journal."""
+def _stored_handle(session_id: str, settings: Config) -> str:
+    """The handle of a session in the journal."""
     from dragoman.hub.hub import Hub  # it loads a database
 
     async def find() -> str | None:
@@ -194,12 +194,12 @@ def _kept_handle(session_id: str, settings: Config) -> str:
         raise InputError(f"there is no file {session_id}, and the journal is off")
     handle = asyncio.run(find())
     if handle is None:
-        raise InputError(f"session {session_id} cannot be continued: what its agent needs for it was not kept")
+        raise InputError(f"session {session_id} cannot be resumed: it has no handle")
     return handle
 
 
 def save_path(text: str, by: str = "--save") -> Path:
-    """Where a handle may be written; `by` names who wants it, in errors."""
+    """Check that a file may be written there; `by` names the option, in errors."""
     path = Path(text).expanduser()
     if path.is_dir():
         raise InputError(f"{by}: {path} is a folder", guidance="Name a file in it.")
@@ -207,12 +207,12 @@ def save_path(text: str, by: str = "--save") -> Path:
         raise InputError(f"{by}: the folder {path.parent} does not exist")
     if path.exists() and not path.is_file():
         # Replaced by a file it would be gone: /dev/null, /dev/stdout.
-        raise InputError(f"{by}: {path} is no regular file", guidance="Name a file; it is written anew.")
+        raise InputError(f"{by}: {path} is not a regular file", guidance="Name a file; it is overwritten.")
     return Path(os.path.realpath(path))
 
 
 def option_value(session: Session, option_id: str, text: str) -> str | bool:
-    """What was typed, as the kind of value that the agent's option has."""
+    """Convert a typed value to the type of the agent's option."""
     setting = session.fold.settings.get(option_id)
     if setting is None or not isinstance(setting.current, bool):
         return text
@@ -222,29 +222,29 @@ def option_value(session: Session, option_id: str, text: str) -> str | bool:
         case "false" | "off" | "no" | "0":
             return False
         case _:
-            raise InputError(f"--option {option_id}={text}: the agent's option {option_id} is on or off")
+            raise InputError(f"--option {option_id}={text}: {option_id} must be on or off")
 
 
 def save_handle(path: Path, handle: SessionHandle) -> None:
-    """Whole or not at all: a handle that was cut would lose the session."""
+    """Write the handle whole or not at all: half of one would lose the session."""
     try:
         # Only its owner may read it: a command line may hold a key.
         atomic_write(path, f"{handle.to_json()}\n".encode())
-    except OSError as problem:
-        raise InputError(f"the session cannot be saved: {path} cannot be written: {problem.strerror}") from None
+    except OSError as error:
+        raise InputError(f"the session cannot be saved: {path} cannot be written: {error.strerror}") from None
 
 
 class AgentProcess:
     def __init__(
-        self, job: RunPlan, *, on_diagnostic: Callable[[Diagnostic], None], on_question: OnQuestion | None = None
+        self, plan: RunPlan, *, on_diagnostic: Callable[[Diagnostic], None], on_question: OnQuestion | None = None
     ) -> None:
         self._link: AgentLink | None = None
         self.runtime = AgentRuntime(
-            job.spec,
-            limits=limits_of(job.settings),
+            plan.spec,
+            limits=limits_of(plan.settings),
             on_diagnostic=on_diagnostic,
-            line_limit=job.settings.line_limit,
-            sources=job.sources,
+            line_limit=plan.settings.line_limit,
+            sources=plan.sources,
             on_question=on_question,
             launch=self._launch,
         )
@@ -256,7 +256,7 @@ class AgentProcess:
     async def open(
         self, config: SessionConfig, handle: SessionHandle | None, options: Mapping[str, str] | None = None
     ) -> Session:
-        """The session of the handle, or a new one; with these options, as they were typed."""
+        """Resume the session of the handle, or open a new one; then set these options, as typed."""
         if handle is not None:
             session = await self.runtime.resume_session(handle, config)
         else:
@@ -266,6 +266,6 @@ class AgentProcess:
         return session
 
     def kill(self) -> None:
-        """Ends the agent at once, where there is one by now; the runtime is still to be closed."""
+        """Kill the agent, if it was started; the runtime must still be closed."""
         if self._link is not None:
             self._link.kill()

@@ -17,7 +17,7 @@ import msgspec
 from dragoman.cli import exits
 from dragoman.cli.command import sync_command
 from dragoman.cli.options import json_option
-from dragoman.cli.output import LEAST_WIDTH, terminal_width
+from dragoman.cli.output import MIN_WIDTH, terminal_width
 from dragoman.cli.text import exact, plain
 from dragoman.config import Config, load
 from dragoman.document import nearest
@@ -42,7 +42,7 @@ Examples:
 
 \b
 Your own rules are tables [[policy]] in config.toml in ~/.dragoman (or
-DRAGOMAN_HOME): answer = "deny", path = "**/.env". docs/policy.md tells more."""
+DRAGOMAN_HOME): answer = "deny", path = "**/.env". See docs/policy.md."""
 TEST_EPILOG = """\b
 Examples:
   dragoman policy test "npm test && npm publish"
@@ -75,17 +75,17 @@ _FOLDER = click.argument("folder", metavar="[DIR]", required=False)
 
 @click.group(epilog=EPILOG)
 def policy() -> None:
-    """What agents may do unasked, what they may not, and by which rule."""
+    """Test and list permission rules, revoke remembered answers, trust a workspace's rules."""
 
 
 _COLOURS: Final = {"allow": "green", "deny": "red", "ask": "yellow"}
 
-# Longer lines are harder to read than broken ones.
-_WIDEST: Final = 120
+# Columns: longer lines are harder to read.
+_MAX_WIDTH: Final = 120
 
 
 class Names:
-    """File names as people know them."""
+    """Shortens file names: relative to the workspace, or to the home folder."""
 
     def __init__(self, settings: Config, workspace: Workspace | None = None) -> None:
         inside = [(f"{workspace.cwd}/", "")] if workspace is not None else []
@@ -144,7 +144,7 @@ def _layer(layer: Layer) -> str:
 
 def print_notice(notice: str | None) -> None:
     if notice is not None:
-        sys.stderr.write(exits.laid_out(["", f"dragoman: {notice}"], terminal_width()))
+        sys.stderr.write(exits.lay_out(["", f"dragoman: {notice}"], terminal_width()))
 
 
 def styled_answer(answer: str) -> str:
@@ -156,13 +156,13 @@ def _styled(text: str, colour: str) -> str:
 
 
 def print_wrapped(start: str, text: str, *, indent: int) -> None:
-    columns = min(_WIDEST, max(LEAST_WIDTH, shutil.get_terminal_size((_WIDEST, 24)).columns))
-    for line in _broken(start, text, " " * indent, columns - 1):
+    columns = min(_MAX_WIDTH, max(MIN_WIDTH, shutil.get_terminal_size((_MAX_WIDTH, 24)).columns))
+    for line in _wrap(start, text, " " * indent, columns - 1):
         click.echo(line)
 
 
-def _broken(start: str, text: str, indent: str, room: int) -> Iterable[str]:
-    """`start` may be coloured, which takes no room: it is as wide as the indent, or narrower than it by what is cut."""
+def _wrap(start: str, text: str, indent: str, room: int) -> Iterable[str]:
+    """Wrap the text behind `start`, which may be coloured; later lines are indented."""
     width = len(click.unstyle(start))
     blank = " " * width
     lines = textwrap.wrap(
@@ -175,22 +175,23 @@ def _broken(start: str, text: str, indent: str, room: int) -> Iterable[str]:
 
 P = ParamSpec("P")
 _HOW: Final = (
-    "What no rule is about is asked. A later layer goes before an earlier one; in it, deny before ask before allow."
+    "Requests without a matching rule are asked. A later layer overrides an earlier one; within a layer, deny goes "
+    "before ask, and ask before allow."
 )
 
-# What rules say where agents have a word of their own.
-_TOLD_AS: Final = {"write": "edit", "run": "execute", "mcp": "other"}
+# Kinds of rules, and the agents' words for them.
+_AGENT_KINDS: Final = {"write": "edit", "run": "execute", "mcp": "other"}
 
 
 @policy.command("test", epilog=TEST_EPILOG)
 @click.argument("what", required=False)
-@click.option("--tool-call", metavar="JSON", help="A tool call as agents report it; WHAT may be one, too.")
-@click.option("--path", metavar="PATH", multiple=True, help="A file that is read or written.")
+@click.option("--tool-call", metavar="JSON", help="A tool call as agents report it; WHAT may be one too.")
+@click.option("--path", metavar="PATH", multiple=True, help="A file that is read or written; may be repeated.")
 @click.option("--url", metavar="URL", help="An address that is fetched.")
-@click.option("--kind", metavar="KIND", help="What the agent calls it: read, edit, delete, move, execute, … ")
+@click.option("--kind", metavar="KIND", help="Kind of tool call: read, edit, delete, move, execute, …")
 @click.option("--tool", metavar="NAME", help="The tool's name.")
-@click.option("-a", "--agent", metavar="AGENT", help="Which agent asks. [default: the one configured]")
-@click.option("--add-dir", metavar="DIR", multiple=True, help="One more folder of the workspace.")
+@click.option("-a", "--agent", metavar="AGENT", help="The agent that asks. [default: the configured one]")
+@click.option("--add-dir", metavar="DIR", multiple=True, help="Another folder of the workspace.")
 @_ACCESS
 @_CWD
 @json_option
@@ -209,7 +210,7 @@ def test_(
     cwd: str | None,
     as_json: bool,
 ) -> None:
-    """Tell which rule answers, and why: deed by deed.
+    """Show which rule answers a command or tool call, and why.
 
     WHAT is a command line, or a tool call as JSON. Nothing is run.
     """
@@ -219,12 +220,12 @@ def test_(
         what, tool_call = None, what
     if tool_call is not None:
         if what is not None or path or url or kind or tool:
-            raise InputError("a tool call says all by itself: leave out the command, --path, --url, --kind and --tool")
+            raise InputError("a tool call cannot be combined with a command, --path, --url, --kind or --tool")
         request = _of_tool_call(tool_call, settings.agent, workspace)
     else:
         request = _of_options(what, path, url, kind, tool, settings.agent, workspace)
-    standing = rule_sources(settings).read(workspace)
-    policy = standing.policy(settings.access)
+    rules = rule_sources(settings).read(workspace)
+    policy = rules.policy(settings.access)
     verdict, findings = policy.judge(request, workspace), policy.explain(request, workspace)
     if as_json:
         effects = [_finding_record(finding) for finding in findings]
@@ -233,7 +234,7 @@ def test_(
                 **_verdict_record(verdict),
                 "access": settings.access,
                 "effects": effects,
-                "notice": standing.workspace_file.notice,
+                "notice": rules.workspace_file.notice,
             }
         )
     print_wrapped(
@@ -242,7 +243,7 @@ def test_(
     names = Names(settings, workspace)
     for finding in findings:
         print_finding(finding, names)
-    print_notice(standing.workspace_file.notice)
+    print_notice(rules.workspace_file.notice)
     return None
 
 
@@ -250,13 +251,13 @@ def _of_tool_call(text: str, agent: str, workspace: Workspace) -> PermissionRequ
     try:
         call = msgspec.json.decode(text)
         if not isinstance(call, dict):
-            raise InputError("the tool call is no JSON object")
+            raise InputError("the tool call is not a JSON object")
         call = {"toolCallId": "test", **call}
         params = msgspec.Raw(msgspec.json.encode({"sessionId": "test", "toolCall": call, "options": []}))
         return Requests("test", agent, workspace).of_tool_call(params, None)
-    except msgspec.MsgspecError as problem:
+    except msgspec.MsgspecError as error:
         raise InputError(
-            f"the tool call cannot be read: {problem}",
+            f"the tool call cannot be read: {error}",
             guidance='One looks like this: {"kind": "edit", "title": "Write a", "locations": [{"path": "/w/a"}]}',
         ) from None
 
@@ -272,7 +273,7 @@ def _of_options(
 ) -> PermissionRequest:
     if command is None and not paths and url is None and kind is None and tool is None:
         raise InputError(
-            "there is nothing to test",
+            "nothing to test",
             guidance='Name a command: dragoman policy test "git push"; or use --path, --url, --kind or --tool-call.',
         )
     if kind is not None and kind not in KINDS:
@@ -281,13 +282,13 @@ def _of_options(
             f'--kind: there is no kind "{kind}"{f"; did you mean {near}?" if near else ""}',
             guidance=f"Kinds are {', '.join(KINDS)}.",
         )
-    meant = "execute" if command is not None else "fetch" if url is not None else "read" if paths else "other"
+    default_kind = "execute" if command is not None else "fetch" if url is not None else "read" if paths else "other"
     return PermissionRequest(
         session_id="test",
         agent=agent,
         tool_call_id="test",
         title=command or tool or "",
-        kind=_TOLD_AS.get(kind, kind) if kind else meant,
+        kind=_AGENT_KINDS.get(kind, kind) if kind else default_kind,
         name=tool,
         paths=tuple(os.path.join(workspace.cwd, path) for path in paths),
         command=command,
@@ -297,23 +298,23 @@ def _of_options(
 
 
 @policy.command("list", epilog=LIST_EPILOG)
-@click.option("--all", "everywhere", is_flag=True, help="Also what is remembered of other workspaces.")
+@click.option("--all", "all_workspaces", is_flag=True, help="Include answers remembered for other workspaces.")
 @_ACCESS
 @_CWD
 @json_option
 @sync_command
-def list_(*, everywhere: bool, access: str | None, cwd: str | None, as_json: bool) -> None:
-    """List the rules in force: the weakest layer first, each rule with where it stands."""
+def list_(*, all_workspaces: bool, access: str | None, cwd: str | None, as_json: bool) -> None:
+    """List the rules in force with their sources, weakest layer first."""
     settings = load(flags={"access": access})
     workspace = Workspace(cwd or os.getcwd())
-    standing = rule_sources(settings).read(workspace)
-    policy = standing.policy(settings.access)
-    # What `read-only` denies stands in two layers; told once it is enough.
-    shown = [(layer, rule) for layer, rules in policy.layers if layer != "access" for rule in rules]
+    rules = rule_sources(settings).read(workspace)
+    policy = rules.policy(settings.access)
+    # What `read-only` denies is in two layers; it is listed once.
+    shown = [(layer, rule) for layer, layer_rules in policy.layers if layer != "access" for rule in layer_rules]
     entries = Remembered(settings.home).list()
     key = folder_key(workspace.cwd)
     here = [entry for entry in entries if entry.workspace == key]
-    elsewhere = [entry for entry in entries if entry.workspace != key] if everywhere else []
+    elsewhere = [entry for entry in entries if entry.workspace != key] if all_workspaces else []
     if as_json:
         return _json(
             {
@@ -321,21 +322,21 @@ def list_(*, everywhere: bool, access: str | None, cwd: str | None, as_json: boo
                 "access": settings.access,
                 "rules": [_rule_record(layer, rule) for layer, rule in shown],
                 "remembered": [_entry_record(entry) for entry in (*here, *elsewhere)],
-                "workspace_file": {"path": str(standing.workspace_file.path), "state": standing.workspace_file.state},
-                "notice": standing.workspace_file.notice,
+                "workspace_file": {"path": str(rules.workspace_file.path), "state": rules.workspace_file.state},
+                "notice": rules.workspace_file.notice,
             }
         )
-    click.echo(f"Rules in {exact(str(workspace.cwd))} with access {settings.access}, the weakest first:\n")
+    click.echo(f"Rules in {exact(str(workspace.cwd))} with access {settings.access}, weakest layer first:\n")
     names = Names(settings, workspace)
     for layer, rule in shown:
         print_rule(layer, rule, names)
     click.echo()
     print_wrapped("", _HOW, indent=0)
     if elsewhere:
-        click.echo("\nRemembered of other workspaces:\n")
+        click.echo("\nRemembered for other workspaces:\n")
         for entry in elsewhere:
             print_entry(entry)
-    print_notice(standing.workspace_file.notice)
+    print_notice(rules.workspace_file.notice)
     return None
 
 
@@ -344,7 +345,7 @@ def list_(*, everywhere: bool, access: str | None, cwd: str | None, as_json: boo
 @json_option
 @sync_command
 def revoke(*, ids: Sequence[str], as_json: bool) -> None:
-    """Forget what was answered with "always" or "never". `dragoman policy list` shows the ids."""
+    """Revoke remembered "always" and "never" answers. `dragoman policy list` shows their ids."""
     gone = Remembered(load().home).revoke(*ids)
     if as_json:
         return _json({"revoked": [_entry_record(entry) for entry in gone]})
@@ -359,9 +360,9 @@ def revoke(*, ids: Sequence[str], as_json: bool) -> None:
 @json_option
 @sync_command
 def trust(*, folder: str | None, as_json: bool) -> None:
-    """Let .dragoman/policy.toml of a workspace count, as it is now.
+    """Trust .dragoman/policy.toml of a workspace, as it is now.
 
-    When it is changed it no longer counts, until it is trusted anew.
+    After a change it has to be trusted again.
     """
     settings = load()
     own = trust_store.trust(settings.home, _workspace_folder(folder))
@@ -370,7 +371,7 @@ def trust(*, folder: str | None, as_json: bool) -> None:
             {"path": str(own.path), "sha256": own.sha256, "rules": [_rule_record("workspace", r) for r in own.rules]}
         )
     count = f"{len(own.rules)} rule{'s' * (len(own.rules) != 1)}"
-    click.echo(f"{exact(str(own.path))} counts from now on, as it is now: {count}.\n")
+    click.echo(f"Trusted {exact(str(own.path))} as it is now: {count}.\n")
     for rule in own.rules:
         print_rule("workspace", rule, Names(settings, Workspace(own.path.parent.parent)))
     return None
@@ -381,18 +382,18 @@ def trust(*, folder: str | None, as_json: bool) -> None:
 @json_option
 @sync_command
 def untrust(*, folder: str | None, as_json: bool) -> None:
-    """Let .dragoman/policy.toml of a workspace no longer count."""
+    """Stop trusting .dragoman/policy.toml of a workspace."""
     where = _workspace_folder(folder)
     was = trust_store.untrust(load().home, where)
     if as_json:
         return _json({"path": str(where / POLICY_FILE), "was_trusted": was})
     path = exact(str(where / POLICY_FILE))
-    click.echo(f"{path} no longer counts." if was else f"{path} was not trusted before, either.")
+    click.echo(f"{path} is no longer trusted." if was else f"{path} was not trusted.")
     return None
 
 
 def _workspace_folder(given: str | None) -> Path:
-    """The workspace's folder; who names the file itself means the folder that it is for."""
+    """The workspace's folder, also where the policy file itself is named."""
     path = Path(given or os.getcwd()).absolute()
     return path.parent.parent if path.as_posix().endswith(f"/{POLICY_FILE}") else path
 
@@ -417,8 +418,8 @@ def _finding_record(finding: EffectVerdict) -> dict[str, object]:
 
 
 def _rule_record(layer: Layer, rule: Rule) -> dict[str, object]:
-    said = {"answer": rule.answer, "reason": rule.reason or None, **rule.matchers}
-    return {"layer": layer, "source": rule.source, **said}
+    fields = {"answer": rule.answer, "reason": rule.reason or None, **rule.matchers}
+    return {"layer": layer, "source": rule.source, **fields}
 
 
 def _entry_record(entry: RememberedRule) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""From events to what a person sees. Pure: events in, pieces out.
+"""`Renderer`: makes pieces of events, for a person to see. Pure.
 
-The agent's words become `Text` and go to stdout; everything else stands beside them, on stderr.
+The agent's text becomes `Text` and goes to stdout; everything else goes to stderr.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dragoman.wire.vocabulary import Content, Diff, TextContent
 
 BULLET = "●"
 
-# Of what was decided and why, at most.
-REASON_LINES = 4
+# Lines of a decision and its reason.
+MAX_REASON_LINES = 4
 
-# What stands before a title that does not say it itself; kinds that are not here say nothing to people.
+# The verb before a title that does not name it; other kinds mean nothing to people.
 _VERBS = {
     "read": "read",
     "edit": "edit",
@@ -43,7 +43,7 @@ _INDENT = "  "
 
 
 class Renderer:
-    """Remembers what was shown, so that a plan is told anew only where it changed."""
+    """Remembers what was shown: of a plan, only changes are shown again."""
 
     def __init__(self, *, cwd: Path, width: int, thoughts: bool, verbose: bool, diffs: bool = False) -> None:
         self._cwd = cwd
@@ -51,7 +51,7 @@ class Renderer:
         self._thoughts = thoughts
         self._verbose = verbose
         self._plans: dict[str | None, tuple[rows.PlanEntry, ...]] = {}
-        self._asked: dict[str, events.PermissionRequested] = {}  # those without an answer
+        self._pending: dict[str, events.PermissionRequested] = {}  # permissions without an answer
         self._served = HostActions(cwd=cwd, width=lambda: self.width, verbose=verbose, diffs=diffs)
 
     def show(self, event: events.Event) -> Iterable[Piece]:
@@ -64,7 +64,7 @@ class Renderer:
             case events.AssistantMessage(message_id=message_id) | events.ReasoningMessage(message_id=message_id):
                 yield MessageEnd(message_id)
             case events.ToolCall():
-                # Some agents tell of a tool only when it is done.
+                # Some agents report a tool call only when it is done.
                 if event.status in ("completed", "failed"):
                     yield from self._tool_ended(event)
                 else:
@@ -75,7 +75,7 @@ class Renderer:
             case events.PlanUpdated():
                 yield from self._plan(event)
             case events.PermissionRequested(permission_id=permission_id):
-                self._asked[permission_id] = event
+                self._pending[permission_id] = event
                 if event.origin == "agent":
                     self._served.announced(event)
             case events.PermissionResolved():
@@ -91,21 +91,21 @@ class Renderer:
             ):
                 yield from self._served.show(event)
             case events.HistoryDiffers() if event.differences:
-                told = f"! the agent tells this session otherwise: {_difference(event.differences[0])}"
+                message = f"! the agent's history differs: {_difference(event.differences[0])}"
                 rest = f" (and {event.count - 1} more)" if event.count > 1 else ""
-                yield Line((Span(one_line(told, self.width - len(rest)) + rest, "dim"),))
+                yield Line((Span(one_line(message, self.width - len(rest)) + rest, "dim"),))
             case events.ProviderEvent():
                 yield from self._provider(event)
             case events.RunCompleted():
                 yield self._completed(event)
             case _:
-                # Errors are told once, at the end.
+                # Errors are shown once, at the end.
                 return
 
     # -- tools
 
     def _tool_call(self, call: events.ToolCall) -> Line:
-        named = self._named(call, self.width - 2)
+        named = self._title(call, self.width - 2)
         return Line((*_indent(call), Span(f"{BULLET} ", "tool"), *named), key=call.tool_call_id)
 
     def _tool_ended(self, result: events.ToolCall | events.ToolResult) -> Iterable[Piece]:
@@ -117,33 +117,33 @@ class Renderer:
     def _tool_result(self, result: events.ToolCall | events.ToolResult) -> Ending:
         failed = result.status == "failed"
         mark = Span(NO, "bad") if failed else Span(YES, "good")
-        said = _outcome(result)
-        if not said:
-            named = self._named(result, self.width - 2)
+        outcome = _outcome(result)
+        if not outcome:
+            named = self._title(result, self.width - 2)
             return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named))
         # Half of the line at most for each, where both are long.
-        least = min(columns(one_line(said, self.width)), self.width // 2)
-        named = self._named(result, self.width - least - 4)
+        least = min(columns(one_line(outcome, self.width)), self.width // 2)
+        named = self._title(result, self.width - least - 4)
         room = self.width - sum(columns(span.text) for span in named) - 4
-        outcome = Span(f"  {one_line(said, room)}", "bad" if failed else "dim")
-        return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named, outcome))
+        outcome_span = Span(f"  {one_line(outcome, room)}", "bad" if failed else "dim")
+        return Ending(result.tool_call_id, (*_indent(result), mark, Span(" "), *named, outcome_span))
 
-    def _named(self, call: events.ToolCall | events.ToolResult, room: int) -> tuple[Span, ...]:
-        """Title, with the verb of its kind and the first location where it does not name them itself."""
+    def _title(self, call: events.ToolCall | events.ToolResult, room: int) -> tuple[Span, ...]:
+        """The title, with the verb of its kind and the first location where it does not name them itself."""
         verb = _VERBS.get(call.kind, "")
         title = one_line((call.title or call.name or "").replace(f"{self._cwd}/", ""), self.width)
         words = title.lower().split() or [""]
-        # A bare command, path or tool's name does not say what is done with it.
+        # A bare command, path or tool name needs a verb.
         if verb and (len(words) < 2 or call.kind == "execute") and verb not in (*words, words[0][: len(verb)]):
             title = f"{verb} {title}".rstrip()
         room -= len(_INDENT) if call.parent_id else 0
         title = one_line(title or call.kind, room)
-        place = self._place(call)
-        if not place or os.path.basename(place.partition(":")[0]) in title or columns(title) + 8 > room:
+        location = self._location(call)
+        if not location or os.path.basename(location.partition(":")[0]) in title or columns(title) + 8 > room:
             return (Span(title),)
-        return Span(title), Span(f" {one_line(place, room - columns(title) - 1)}", "dim")
+        return Span(title), Span(f" {one_line(location, room - columns(title) - 1)}", "dim")
 
-    def _place(self, call: events.ToolCall | events.ToolResult) -> str:
+    def _location(self, call: events.ToolCall | events.ToolResult) -> str:
         if not call.locations or call.kind == "execute":  # beside a command it would look like a part of it
             return ""
         first = call.locations[0]
@@ -177,59 +177,59 @@ class Renderer:
     # -- permissions
 
     def _resolved(self, answer: events.PermissionResolved) -> Iterable[Piece]:
-        """What a person answered was on the screen already; what was decided for them is told."""
-        asked = self._asked.pop(answer.permission_id, None)
+        """An answer of the user is on the screen already; a decision without the user is shown."""
+        request = self._pending.pop(answer.permission_id, None)
         if answer.decided_by not in UNSEEN:
-            if asked is not None:
-                self._served.seen(item for item in asked.content if isinstance(item, Diff))
-            yield from self._for_good(answer)
+            if request is not None:
+                self._served.seen(item for item in request.content if isinstance(item, Diff))
+            yield from self._lasting_answer(answer)
             return
         allowed = answer.decision == "allow"
-        # Of what the agent asked us to do, the file or the command itself tells.
+        # For requests to the host, the line of the file or command shows the decision.
         if answer.origin != "agent" or (allowed and not self._verbose):
             return
         word = "allowed" if allowed else "not allowed"
         mark = Span(YES, "good") if allowed else Span(NO, "bad")
-        title = one_line(asked.title if asked else "", self.width - len(word) - 4)
-        # Broken, not cut: which rule it was stands at the end.
-        said = one_line(f"{word}: {title} ({why(answer)})", REASON_LINES * self.width)
-        first, *more = self._broken(said)
+        title = one_line(request.title if request else "", self.width - len(word) - 4)
+        # Wrapped, not truncated: the rule is at the end.
+        text = one_line(f"{word}: {title} ({why(answer)})", MAX_REASON_LINES * self.width)
+        first, *more = self._wrap(text)
         style: Style = "dim" if allowed else ""
         yield Line((mark, Span(f" {first}", style)))
         yield from (Line((Span(f"{_INDENT}{line}", style),)) for line in more)
 
-    def _for_good(self, answer: events.PermissionResolved) -> Iterable[Piece]:
-        """What an "always" or a "never" became: how far it goes, and how it is taken back."""
-        _, _, told = (answer.reason or "").partition("; ")
-        if answer.decided_by != "person" or not told:
+    def _lasting_answer(self, answer: events.PermissionResolved) -> Iterable[Piece]:
+        """The scope of an "always" or a "never", and how to revoke it."""
+        _, _, scope = (answer.reason or "").partition("; ")
+        if answer.decided_by != "person" or not scope:
             return
         style: Style = "dim" if answer.remembered else "bad"
         mark = "· "
-        for line in self._broken(plain(told)):
+        for line in self._wrap(plain(scope)):
             yield Line((Span(f"{mark}{line}", style),))
             mark = _INDENT
         if answer.remembered:
-            yield Line((Span(f"{_INDENT}To forget it: dragoman policy revoke {' '.join(answer.remembered)}", style),))
+            yield Line((Span(f"{_INDENT}To revoke it: dragoman policy revoke {' '.join(answer.remembered)}", style),))
 
-    def _broken(self, text: str) -> list[str]:
-        """As lines with room for a mark before each."""
+    def _wrap(self, text: str) -> list[str]:
+        """Wrap into lines with room for a mark before each."""
         return [line.rstrip() for line in wrapped(text, self.width - 3)]
 
     # -- the rest
 
     def _provider(self, event: events.ProviderEvent) -> Iterable[Piece]:
         raw = event.raw
-        said = raw if isinstance(raw, dict) else {}
+        fields = raw if isinstance(raw, dict) else {}
         match event.kind:
             case "agent_message_chunk":
-                yield Line((Span(_attachment(said.get("content")), "dim"),))
+                yield Line((Span(_attachment(fields.get("content")), "dim"),))
             case "notice":
-                text = ": ".join(str(said[key]) for key in ("title", "description") if said.get(key))
-                bad = said.get("severity") in ("error", "warning")
+                text = ": ".join(str(fields[key]) for key in ("title", "description") if fields.get(key))
+                bad = fields.get("severity") in ("error", "warning")
                 yield Line((Span(f"! {one_line(text, self.width - 2)}", "bad" if bad else "dim"),))
-            case "current_mode_update" if said.get("currentModeId"):
-                yield Line((Span(f"mode: {one_line(str(said['currentModeId']), 60)}", "dim"),))
-            case "compaction_update" if said.get("status") == "completed":
+            case "current_mode_update" if fields.get("currentModeId"):
+                yield Line((Span(f"mode: {one_line(str(fields['currentModeId']), 60)}", "dim"),))
+            case "compaction_update" if fields.get("status") == "completed":
                 yield Line((Span("the agent compacted its context", "dim"),))
             case _:
                 return
@@ -241,7 +241,7 @@ class Renderer:
 
 
 def _indent(call: events.ToolCall | events.ToolResult) -> tuple[Span, ...]:
-    # The tools of a sub-agent stand under the tool that started it.
+    # The tool calls of a sub-agent are indented below the one that started it.
     return (Span(_INDENT),) if call.parent_id else ()
 
 
@@ -254,7 +254,7 @@ def _difference(one: Difference) -> str:
 
 
 def _outcome(result: events.ToolCall | events.ToolResult) -> str:
-    """In a word or two, how it went: lines changed, exit code, or why it failed."""
+    """The outcome in a word or two: lines changed, exit code, or the error."""
     texts = [
         item.content.text
         for item in result.content
@@ -262,8 +262,8 @@ def _outcome(result: events.ToolCall | events.ToolResult) -> str:
     ]
     if result.status == "failed":
         error = result.output.get("error") if isinstance(result.output, dict) else None
-        said = error if isinstance(error, str) else next((text for text in texts if text.strip()), "")
-        return " ".join(line for line in said.splitlines() if not line.startswith("```"))
+        message = error if isinstance(error, str) else next((text for text in texts if text.strip()), "")
+        return " ".join(line for line in message.splitlines() if not line.startswith("```"))
     if diffs := [item for item in result.content if isinstance(item, Diff)]:
         return describe_changes(diffs)
     if isinstance(result.output, dict):
@@ -274,13 +274,13 @@ def _outcome(result: events.ToolCall | events.ToolResult) -> str:
 
 
 def _attachment(block: object) -> str:
-    """A part of a message that is no text, in a few words."""
-    said = block if isinstance(block, dict) else {}
-    kind = one_line(str(said.get("type", "attachment")), 20)
-    if isinstance(data := said.get("data"), str):
+    """A part of a message that is not text, in a few words."""
+    fields = block if isinstance(block, dict) else {}
+    kind = one_line(str(fields.get("type", "attachment")), 20)
+    if isinstance(data := fields.get("data"), str):
         # Base64 has four characters for three bytes, and `=` where there were fewer.
         length = len(data) * 3 // 4 - data[-2:].count("=")
-        return f"[{kind}: {one_line(str(said.get('mimeType', '')), 40)}, {size(length)}]"
-    inner = said.get("resource")
-    uri = said.get("uri") or (inner.get("uri") if isinstance(inner, dict) else None) or ""
+        return f"[{kind}: {one_line(str(fields.get('mimeType', '')), 40)}, {size(length)}]"
+    inner = fields.get("resource")
+    uri = fields.get("uri") or (inner.get("uri") if isinstance(inner, dict) else None) or ""
     return f"[{kind.removeprefix('resource_') or kind}: {one_line(str(uri), 70)}]"

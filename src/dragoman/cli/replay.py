@@ -23,9 +23,9 @@ from dragoman.wire.stdio import stdio_transport
 
 EPILOG = """\b
 Examples:
-  dragoman replay talk.jsonl               an agent that says what was recorded
+  dragoman replay talk.jsonl               an agent that repeats a recording
   dragoman run --agent-command "dragoman replay --by-order talk.jsonl" "hello"
-  dragoman replay --speed now 3f9a21       a session of the journal, by its id
+  dragoman replay --speed now 3f9a21       a session of the journal
   dragoman replay -                        the latest session
 
 \b
@@ -41,30 +41,29 @@ In an editor, set `dragoman` as the agent's command and `replay`, `--by-order`,
     type=click.Choice(["real", "now"]),
     default="real",
     show_default=True,
-    help="With the pauses of the recording, or at once.",
+    help="Keep the pauses of the recording, or play at once.",
 )
 @click.option(
     "--strict/--by-order",
     default=True,
-    help="A prompt that is not the recorded one is an error that shows the difference [default]; or: the next "
-    "recorded turn answers whatever is asked.",
+    help="Reject a prompt that differs from the recording [default]; or answer any prompt with the next recorded run.",
 )
 @click.option(
     "--connection",
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Of a file with several connections, the one whose sessions are opened. [default: 1]",
+    help="The connection to play, of a file with several. [default: 1]",
 )
 @async_command
 async def replay(recording: str, speed: Literal["real", "now"], strict: bool, connection: int) -> None:
     """Play a recorded session back to any ACP client, on stdin and stdout.
 
-    FILE is a recording in JSON Lines; SESSION is one of the journal: its id, the beginning of it, or "-" for the
-    latest. No model is asked and no agent is needed.
+    FILE is a recording in JSON Lines; SESSION is a session of the journal: its id, the beginning of its id, or "-" for
+    the latest. No model or agent is needed.
     """
     manner = PlaybackOptions(strict=strict, real_time=speed == "real")
-    # Read before anything is answered: what is wrong with it is told on stderr, and the client sees us end.
+    # Read first: an error goes to stderr, and the client sees us exit.
     lines = _lines_of_file(recording)
     if lines is None:
         lines = await _lines_of_session(recording)
@@ -72,9 +71,11 @@ async def replay(recording: str, speed: Literal["real", "now"], strict: bool, co
     player = Player(script, manner, connection=connection)
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
         if not _is_stream(stream.fileno()):
-            raise InputError(f"the replay agent talks to a client over pipes; its {name} is none", guidance=_HINT)
+            raise InputError(
+                f"the replay agent talks to a client over pipes, but its {name} is not a pipe", guidance=_HINT
+            )
     if sys.stdin.isatty():
-        sys.stderr.write(f"The replay agent waits for JSON-RPC on its stdin. {_HINT}\n")
+        sys.stderr.write(f"Waiting for an ACP client on stdin. {_HINT}\n")
     await play(await stdio_transport(), player)
 
 

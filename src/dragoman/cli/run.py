@@ -17,11 +17,11 @@ from typing import Any, Literal
 import click
 
 from dragoman.cli import exits
-from dragoman.cli.ask import Asker
+from dragoman.cli.ask import PermissionPrompt
 from dragoman.cli.command import print_error
 from dragoman.cli.exits import Denials
 from dragoman.cli.follow import Follower
-from dragoman.cli.form import QuestionAsker, usual_browser
+from dragoman.cli.form import QuestionAsker, default_browser
 from dragoman.cli.options import (
     FILE,
     agent_options,
@@ -60,40 +60,41 @@ Examples:
 \b
 Exit codes:
   0    done
-  1    the agent failed: it crashed, answered with an error, refused, reached
-       its token limit or said nothing
+  1    the agent failed: it crashed, returned an error, refused, reached its
+       token limit or said nothing
   2    bad input: an option, a file or a setting
   3    cannot start: no session could be opened
   4    login needed
-  5    refused by policy: --access denied something, or nobody was there to
-       ask, and the run then failed, or completed no tool call after it
+  5    denied by policy: --access denied something, or nobody could be asked,
+       and the run then failed, or completed no tool call after it
   124  the deadline or the idle limit was reached
-  130  interrupted by Ctrl-C: once cancels politely, twice stops at once
+  130  interrupted by Ctrl-C: once cancels, twice kills the agent
 
-The agent's words go to stdout, everything else to stderr."""
+The agent's text goes to stdout, everything else to stderr. On a terminal its
+Markdown is rendered."""
 
 
 @click.command(epilog=EPILOG)
 @click.argument("prompt", nargs=-1)
 @agent_options
-@click.option("--file", metavar="PATH", multiple=True, type=FILE, help="A text file that goes with the prompt.")
-@click.option("--image", metavar="PATH", multiple=True, type=FILE, help="A picture that goes with the prompt.")
-@click.option("--deadline", metavar="TIME", help='End the run after so long: "90s", "5m", "1h30m".')
-@click.option("--idle-limit", metavar="TIME", help="End it after so long without a sign of life.")
+@click.option("--file", metavar="PATH", multiple=True, type=FILE, help="Attach a text file; may be repeated.")
+@click.option("--image", metavar="PATH", multiple=True, type=FILE, help="Attach an image; may be repeated.")
+@click.option("--deadline", metavar="TIME", help='Time limit for the run: "90s", "5m", "1h30m".')
+@click.option("--idle-limit", metavar="TIME", help="End the run after this time without activity.")
 @env_option
 @save_option
 @resume_option
 @no_journal_option
-@click.option("--json", is_flag=True, help="One JSON event a line on stdout.")
-@click.option("-q", "--quiet", is_flag=True, help="The text alone: nothing on stderr but questions and errors.")
+@click.option("--json", is_flag=True, help="Print one JSON event per line.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the agent's text, questions and errors.")
 @plain_option
 @verbose_option
-@click.option("--thoughts/--no-thoughts", default=None, help="Show its thoughts. [default: on a terminal]")
+@click.option("--thoughts/--no-thoughts", default=None, help="Show the agent's thoughts. [default: on a terminal]")
 def run(**given: Any) -> int:
     """Send a prompt to an agent and watch it work.
 
-    PROMPT is all words together; "-", or none at all, reads it from standard input. Beside a prompt, what is piped in
-    goes with it as an attachment.
+    All words together are the PROMPT; "-", or no prompt, reads it from standard input. Input that is piped in beside a
+    prompt is attached to it.
     """
     return run_prompt(RunOptions(**given))
 
@@ -113,25 +114,25 @@ def run_prompt(options: RunOptions) -> int:
     return asyncio.run(command())
 
 
-# Seconds for the last events of a run whose agent was killed; they are there within milliseconds, but whoever reads
-# our output may not take them.
-LAST_EVENTS = 1.0
+# Seconds for the last events of a run whose agent was killed. They come within milliseconds, but the reader of our
+# output may not take them.
+LAST_EVENTS_S = 1.0
 
 
 def error_line(error: DragomanError, session_id: str) -> bytes:
-    """What went wrong before a run could tell it, as an event."""
+    """An error event, for an error before the run."""
     kind = type(error).__name__
     return to_json(Error(time.time(), session_id, None, None, str(error), error.category, kind, error.guidance))
 
 
 class RunCommand:
-    def __init__(self, job: RunPlan) -> None:
-        self._job = job
-        given = job.given
+    def __init__(self, plan: RunPlan) -> None:
+        self._plan = plan
+        options = plan.options
         dumb = os.environ.get("TERM") == "dumb"
         notes_tty = os.isatty(STDERR) and not dumb
         width = terminal_width() or LOG_WIDTH
-        shared = _same(STDOUT, STDERR)
+        shared = _is_same_file(STDOUT, STDERR)
         self._outbox = Outbox(shared=shared)
         self._screen = Screen(
             self._outbox,
@@ -139,28 +140,30 @@ class RunCommand:
             notes_tty=notes_tty,
             shared=shared,
             width=None if dumb else width,
-            quiet=given.quiet,
-            markdown=markdown_stream(width) if os.isatty(STDOUT) and not dumb and not given.plain else None,
+            quiet=options.quiet,
+            markdown=markdown_stream(width) if os.isatty(STDOUT) and not dumb and not options.plain else None,
         )
         self._renderer = Renderer(
-            cwd=job.workspace.cwd,
+            cwd=plan.workspace.cwd,
             width=width,
-            thoughts=notes_tty if given.thoughts is None else given.thoughts,
-            verbose=given.verbose,
+            thoughts=notes_tty if options.thoughts is None else options.thoughts,
+            verbose=options.verbose,
             diffs=notes_tty,
         )
-        shown = notes_tty and not given.verbose and not given.quiet
-        self._starting = Spinner(self._outbox, f"starting {job.spec.name}", width=width, shown=shown)
-        self._thinking = Spinner(self._outbox, f"waiting for {job.spec.name}", width=width, shown=shown)
+        shown = notes_tty and not options.verbose and not options.quiet
+        self._starting = Spinner(self._outbox, f"starting {plan.spec.name}", width=width, shown=shown)
+        self._thinking = Spinner(self._outbox, f"waiting for {plan.spec.name}", width=width, shown=shown)
         self._follower = Follower(self._show)
-        self._asker: Asker | None = None
+        self._asker: PermissionPrompt | None = None
         question_asker: QuestionAsker | None = None
         if os.isatty(STDIN) and os.isatty(STDERR):
-            self._asker = Asker(self._screen, self._floor, fd=STDIN, cwd=job.workspace.cwd, width=width)
-            question_asker = QuestionAsker(self._screen, self._floor, fd=STDIN, width=width, open_page=usual_browser())
+            self._asker = PermissionPrompt(self._screen, self._floor, fd=STDIN, cwd=plan.workspace.cwd, width=width)
+            question_asker = QuestionAsker(
+                self._screen, self._floor, fd=STDIN, width=width, open_page=default_browser()
+            )
         self._denials = Denials()
         self._phase: Literal["starting", "open", "running", "closing", "ended"] = "starting"
-        self._started = AgentProcess(job, on_diagnostic=self._diagnosed, on_question=question_asker)
+        self._process = AgentProcess(plan, on_diagnostic=self._on_diagnostic, on_question=question_asker)
         self._run: Run | None = None
         self._between: deque[Event] = deque()  # events of no run, not yet shown
         self._reader_gone = False
@@ -172,9 +175,9 @@ class RunCommand:
     async def run(self) -> int:
         watch_reader(STDOUT, self._pipe_closed)
         code = exits.AGENT_FAILED
-        with Interrupts(self._politely, self._at_once) as interrupts:
+        with Interrupts(self._on_interrupt, self._on_kill) as interrupts:
             try:
-                code = await self._from_start_to_end(interrupts)
+                code = await self._run_to_end(interrupts)
             except OutputLost as lost:
                 self._reader_gone = lost.closed
                 if not lost.closed:
@@ -185,41 +188,41 @@ class RunCommand:
             await self._outbox.flush_notes()
         return interrupts.code or (exits.PIPE_CLOSED if self._reader_gone else code)
 
-    async def _from_start_to_end(self, interrupts: Interrupts) -> int:
+    async def _run_to_end(self, interrupts: Interrupts) -> int:
         failure: DragomanError | None = None
         try:
             code = await self._work()
         except DragomanError as error:
-            # What is broken because the user broke it off needs no explanation.
+            # An error that the user caused by interrupting needs no explanation.
             failure = error if interrupts.code is None else None
             code = exits.code_of_error(error, opened=self._phase != "starting", denials=self._denials)
         self._phase = "ended"
-        await self._last_words(failure)
+        await self._write_end(failure)
         return code
 
     # -- the work
 
     async def _work(self) -> int:
-        job = self._job
+        plan = self._plan
         async with AsyncExitStack() as stack:
             async with self._starting:
-                if job.settings.journal:
-                    hub = await stack.enter_async_context(Hub(config=job.settings))
-                    self._started.runtime.keep_in(hub.journal_client)
-                await stack.enter_async_context(self._started.runtime)
-                config = job.session_config(self._asker, self._heard)
-                session = await self._started.open(config, job.handle, job.options)
-                if job.handle is not None:
-                    self._between.clear()  # the history, told again
+                if plan.settings.journal:
+                    hub = await stack.enter_async_context(Hub(config=plan.settings))
+                    self._process.runtime.keep_in(hub.journal_client)
+                await stack.enter_async_context(self._process.runtime)
+                config = plan.session_config(self._asker, self._on_event)
+                session = await self._process.open(config, plan.handle, plan.agent_options)
+                if plan.handle is not None:
+                    self._between.clear()  # the replayed history
             self._phase = "open"
             if session.policy_notice is not None:
-                told, width = f"dragoman: {plain(session.policy_notice)}", terminal_width()
-                for line in wrapped(told, width - 1) if width else [told]:
+                notice, width = f"dragoman: {plain(session.policy_notice)}", terminal_width()
+                for line in wrapped(notice, width - 1) if width else [notice]:
                     self._screen.line_soon((Span(line, "dim"),))
             stack.callback(self._closing)
             self._save(session)
             stack.callback(self._save, session)
-            self._run = session.run(job.parts, deadline=job.settings.deadline, idle_limit=job.settings.idle_limit)
+            self._run = session.run(plan.parts, deadline=plan.settings.deadline, idle_limit=plan.settings.idle_limit)
             self._phase = "running"
             async with self._thinking, self._run as run:
                 await self._follower.follow(run)
@@ -227,8 +230,8 @@ class RunCommand:
             return exits.code_of_result(result.status, self._denials)
 
     def _save(self, session: Session) -> None:
-        if self._job.save is not None:
-            save_handle(self._job.save, session.snapshot())
+        if self._plan.save is not None:
+            save_handle(self._plan.save, session.snapshot())
 
     def _closing(self) -> None:
         self._phase = "closing"
@@ -240,13 +243,13 @@ class RunCommand:
         """The terminal, for a question."""
         self._starting.pause()
         self._thinking.pause()
-        async with self._follower.floor():
+        async with self._follower.floor(self._run):
             yield
 
     async def _show(self, batch: Sequence[Event]) -> None:
         for event in batch:
-            self._denials.hear(event)
-        if self._job.given.json:
+            self._denials.add(event)
+        if self._plan.options.json:
             lines = [to_json(event) for event in (*self._between, *batch)]
             if os.isatty(STDOUT):
                 lines = [*map(inert_json, lines)]
@@ -260,55 +263,54 @@ class RunCommand:
                 self._thinking.stop()
             await self._screen.show(pieces)
 
-    def _heard(self, event: Event) -> None:
-        """Every event at the moment it happens; those of the run come again, by way of its queue."""
-        self._follower.heard(event)
-        if event.run_id is None and self._job.given.json:
+    def _on_event(self, event: Event) -> None:
+        """Keep events of no run, for --json; those of the run come by its queue."""
+        if event.run_id is None and self._plan.options.json:
             self._between.append(event)
 
-    def _diagnosed(self, diagnostic: Diagnostic) -> None:
-        if self._job.given.verbose:
+    def _on_diagnostic(self, diagnostic: Diagnostic) -> None:
+        if self._plan.options.verbose:
             self._screen.line_soon((Span(f"{diagnostic.kind}: {plain(diagnostic.text)}", "dim"),))
         elif diagnostic.kind == "stderr" and diagnostic.text.strip():
             self._starting.last_line = diagnostic.text
 
-    async def _last_words(self, failure: DragomanError | None) -> None:
-        """What is left to say once the agent is gone."""
+    async def _write_end(self, failure: DragomanError | None) -> None:
+        """Write the rest once the agent has ended: errors and advice."""
         await self._show(())
-        if self._job.given.json and failure is not None and self._run is None:
+        if self._plan.options.json and failure is not None and self._run is None:
             self._outbox.put(STDOUT, error_line(failure, "") + b"\n")
         self._screen.end()
         if failure is not None:
-            message = exits.message_of(failure, verbose=self._job.given.verbose, width=terminal_width())
+            message = exits.message_of(failure, verbose=self._plan.options.verbose, width=terminal_width())
             self._outbox.put(STDERR, message)
-        if self._denials.unasked:
-            self._outbox.put(STDERR, exits.advice_on_access(self._job.access, width=terminal_width()))
+        if self._denials.unanswered:
+            self._outbox.put(STDERR, exits.access_advice(self._plan.access, width=terminal_width()))
         await self._outbox.flush()
 
-    # -- being stopped
+    # -- interrupts
 
-    def _politely(self) -> None:
+    def _on_interrupt(self) -> None:
         if self._phase == "running":
-            self._screen.line_soon((Span("dragoman: cancelling… press Ctrl-C again to stop at once", "bold"),))
+            self._screen.line_soon((Span("dragoman: cancelling… press Ctrl-C again to kill the agent", "bold"),))
             self._cancel_run()
         elif self._phase in ("starting", "open"):  # later the end is near, and there is nothing to ask for
             self._break_off()
 
-    def _at_once(self) -> None:
+    def _on_kill(self) -> None:
         if self._phase == "running":
             self._cancel_run()
-        self._started.kill()
+        self._process.kill()
         if self._phase == "starting":
             self._break_off()
         else:
-            asyncio.get_running_loop().call_later(LAST_EVENTS, self._give_up)
+            asyncio.get_running_loop().call_later(LAST_EVENTS_S, self._give_up)
 
     def _cancel_run(self) -> None:
         if self._run is not None and self._cancelling is None:
             self._cancelling = asyncio.get_running_loop().create_task(self._run.cancel(), name="dragoman interrupt")
 
     def _give_up(self) -> None:
-        """Whoever reads our output does not take it. While the agent is being closed, that goes first."""
+        """Stop waiting for a reader that does not take our output, unless the agent is being closed."""
         if self._phase in ("running", "ended"):
             self._break_off()
 
@@ -323,8 +325,8 @@ class RunCommand:
             self._task.cancel()
 
 
-def _same(one: int, other: int) -> bool:
-    """Whether what is written to either is read as one text: the same terminal, or `2>&1`."""
+def _is_same_file(one: int, other: int) -> bool:
+    """Test whether both are read as one text: the same terminal, or `2>&1`."""
     try:
         return os.path.sameopenfile(one, other)
     except OSError:  # one of them is closed

@@ -1,8 +1,7 @@
-"""`Screen`: where pieces go, and what stands between them.
+"""`Screen`: writes pieces to stdout and stderr, with blank lines between blocks.
 
-stdout gets the agent's words and nothing else: what lies in `out.md` after `dragoman run … > out.md` is the result's
-text and a newline. Where stdout and stderr are one and the same they share one layout: a blank line parts words from
-what stands beside them.
+stdout gets the agent's text and nothing else: after `dragoman run … > out.md`, the file holds the result's text and a
+newline. Where stdout and stderr are the same terminal or file they share one layout, with blank lines around text.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def markdown_stream(width: int) -> MarkdownStream | None:
 
 
 def colours() -> Paint:
-    """How this terminal shows styles; plain where it or the user (NO_COLOR) wants no colours."""
+    """A painter for this terminal; it adds no colours where the terminal has none, or with NO_COLOR."""
     from rich.color import ColorSystem
     from rich.console import Console
     from rich.style import Style as Look
@@ -68,7 +67,7 @@ def colours() -> Paint:
 
 
 class _Lane:
-    """One stream as the reader sees it: what was last on it, and whether its line is still open."""
+    """One stream as the reader sees it: its last block, and whether its line is still open."""
 
     def __init__(self, width: int | None) -> None:
         self._wrapper = Wrapper(width) if width else None
@@ -83,7 +82,7 @@ class _Lane:
             self._wrapper.resize(width)
 
     def begin(self, kind: Block) -> str:
-        """What has to be written before something of this kind."""
+        """The gap to be written before a piece of this block."""
         gap = "\n" if self.mid_line else ""
         if self.last and self.last != kind:
             gap += "\n"
@@ -112,13 +111,13 @@ class _Lane:
                 self._wrapper.begin_message()
             self.message_id = message_id
         body = text.rstrip("\n")
-        held = "\n" * self.newlines if body else ""
+        newlines = "\n" * self.newlines if body else ""
         self.newlines = len(text) - len(body) + (0 if body else self.newlines)
         self.mid_line = self.mid_line or bool(body)
-        return gap, held + body
+        return gap, newlines + body
 
     def end(self, message_id: str) -> str:
-        """What ends a message: its last line, at once, since on another stream the next may come before."""
+        """The end of a message's last line, written at once: the next piece may go to another stream."""
         if self.message_id != message_id or self.last not in ("text", "thought"):
             return ""
         return self.end_line()
@@ -157,14 +156,14 @@ class Screen:
         self._open_line = ""  # of a block that is not complete, as it is shown
 
     def resize(self, width: int) -> None:
-        """The terminal has another width now."""
+        """Adopt another width of the terminal."""
         for lane in (self._text, self._notes):
             lane.resize(width)
         if self._markdown is not None:
             self._markdown.width = width
 
     async def show(self, pieces: Iterable[Piece]) -> None:
-        """Returns when it is written."""
+        """Write the pieces; return when they are written."""
         piece: Piece | None = None
         for piece in pieces:
             self.put(piece)
@@ -258,12 +257,12 @@ class Screen:
         self._notes.mid_line, self._notes.open_key = stays_open, key if stays_open else None
 
     def line_soon(self, spans: Iterable[Span]) -> None:
-        """The same for callers that cannot wait."""
+        """Do the same for callers that cannot wait."""
         self.line(spans)
         self._outbox.flush_notes_soon()
 
     def part(self) -> None:
-        """What comes next does not belong to what was last."""
+        """Separate the next question from the last one."""
         if self._notes.last == "question":
             self._outbox.put(STDERR, f"{self._notes.end_line()}\n")
 
@@ -275,7 +274,7 @@ class Screen:
         await self._outbox.flush()
 
     def answered(self) -> None:
-        """They typed a line, and the terminal showed it with its end."""
+        """Note that a line was typed; the terminal showed it with its end."""
         self._notes.mid_line = False
 
     def end(self) -> None:

@@ -47,7 +47,7 @@ Examples:
   dragoman serve --no-open --port 9000
   dragoman token link                      another link, while it runs
 
-docs/serve.md tells more: as a service, behind a proxy, for scripts."""
+See docs/serve.md: as a service, behind a proxy, for scripts."""
 
 
 class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,23 +61,25 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command(epilog=EPILOG)
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 is any free one.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Port; 0 for any free one."
+)
 @click.option("--open/--no-open", "open_page", default=None, help="Open the browser. [default: on a desktop]")
-@click.option("--cert", metavar="FILE", help="A certificate of your own, with its chain, as PEM.")
-@click.option("--key", metavar="FILE", help="Its key.")
-@click.option("--no-tls", is_flag=True, help="No TLS on the network: only behind a proxy that has it.")
-@click.option("--allow-host", metavar="NAME", multiple=True, help="One more name that it is reached by.")
+@click.option("--cert", metavar="FILE", help="Your own certificate with its chain, as PEM.")
+@click.option("--key", metavar="FILE", help="The key of --cert, as PEM.")
+@click.option("--no-tls", is_flag=True, help="No TLS on the network: only behind a TLS proxy.")
+@click.option("--allow-host", metavar="NAME", multiple=True, help="Another host name of this server; may be repeated.")
 @click.option("--log-format", type=click.Choice(["human", "json"]), default="human", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Log every request.")
 @click.option("--home", metavar="DIR", help="The home folder. [default: DRAGOMAN_HOME, or ~/.dragoman]")
 def serve(
     open_page: bool | None, log_format: Literal["human", "json"], verbose: bool, home: str | None, **place: Any
 ) -> int:
-    """Serve sessions to browsers, phones and scripts, until it is ended.
+    """Serve sessions to browsers, phones and scripts, until interrupted.
 
-    On loopback by default. On the network with TLS: by a certificate of its own, which browsers warn of once, or by
-    yours. Who wants in needs a link, good for one browser, or a token (dragoman token).
+    It listens on loopback by default. On the network it uses TLS, with a self-signed certificate or with yours. A
+    browser needs a link, which works once; a program needs a token (see `dragoman token`).
     """
     return run_server(
         ServeOptions(
@@ -91,7 +93,7 @@ def _port_taken(place: ListenAddress, home: Path) -> str:
     another = f"  Choose another port: dragoman serve --port {port + 1 if port < 65535 else 0}"
     own = next((one for one in ServerRegistry(home).running() if one.port == port), None)
     if own is not None:
-        return f"dragoman: it runs already, as process {own.pid}: {own.url}\n  For a link to it: dragoman token link"
+        return f"dragoman: already running as process {own.pid}: {own.url}\n  For a link: dragoman token link"
     if (health := _health("127.0.0.1" if place.host in WILDCARDS else place.host, port)) is not None:
         return (
             f"dragoman: port {port} is taken by another Dragoman ({health.version}), of another user or with another "
@@ -101,7 +103,7 @@ def _port_taken(place: ListenAddress, home: Path) -> str:
 
 
 def _health(host: str, port: int) -> Health | None:
-    """What answers there, where it is Dragoman. Nothing is told to it, so that its certificate does not matter."""
+    """Ask the port for its health, in case Dragoman listens there. No secret is sent: any certificate will do."""
     unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     for asking in (
@@ -142,8 +144,12 @@ async def _serve(options: ServeOptions, config: Config, listening: socket.socket
 
         try:
             app = application(bridge, host_names=place.host_names(), stopping=ending, port=port)
-            async with serving(app, listening, tls), measuring_loop_delay(metrics), _renewed(place, home, tls):
-                with _noted(home, server), _keys(lambda: _say(*link_lines(server, tokens.new_code()))):
+            async with (
+                serving(app, listening, tls),
+                measuring_loop_delay(metrics),
+                _renewing_certificate(place, home, tls),
+            ):
+                with _registered(home, server), _keys(lambda: _say(*link_lines(server, tokens.new_code()))):
                     await _greet(options, server, tokens, home)
                     await stop.wait()
                 ending.set()
@@ -155,8 +161,8 @@ async def _serve(options: ServeOptions, config: Config, listening: socket.socket
 
 # -- while it runs
 @contextlib.asynccontextmanager
-async def _renewed(place: ListenAddress, home: Path, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
-    """Our own certificate is made anew in time; who connects from then on gets the new one."""
+async def _renewing_certificate(place: ListenAddress, home: Path, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
+    """Renew our own certificate in time; later connections get the new one."""
 
     async def renew() -> None:
         while tls is not None and place.uses_generated_certificate:
@@ -172,8 +178,8 @@ async def _renewed(place: ListenAddress, home: Path, tls: ssl.SSLContext | None)
 
 
 @contextlib.contextmanager
-def _noted(home: Path, server: ServerEntry) -> Iterator[None]:
-    """`dragoman token link` finds it."""
+def _registered(home: Path, server: ServerEntry) -> Iterator[None]:
+    """Register the server, for `dragoman token link`."""
     ServerRegistry(home).add(server)
     try:
         yield
@@ -182,15 +188,15 @@ def _noted(home: Path, server: ServerEntry) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _keys(entered: Callable[[], None]) -> Iterator[None]:
-    """Calls it for each Enter on the terminal, while we are in its foreground."""
+def _keys(on_enter: Callable[[], None]) -> Iterator[None]:
+    """Call `on_enter` for each Enter on the terminal, while we are in its foreground."""
     loop = asyncio.get_running_loop()
 
     def typed() -> None:
         if not _in_foreground() or not os.read(STDIN, 1024):
             loop.remove_reader(STDIN)
         else:
-            entered()
+            on_enter()
 
     if not os.isatty(STDIN):
         yield
@@ -203,7 +209,7 @@ def _keys(entered: Callable[[], None]) -> Iterator[None]:
 
 
 def _in_foreground() -> bool:
-    """In the background, reading from the terminal would stop this process."""
+    """Test whether we may read from the terminal: in the background that would stop this process."""
     try:
         return os.tcgetpgrp(STDIN) == os.getpgrp()
     except OSError:  # not the terminal that we belong to: nobody stops us
@@ -216,7 +222,7 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
 
     def ended() -> None:
         if stop.is_set():
-            os._exit(INTERRUPTED)  # whoever asks twice has waited enough; the reaper ends what is left
+            os._exit(INTERRUPTED)  # the second signal; the reaper ends what is left
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -230,28 +236,28 @@ def _signals(stop: asyncio.Event) -> Iterator[None]:
 
 # -- what is said
 async def _greet(options: ServeOptions, server: ServerEntry, tokens: Tokens, home: Path) -> None:
-    _say(f"Dragoman is at {server.url}")
+    _say(f"Dragoman is running at {server.url}")
     if server.addresses and not server.tls:
-        _say("  Without TLS, others on the network can read what is said: put a proxy with TLS before it.")
+        _say("  Without TLS, others on the network can read the traffic: use a proxy with TLS.")
     if options.place.uses_generated_certificate:
         _say(
-            "  Browsers warn once, as nobody else vouches for its certificate. Its fingerprint (SHA-256):",
+            "  Browsers warn once about its self-signed certificate, whose SHA-256 fingerprint is:",
             f"  {fingerprint(options.place.certificate(home))}",
         )
-    if os.environ.get("JOURNAL_STREAM"):  # what a service prints is kept for long
+    if os.environ.get("JOURNAL_STREAM"):  # the output of a service is stored in a log
         _say("For a link: dragoman token link")
         return
     _say(*link_lines(server, tokens.new_code()))
-    _say("Enter: a new link. Ctrl-C: end." if os.isatty(STDIN) else "For another link: dragoman token link")
+    _say("Press Enter for a new link, Ctrl-C to stop." if os.isatty(STDIN) else "For another link: dragoman token link")
     wanted = options.open_page
     if wanted or (wanted is None and os.isatty(STDOUT) and has_desktop(os.environ)):
-        await open_page(server.link(tokens.new_code()))  # of its own: the one that is shown stays good
+        await open_page(server.link(tokens.new_code()))  # a code of its own: the one that is shown stays valid
 
 
 def _farewell(running: int) -> str:
     if not running:
-        return "Ended."
-    return f"{running} session{'s are' if running > 1 else ' is'} running: ended."
+        return "Stopped."
+    return f"Stopped, with {running} running session{'s' * (running > 1)}."
 
 
 def _say(*lines: str) -> None:

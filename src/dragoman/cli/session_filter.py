@@ -1,6 +1,6 @@
-"""Which sessions are meant: by agent, folder and time; and what state one is in.
+"""Filters of sessions by agent, folder and time, and the state of a session.
 
-Pure, but for `state_of`, which looks whether a process lives, and at the clock.
+Pure, but for `state_of`, which reads the clock and looks for a living process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dragoman.translate.ingest.report import is_at_work
 State: TypeAlias = Literal["running", "interrupted", "idle"]
 
 
-def matching(
+def filter_sessions(
     sessions: Sequence[Session],
     *,
     agent: str | None = None,
@@ -29,28 +29,28 @@ def matching(
     since: float | None = None,
     until: float | None = None,
 ) -> list[Session]:
-    """`since` and `until` are about the last time that something happened in it."""
+    """The sessions that match; `since` and `until` apply to their last activity."""
     cwd = workspace_of(sessions, workspace)
     return [
-        one
-        for one in sessions
-        if agent in (None, one.agent)
-        and cwd in (None, one.cwd)
-        and (since is None or one.updated >= since)
-        and (until is None or one.updated < until)
+        session
+        for session in sessions
+        if agent in (None, session.agent)
+        and cwd in (None, session.cwd)
+        and (since is None or session.updated >= since)
+        and (until is None or session.updated < until)
     ]
 
 
-def workspace_of(sessions: Sequence[Session], given: str | None) -> str | None:
-    """The folder as sessions name it: without symbolic links; or as it was written, where they came from elsewhere."""
-    if given is None:
+def workspace_of(sessions: Sequence[Session], folder: str | None) -> str | None:
+    """The folder as sessions name it: without symbolic links, or as typed where imported sessions have it so."""
+    if folder is None:
         return None
-    written = os.path.abspath(os.path.expanduser(given))
-    return written if any(one.cwd == written for one in sessions) else os.path.realpath(written)
+    typed_path = os.path.abspath(os.path.expanduser(folder))
+    return typed_path if any(session.cwd == typed_path for session in sessions) else os.path.realpath(typed_path)
 
 
-def moment(text: str | None, option: str, now: datetime, *, end: bool = False) -> float | None:
-    """A day, a day and time, or how long ago. Of a day its beginning, or with `end` its end."""
+def parse_time(text: str | None, option: str, now: datetime, *, end: bool = False) -> float | None:
+    """Read a day, a day and time, or a duration before now. A day means its beginning, or with `end` its end."""
     if text is None:
         return None
     word = text.strip().lower()
@@ -66,9 +66,9 @@ def moment(text: str | None, option: str, now: datetime, *, end: bool = False) -
             return now.timestamp() - parse_duration(word)
     except (ValueError, OverflowError):
         raise InputError(
-            f"{option}: {text!r} is no time",
-            guidance='Write a day ("2026-01-31", "today", "yesterday"), a day and time ("2026-01-31T18:00"), or how'
-            ' long ago ("90m", "12h", "7d").',
+            f"{option}: {text!r} is not a time",
+            guidance='Use a day ("2026-01-31", "today", "yesterday"), a day and time ("2026-01-31T18:00"), or a'
+            ' duration before now ("90m", "12h", "7d").',
         ) from None
     # The user's own midnight; a day is not always 24 hours long.
     start = datetime.combine(day + timedelta(days=int(end)), time.min)
@@ -82,12 +82,12 @@ async def state_of(journal: Journal, session: Session) -> State:
         return "idle"
     owner = await journal.owner(session.id)
     if session.imported and (owner is None or owner.process is None):
-        # Of a transcript that was left in the middle of a run nobody may ever say that it is over.
+        # A transcript that was left in the middle of a run never records its end.
         return "running" if is_at_work(session, now()) else "idle"
-    return "running" if await is_held(journal, session.id) else "interrupted"
+    return "running" if await is_open_elsewhere(journal, session.id) else "interrupted"
 
 
-async def is_held(journal: Journal, session_id: str) -> bool:
-    """Whether a living process has the session open."""
+async def is_open_elsewhere(journal: Journal, session_id: str) -> bool:
+    """Test whether a living process has the session open."""
     owner = await journal.owner(session_id)
     return owner is not None and owner.process is not None and is_alive(owner.process)

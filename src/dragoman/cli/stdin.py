@@ -16,24 +16,24 @@ from dragoman.errors import InputError
 from dragoman.session.prompt import Attachment, File, Image, Part
 
 # Far more than any model reads, and far less than the line limits of agents.
-MOST = 8_000_000
+MAX_STDIN_BYTES = 8_000_000
 
-# Seconds after which we say what we wait for: a program that started us may have left its pipe open.
-PATIENCE = 2.0
+# Seconds before we tell what we wait for: the program that started us may have left its pipe open.
+PATIENCE_S = 2.0
 EXAMPLE = 'For example: dragoman run "Explain this project", or: dragoman run < task.md'
 
 
 def prompt_parts(
     words: Sequence[str], *, files: Sequence[Path] = (), images: Sequence[Path] = (), fd: int = STDIN
 ) -> tuple[Part, ...]:
-    """The words, or stdin in their place (`-`, or none at all); otherwise what is piped in is attached."""
+    """The prompt from the words, or from stdin (`-`, or no words); otherwise piped input is attached."""
     text = " ".join(words)
     if text.strip() in ("", "-"):
         if not text.strip() and os.isatty(fd):
             raise InputError("there is no prompt", guidance=EXAMPLE)
         text, piped = read_text(fd), ""
         if not text.strip():
-            raise InputError("the prompt is empty: nothing came on standard input", guidance=EXAMPLE)
+            raise InputError("the prompt is empty: standard input has no text", guidance=EXAMPLE)
     else:
         piped = read_text(fd) if _is_piped(fd) else ""
     attached = (Attachment("stdin", piped),) if piped.strip() else ()
@@ -41,14 +41,14 @@ def prompt_parts(
 
 
 def read_text(fd: int) -> str:
-    """All of a stream, as text. InputError says what is wrong with it."""
+    """Read all of a stream as text; InputError where it is not."""
     try:
         return b"".join(_pieces(fd)).decode("utf-8")
-    except OSError as problem:
-        raise InputError(f"standard input cannot be read: {problem.strerror}", guidance=EXAMPLE) from None
-    except UnicodeDecodeError as problem:
+    except OSError as error:
+        raise InputError(f"standard input cannot be read: {error.strerror}", guidance=EXAMPLE) from None
+    except UnicodeDecodeError as error:
         raise InputError(
-            f"standard input is not UTF-8 text ({problem.reason} at byte {problem.start})",
+            f"standard input is not UTF-8 text ({error.reason} at byte {error.start})",
             guidance="Give the agent the file's path, or attach a picture with --image.",
         ) from None
 
@@ -58,16 +58,16 @@ def _pieces(fd: int) -> Iterator[bytes]:
     length = 0
     while piece := os.read(fd, 1 << 16):
         length += len(piece)
-        if length > MOST:
+        if length > MAX_STDIN_BYTES:
             raise InputError(
-                f"standard input is longer than {size(MOST)}",
+                f"standard input is longer than {size(MAX_STDIN_BYTES)}",
                 guidance="Save it to a file in the workspace and name that file in the prompt.",
             )
         yield piece
 
 
 def _say_when_waiting(fd: int) -> None:
-    if not os.isatty(fd) and not select.select([fd], [], [], PATIENCE)[0]:
+    if not os.isatty(fd) and not select.select([fd], [], [], PATIENCE_S)[0]:
         note = "dragoman: reading standard input until its end (with nothing to attach, add: < /dev/null)\n"
         sys.stderr.write(note)
         sys.stderr.flush()
@@ -78,12 +78,12 @@ def _is_piped(fd: int) -> bool:
         mode = os.fstat(fd).st_mode
     except OSError:  # closed
         return False
-    # Not devices: /dev/null has nothing to say, and other terminals are not ours to read.
+    # Not devices: /dev/null is empty, and other terminals are not ours to read.
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 async def read_line(fd: int) -> str | None:
-    """The next one; None at the end of input."""
+    """Read the next line without blocking the event loop; None at the end of input."""
     loop = asyncio.get_running_loop()
     typed = bytearray()
     line: asyncio.Future[str | None] = loop.create_future()
@@ -105,7 +105,7 @@ async def read_line(fd: int) -> str | None:
 
 
 def forget_typed(fd: int) -> None:
-    """What was typed before the question was seen must not answer it."""
+    """Discard input that was typed before the question was seen: it must not answer it."""
     import termios
 
     try:
@@ -114,7 +114,7 @@ def forget_typed(fd: int) -> None:
         pass
 
 
-def chosen(line: str, count: int) -> int | None:
-    """The index that a typed line names; None where it names none."""
+def chosen_index(line: str, count: int) -> int | None:
+    """The index that a typed number names; None for any other line."""
     text = line.strip().rstrip(".)")
     return int(text) - 1 if text.isascii() and text.isdecimal() and 1 <= int(text) <= count else None

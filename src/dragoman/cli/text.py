@@ -63,7 +63,7 @@ def cut(line: str, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Count the columns of a terminal that the text takes."""
     if text.isascii():
         return len(text)
     return sum(_columns_of(character) for character in text)
@@ -99,7 +99,7 @@ class Wrapper:
         self._head = ""
 
     def begin_message(self) -> None:
-        """What comes belongs to nothing that came before: a fence that was left open is closed."""
+        """Begin a new message: a fence that was left open is closed."""
         self._fenced = False
         self.restart()
 
@@ -117,7 +117,7 @@ class Wrapper:
         width = columns(part)
         if part.isspace():
             self._word, self._word_columns = "", 0
-            if self._column + width > self._room and not self._kept:
+            if self._column + width > self._room and not self._is_verbatim:
                 self._column = self._room  # at the edge, where it would be the beginning of the next line
                 return ""
             self._column += width
@@ -125,7 +125,7 @@ class Wrapper:
         before = self._word_columns
         self._word += part
         self._word_columns += width
-        if self._kept or self._column + width <= self._room or self._column == before:
+        if self._is_verbatim or self._column + width <= self._room or self._column == before:
             self._column += width
             return part
         self._column = before + width
@@ -133,7 +133,7 @@ class Wrapper:
         return f"{back}\n{self._word}"
 
     @property
-    def _kept(self) -> bool:
+    def _is_verbatim(self) -> bool:
         return self._fenced or self._head.startswith((*_FENCES, "|"))
 
 

@@ -12,7 +12,7 @@ from dragoman.agents.preset import load_presets
 from dragoman.cli.command import NOT_REPORTED, Table, async_command, folder, note, open_readonly, print_json, width
 from dragoman.cli.figures import cost_part
 from dragoman.cli.options import agent_filter, json_option, since_option, until_option, workspace_filter
-from dragoman.cli.session_filter import matching, moment
+from dragoman.cli.session_filter import filter_sessions, parse_time
 from dragoman.cli.text import one_line
 from dragoman.config import load
 from dragoman.evaluation.evaluate import CUMULATIVE_USAGE_QUIRK
@@ -60,14 +60,14 @@ async def usage(
 ) -> None:
     """Show the tokens and cost of runs, by day, agent, model or workspace."""
     now = datetime.now().astimezone()
-    after, before = moment(since, "--since", now), moment(until, "--until", now, end=True)
+    after, before = parse_time(since, "--since", now), parse_time(until, "--until", now, end=True)
     adding_up = {
         name for name, preset in load_presets(load()).items() if CUMULATIVE_USAGE_QUIRK in {q.id for q in preset.quirks}
     }
     async with open_readonly() as journal:
         every = await journal.sessions()
         # A session that went on later may have runs of that time, too.
-        chosen = matching(every, agent=agent, workspace=workspace, since=after)
+        chosen = filter_sessions(every, agent=agent, workspace=workspace, since=after)
         known = await journal.summaries([one.id for one in chosen])
     runs = [
         run

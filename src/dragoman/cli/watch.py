@@ -33,24 +33,24 @@ from dragoman.wire.messages import DECODE_ERRORS, Message, Reply, Request, Updat
 
 EPILOG = """\b
 Examples:
-  dragoman watch                           it asks, and then it watches
+  dragoman watch                           asks for consent, then watches
   dragoman watch --provider claude --yes
   dragoman watch ~/backup/.codex/sessions
   dragoman watch --json | jq -r .kind
 
-Without PATH it watches where the agents keep their transcripts. Nothing is read
-before you agree, once for each agent; a PATH that you name is watched at once.
-In config.toml: [watch] claude = "on" (or "off"; "ask" is what it is now).
+Without PATH, the folders of the agents are watched. Nothing is read before you
+agree, once for each agent. A PATH is watched without asking. In config.toml:
+[watch] claude = "on", "off" or "ask" (the default).
 
-What was there before comes in too, as by `dragoman import`. Kill it at any
-time: the next one goes on from there. docs/watch.md tells more."""
+Earlier transcripts are imported too, as by `dragoman import`. Stop it at any
+time: the next watch continues from there. See docs/watch.md."""
 
-# Marks that tell at a glance who speaks. What the agent says has none.
+# Marks before lines; the agent's own text has none.
 _USER, _TOOL, _BAD, _END = "> ", "· ", "✗ ", "✓ "
 
 
 class WatchLines:
-    """`width`: columns that a line may take."""
+    """Makes lines of entries, at most `width` columns wide."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -62,12 +62,12 @@ class WatchLines:
         return session_id in self._titles
 
     def meet(self, session: Session, workspace: str) -> None:
-        """To be told before the session's first entry."""
+        """Introduce a session, before its first entry."""
         words = session.title or session.prompt
         self._titles[session.id] = f"{session.id} {session.agent} {workspace}: {words}"
 
     def of(self, entry: Entry) -> Iterator[str]:
-        """Lines for one more entry; before it, when another session was shown last, which one this is."""
+        """Lines for another entry; its session's title goes first when another session was printer last."""
         session_id = entry.session_id or ""
         text = self._text(session_id, read_message(entry))
         if text is None:
@@ -111,7 +111,7 @@ def _prompt(request: Request) -> str:
     except DECODE_ERRORS:
         return "(a prompt that cannot be read)"
     words = " ".join(block.text for block in blocks if isinstance(block, acp.TextContent))
-    return words or "(nobody's words)"
+    return words or "(no text)"
 
 
 def _end(reply: Reply) -> str:
@@ -127,79 +127,79 @@ def _end(reply: Reply) -> str:
     return f"{_END}done" + (f", {usage.output_tokens:,} tokens out" if usage and usage.output_tokens else "")
 
 
-# Seconds: what was said longer than this before we began is counted, and not shown line by line.
-_NEWS: Final = 60.0
+# Seconds before the start: older entries are counted, and not printer line by line.
+_RECENT_S: Final = 60.0
 
 
 @click.command(epilog=EPILOG, short_help="See what Claude Code and Codex do in other terminals.")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--provider", type=click.Choice(["claude", "codex"]), help="Whose transcripts. [default: all]")
-@click.option("--yes", is_flag=True, help="Agree, now and for the next times.")
-@click.option("--json", "as_json", is_flag=True, help="What comes in, as lines of JSON.")
+@click.option(
+    "--provider", type=click.Choice(["claude", "codex"]), help="Only transcripts of this agent. [default: all]"
+)
+@click.option("--yes", is_flag=True, help="Agree, now and for the future.")
+@click.option("--json", "as_json", is_flag=True, help="Print entries as lines of JSON.")
 @async_command
 async def watch(*, paths: Sequence[str], provider: str | None, yes: bool, as_json: bool) -> int:
-    """Take in transcripts while they are written, and show what happens, until Ctrl-C."""
+    """Follow Claude Code and Codex in other terminals: import transcripts while they are written, until Ctrl-C."""
     folders = folders_at([Path(path) for path in paths], provider)
     consent = None if paths else WatchConsent(load())
     chosen = [provider] if provider else list(PROVIDERS)
-    if consent is not None and not _agreed(consent, chosen, yes=yes):
-        note("Nothing is watched.")
+    if consent is not None and not _has_consent(consent, chosen, yes=yes):
+        note("Nothing to watch.")
         return exits.AGENT_FAILED
     try:
         async with await open_journal(journal_file().parent) as journal:
-            shown = _Shown(journal, as_json=as_json)
+            printer = _EntryPrinter(journal, as_json=as_json)
             after = await journal.cursor()
             async with Watcher(journal, consent, folders=folders, providers=chosen) as watcher:
                 note(*_watched(watcher.status()))
-                await _follow(watcher, shown, after)
+                await _follow(watcher, printer, after)
     except asyncio.CancelledError:  # Ctrl-C: how it is meant to end
-        note("Stopped. What came in stays; the next time it goes on from there.")
+        note("Stopped. The next watch continues from here.")
     return exits.DONE
 
 
 # -- who agreed
-def _agreed(consent: WatchConsent, chosen: Sequence[str], *, yes: bool) -> bool:
-    """Whether anything may be watched. Asks where it can, and says how to agree where it cannot."""
+def _has_consent(consent: WatchConsent, chosen: Sequence[str], *, yes: bool) -> bool:
+    """Test whether anything may be watched; ask for consent where there is a terminal."""
     unasked = [name for name in chosen if consent.mode(name) == "ask"]
     if unasked and not yes and not os.isatty(STDIN):
         if not any(consent.mode(name) == "on" for name in chosen):
             raise InputError(
-                "there is nobody to ask whether transcripts may be watched",
-                guidance=f'Say so beforehand: --yes, or in config.toml: [watch] {unasked[0]} = "on"',
+                "there is no terminal to ask for consent",
+                guidance=f'Use --yes, or set in config.toml: [watch] {unasked[0]} = "on"',
             )
-        note(f"Nobody agreed to watch {' and '.join(unasked)} yet: --yes does, now and for the next times.")
+        note(f"Not watching {' and '.join(unasked)}: agree with --yes, now and for the future.")
         unasked = []
     for name in unasked:
         if yes or click.confirm(_question(name), err=True):
             consent.grant(name)
     for name in chosen:
         if consent.mode(name) == "off":
-            note(f"{name}: off, as config.toml says.")
+            note(f"{name}: turned off in config.toml.")
     return any(consent.mode(name) == "on" for name in chosen)
 
 
 def _question(name: str) -> str:
     folders = " and ".join(folder(watched.path) for watched in provider_folders(name, os.environ, Path.home()))
-    return f"Read what {name} wrote and will write to {folders}, and keep it in {folder(str(journal_file()))}?"
+    return f"Watch {name} in {folders}, and import what it writes into {folder(str(journal_file()))}?"
 
 
 def _watched(statuses: Sequence[WatchStatus]) -> list[str]:
     lines = [
-        f"Watching {one.provider or 'what you named'}: {', '.join(map(folder, one.folders))}"
-        for one in statuses
-        if one.folders
+        f"Watching {one.provider or 'PATH'}: {', '.join(map(folder, one.folders))}" for one in statuses if one.folders
     ]
-    return [*lines, "Ctrl-C ends it."]
+    return [*lines, "Press Ctrl-C to stop."]
 
 
 # -- what comes in
-async def _follow(watcher: Watcher, shown: _Shown, after: Cursor) -> None:
-    """Until it is interrupted, or nobody reads what is shown."""
+async def _follow(watcher: Watcher, printer: _EntryPrinter, after: Cursor) -> None:
+    """Print entries until interrupted, or until the reader of stdout has gone."""
     gone = asyncio.Event()
     watch_reader(STDOUT, gone.set)
     tasks = [
-        asyncio.create_task(shown.follow(after)),
-        asyncio.create_task(_tell(watcher, shown)),
+        asyncio.create_task(printer.follow(after)),
+        asyncio.create_task(_report_errors(watcher, printer)),
         asyncio.create_task(gone.wait()),
     ]
     try:
@@ -208,45 +208,45 @@ async def _follow(watcher: Watcher, shown: _Shown, after: Cursor) -> None:
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-    for problem in ended:
-        if isinstance(problem, Exception):
-            raise problem
+    for error in ended:
+        if isinstance(error, Exception):
+            raise error
 
 
-async def _tell(watcher: Watcher, shown: _Shown) -> None:
-    """What was there before, once it is in; and then what goes wrong."""
+async def _report_errors(watcher: Watcher, printer: _EntryPrinter) -> None:
+    """Report the earlier sessions once they are imported, and then errors."""
     await watcher.settled()
-    await shown.caught_up()
-    if shown.before:
-        note(f"{count(len(shown.before), 'session')} from before came in.")
-    problems: defaultdict[str, Problems] = defaultdict(Problems)
+    await printer.caught_up()
+    if printer.before:
+        note(f"{count(len(printer.before), 'session')} imported from before.")
+    reports: defaultdict[str, ErrorReports] = defaultdict(ErrorReports)
     while True:
         for status in watcher.status():
-            if (news := problems[status.provider].news(status.error)) is not None:
+            if (news := reports[status.provider].news(status.error)) is not None:
                 note(f"{status.provider or 'watch'}: {news}")
         await asyncio.sleep(1.0)
 
 
-class Problems:
-    """Of one provider: which of them is to be told. Pure."""
+class ErrorReports:
+    """The errors of one provider: which of them to report. Pure."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._last: str | None = None
 
-    def news(self, problem: str | None) -> str | None:
-        """One that is gone at the next look is none: another watcher may be at the same file for a moment."""
-        stays, self._last = problem == self._last, problem
-        if problem is None:
-            self._said.clear()  # should it come again, that is news
-        elif stays and problem not in self._said:
-            self._said.add(problem)
-            return problem
+    def news(self, error: str | None) -> str | None:
+        """Report an error that is seen twice in a row: another watcher may hold a file for a moment."""
+        is_repeated, self._last = error == self._last, error
+        if error is None:
+            self._reported.clear()  # should it come again, that is news
+        elif is_repeated and error not in self._reported:
+            self._reported.add(error)
+            return error
         return None
 
 
-class _Shown:
-    """What comes in, on stdout, as it is committed."""
+class _EntryPrinter:
+    """Prints imported entries as they are committed."""
 
     def __init__(self, journal: Journal, *, as_json: bool) -> None:
         self._journal = journal
@@ -267,7 +267,7 @@ class _Shown:
             self._moved.set()
 
     async def caught_up(self) -> None:
-        """Returns when all that is committed is shown."""
+        """Return when everything committed is printer."""
         self._moved.clear()
         while (await self._journal.read(after=self._cursor, limit=1)).entries:
             await self._moved.wait()
@@ -276,7 +276,7 @@ class _Shown:
     async def _show(self, entry: Entry, session_id: str) -> None:
         if self._as_json:
             return _print_json(entry)
-        if entry.at < self._began - _NEWS:
+        if entry.at < self._began - _RECENT_S:
             self.before.add(session_id)
             return None
         if not self._lines.knows(session_id) and (session := await self._journal.session(session_id)) is not None:

@@ -1,4 +1,4 @@
-"""`ChatAgent`: the agent of a chat and its session, which outlives the agent's process where the agent can resume."""
+"""`ChatAgent`: the agent of a chat and its session, which survives the agent's process where the agent can resume."""
 
 from __future__ import annotations
 
@@ -19,27 +19,30 @@ from dragoman.session.spec import SessionConfig
 
 
 class ChatAgent:
-    """`config` makes the session's, with our callbacks in it; `heard` gets each event but the history told again."""
+    """`config` makes a session's configuration for an event callback.
+
+    `on_event` gets every event but those of a replayed history.
+    """
 
     def __init__(
         self,
-        job: RunPlan,
+        plan: RunPlan,
         config: Callable[[Callable[[Event], None]], SessionConfig],
         *,
-        heard: Callable[[Event], None],
-        diagnosed: Callable[[Diagnostic], None],
+        on_event: Callable[[Event], None],
+        on_diagnostic: Callable[[Diagnostic], None],
         on_question: OnQuestion,
     ) -> None:
-        self._job = job
+        self._plan = plan
         self._config = config
-        self._heard = heard
-        self._diagnosed = diagnosed
+        self._on_event = on_event
+        self._on_diagnostic = on_diagnostic
         self._on_question = on_question
         self._journal_client: JournalClient | None = None
-        self._started = self._process()
+        self._process = self._new_process()
         self._session: Session | None = None
         self._opening = True
-        self.save = job.save  # where the session's handle is kept
+        self.save = plan.save  # the file of the session's handle
 
     @property
     def session(self) -> Session:
@@ -48,69 +51,71 @@ class ChatAgent:
 
     @property
     def fold(self) -> SessionFold | None:
-        """What is known of the session; None before there is one."""
+        """The folded record of the session; None before it is open."""
         return self._session.fold if self._session is not None else None
 
     @property
-    def opened(self) -> bool:
+    def is_open(self) -> bool:
         return self._session is not None
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         return self.session.failure is not None or self.session.closed
 
-    def _process(self) -> AgentProcess:
-        started = AgentProcess(self._job, on_diagnostic=self._diagnosed, on_question=self._on_question)
+    def _new_process(self) -> AgentProcess:
+        started = AgentProcess(self._plan, on_diagnostic=self._on_diagnostic, on_question=self._on_question)
         if self._journal_client is not None:
             started.runtime.keep_in(self._journal_client)
         return started
 
     def keep_in(self, journal_client: JournalClient) -> None:
-        """What is said is kept in its journal. To be called before the start."""
+        """Record the session in this journal. Call it before `start`."""
         self._journal_client = journal_client
-        self._started.runtime.keep_in(journal_client)
+        self._process.runtime.keep_in(journal_client)
 
     async def start(self) -> None:
-        await self._started.runtime.start()
-        self._session = await self._started.open(self._config(self._hear), self._job.handle, self._job.options)
+        await self._process.runtime.start()
+        self._session = await self._process.open(
+            self._config(self._pass_on), self._plan.handle, self._plan.agent_options
+        )
         self._opening = False
-        self.keep_handle()
+        self.save_handle_now()
 
     async def restart(self) -> DragomanError | None:
-        """A new process, and in it the same session; why it had to be a new one, where the agent cannot resume."""
+        """Start a new process and resume the session in it; return the error where it had to become a new session."""
         handle = self.session.snapshot()
         self._opening = True
-        await self._started.runtime.close()
-        self._started = self._process()
-        await self._started.runtime.start()
-        # As it was, not as the command line had it: the person may have switched since.
-        config = msgspec.structs.replace(self._config(self._hear), model=None, mode=None, reasoning_effort=None)
-        lost: DragomanError | None = None
+        await self._process.runtime.close()
+        self._process = self._new_process()
+        await self._process.runtime.start()
+        # As it was, not as the command line had it: the user may have switched since.
+        config = msgspec.structs.replace(self._config(self._pass_on), model=None, mode=None, reasoning_effort=None)
+        error: DragomanError | None = None
         try:
-            self._session = await self._started.open(config, handle)
+            self._session = await self._process.open(config, handle)
         except DragomanError as problem:
-            lost = problem
-            self._session = await self._started.open(config, None)
-            await self._session.restore_settings(handle)  # what is no longer offered, the status line shows
+            error = problem
+            self._session = await self._process.open(config, None)
+            await self._session.restore_settings(handle)  # the status line shows what is no longer offered
         self._opening = False
-        self.keep_handle()
-        return lost
+        self.save_handle_now()
+        return error
 
-    def keep_handle(self) -> None:
-        """Raises InputError where it cannot be written."""
+    def save_handle_now(self) -> None:
+        """Write the handle, if one is wanted. InputError where it cannot be written."""
         if self.save is not None:
             save_handle(self.save, self.session.snapshot())
 
     def save_as(self, path: Path) -> None:
         self.save = path
-        self.keep_handle()
+        self.save_handle_now()
 
     def kill(self) -> None:
-        self._started.kill()
+        self._process.kill()
 
     async def close(self) -> None:
-        await self._started.runtime.close()
+        await self._process.runtime.close()
 
-    def _hear(self, event: Event) -> None:
+    def _pass_on(self, event: Event) -> None:
         if not self._opening:
-            self._heard(event)
+            self._on_event(event)

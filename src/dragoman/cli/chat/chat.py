@@ -19,15 +19,15 @@ import click
 import msgspec
 
 from dragoman.cli import exits
-from dragoman.cli.ask import Asker
+from dragoman.cli.ask import PermissionPrompt
 from dragoman.cli.chat.agent import ChatAgent
-from dragoman.cli.chat.commands import carry_out, is_command, read_command
+from dragoman.cli.chat.commands import is_command, read_command, run_command
 from dragoman.cli.chat.input import input_line, is_dumb, plain_line
 from dragoman.cli.chat.mentions import mentions, prompt_parts
-from dragoman.cli.chat.screen import ChatScreen, Doing, status_line
+from dragoman.cli.chat.screen import Activity, ChatScreen, status_line
 from dragoman.cli.command import print_error
 from dragoman.cli.follow import Follower
-from dragoman.cli.form import QuestionAsker, usual_browser
+from dragoman.cli.form import QuestionAsker, default_browser
 from dragoman.cli.options import (
     agent_options,
     env_option,
@@ -62,13 +62,13 @@ Examples:
 \b
 In the chat:
   /…           the agent's own commands; Tab completes them
-  :help        ours: :model, :mode, :option, :cancel, :restart, :save, :quit
-  @path        sends a file along
+  :help        the chat's commands: :model, :mode, :option, :cancel, …
+  @path        attaches a file
   Alt-Enter    a new line; so does a backslash before Enter
-  Ctrl-C       cancels the run; a second one ends the agent
+  Ctrl-C       cancels the run; a second one kills the agent
   Ctrl-D       leaves
 
-What you type while the agent works is queued, and sent when it has finished."""
+Prompts that you type while the agent works are queued."""
 
 
 @click.command(epilog=EPILOG)
@@ -79,16 +79,16 @@ What you type while the agent works is queued, and sent when it has finished."""
 @no_journal_option
 @plain_option
 @verbose_option
-@click.option("--thoughts/--no-thoughts", default=True, help="Show its thoughts. [default: yes]")
+@click.option("--thoughts/--no-thoughts", default=True, help="Show the agent's thoughts. [default: yes]")
 def chat(**given: Any) -> int:
-    """Talk with an agent, prompt after prompt, in one session.
+    """Have a conversation with an agent, in one session.
 
     For a single prompt, or from a script, use `dragoman run`.
     """
     return start_chat(RunOptions(**given))
 
 
-GONE = "The agent is gone. Your next prompt, or :restart, starts it again and goes on with the session."
+GONE = "The agent has stopped. Your next prompt, or :restart, restarts it and resumes the session."
 
 
 def start_chat(options: RunOptions) -> int:
@@ -118,59 +118,59 @@ class Prompt(msgspec.Struct, frozen=True, eq=False):
 
 
 class ChatCommand:
-    def __init__(self, job: RunPlan) -> None:
-        self._job = job
-        given, cwd, dumb = job.given, job.workspace.cwd, is_dumb()
+    def __init__(self, plan: RunPlan) -> None:
+        self._plan = plan
+        options, cwd, dumb = plan.options, plan.workspace.cwd, is_dumb()
         self._idle = asyncio.Event()
         self._idle.set()
         if dumb:
             self._line = plain_line(self._idle)
         else:
             self._line = input_line(
-                home=job.settings.home,
+                home=plan.settings.home,
                 cwd=cwd,
-                known=self._fold,
+                session_fold=self._fold,
                 queued=self._queued,
                 status=self._status,
                 interrupt=self._interrupted,
             )
-        thoughts = given.thoughts is not False
+        thoughts = options.thoughts is not False
         self._screen = ChatScreen(
             self._line.outbox,
             self._line.mark,
             cwd=cwd,
             dumb=dumb,
             thoughts=thoughts,
-            verbose=given.verbose,
-            plain=given.plain,
+            verbose=options.verbose,
+            plain=options.plain,
         )
         self._starting = Spinner(
-            self._line.outbox, f"starting {job.spec.name}", width=self.width, shown=not dumb and not given.verbose
+            self._line.outbox, f"starting {plan.spec.name}", width=self.width, shown=not dumb and not options.verbose
         )
         self._follower = Follower(self._screen.show)
-        self._asker = Asker(self._screen.screen, self._floor, fd=STDIN, cwd=cwd, width=self.width)
+        self._asker = PermissionPrompt(self._screen.screen, self._floor, fd=STDIN, cwd=cwd, width=self.width)
         self._form_asker = QuestionAsker(
-            self._screen.screen, self._floor, fd=STDIN, width=self.width, open_page=usual_browser()
+            self._screen.screen, self._floor, fd=STDIN, width=self.width, open_page=default_browser()
         )
         self._agent = ChatAgent(
-            job, self._config, heard=self._heard, diagnosed=self._diagnosed, on_question=self._form_asker
+            plan, self._config, on_event=self._on_event, on_diagnostic=self._on_diagnostic, on_question=self._form_asker
         )
         self._asking: set[asyncio.Task[object]] = set()
         self._phase: Literal["starting", "open", "closing"] = "starting"
         self._prompts: deque[Prompt] = deque()  # not yet shown
         self._between: deque[Event] = deque()  # events of no run, not yet shown
         self._news = asyncio.Event()
-        self._told_of: DragomanError | None = None  # why the agent is gone, once that was said
-        self._killed = False  # by two Ctrl-C: nobody needs to be told why
-        self._works: Doing | None = None
-        self._starts: Doing | None = None  # ahead of the other: nothing is worked on by an agent that is not there
+        self._reported: DragomanError | None = None  # the error that ended the agent, once it was shown
+        self._killed = False  # by two Ctrl-C: no error is shown
+        self._works: Activity | None = None
+        self._starts: Activity | None = None  # shown in place of `_works`
         self._command: asyncio.Task[None] | None = None
         self._cancelling: asyncio.Task[None] | None = None
         self._leaving = False
         self._warned = False  # that leaving would end a run
 
-    def _config(self, heard: Callable[[Event], None]) -> SessionConfig:
-        return self._job.session_config(self._asker, heard)
+    def _config(self, on_event: Callable[[Event], None]) -> SessionConfig:
+        return self._plan.session_config(self._asker, on_event)
 
     # -- from start to end
 
@@ -180,7 +180,7 @@ class ChatCommand:
             try:
                 await self._from_start_to_end()
             except DragomanError as error:
-                code = exits.code_of_error(error, opened=self._agent.opened)
+                code = exits.code_of_error(error, opened=self._agent.is_open)
                 self._screen.tell(error)
             except OutputLost:
                 code = exits.AGENT_FAILED
@@ -192,8 +192,8 @@ class ChatCommand:
 
     async def _from_start_to_end(self) -> None:
         async with AsyncExitStack() as stack:
-            if self._job.settings.journal:
-                hub = await stack.enter_async_context(Hub(config=self._job.settings))
+            if self._plan.settings.journal:
+                hub = await stack.enter_async_context(Hub(config=self._plan.settings))
                 self._agent.keep_in(hub.journal_client)
             await self._with_the_agent()
 
@@ -205,20 +205,20 @@ class ChatCommand:
             self._greet()
             await self._talk()
             self._keep_handle()
-            if self._agent.save is not None or self._job.settings.journal:
+            if self._agent.save is not None or self._plan.settings.journal:
                 name = shlex.quote(plain(str(self._agent.save))) if self._agent.save else self.session.id
-                self.say(Span(f"Go on with it: dragoman chat --resume {name}", "dim"))
+                self.say(Span(f"To resume: dragoman chat --resume {name}", "dim"))
         finally:
             self._phase = "closing"
             await self._agent.close()
             self._screen.screen.end()
 
     def _greet(self) -> None:
-        where = one_line(_at_home(str(self._job.workspace.cwd)), self.width - 8)
-        self.say(Span(one_line(self._job.spec.name, 40), "bold"), Span(f" in {where}", "dim"))
-        if self._job.handle is not None:
-            self._screen.explain("The session goes on where it was left.")
-        self._screen.explain("What shall it do? :help tells what you can type, Ctrl-D leaves.")
+        where = one_line(_at_home(str(self._plan.workspace.cwd)), self.width - 8)
+        self.say(Span(one_line(self._plan.spec.name, 40), "bold"), Span(f" in {where}", "dim"))
+        if self._plan.handle is not None:
+            self._screen.explain("Session resumed.")
+        self._screen.explain("Type a prompt. :help lists the commands, Ctrl-D leaves.")
         if self.session.policy_notice is not None:
             self._screen.explain(plain(self.session.policy_notice))
         self._screen.remind(self.session.fold)
@@ -248,38 +248,38 @@ class ChatCommand:
                     await asyncio.wait(questions)
 
     def _showing_ended(self, showing: asyncio.Task[None]) -> None:
-        """It never does while we talk, unless nothing can be shown any more."""
+        """Break the chat off: showing ends early only where nothing can be written any more."""
         if not showing.cancelled() and showing.exception() is not None:
             self._signals.break_off(exits.AGENT_FAILED)
 
     # -- what is entered
 
     async def _entered(self, text: str) -> None:
-        """A command or a prompt. Neither may end the chat."""
-        self._command = asyncio.get_running_loop().create_task(self._do(text), name="dragoman command")
+        """Run a command or send a prompt. An error in either does not end the chat."""
+        self._command = asyncio.get_running_loop().create_task(self._handle(text), name="dragoman command")
         try:
             await asyncio.wait([self._command])
         finally:
             task, self._command, self._starts = self._command, None, None
             task.cancel()
         if task.cancelled():
-            self._screen.explain("broken off")
-        elif (problem := task.exception()) is not None:
-            if not isinstance(problem, DragomanError):
-                raise problem
-            self._screen.tell(problem)
+            self._screen.explain("Interrupted.")
+        elif (error := task.exception()) is not None:
+            if not isinstance(error, DragomanError):
+                raise error
+            self._screen.tell(error)
         await self._line.outbox.flush()
 
-    async def _do(self, text: str) -> None:
+    async def _handle(self, text: str) -> None:
         self._screen.fit()
         if is_command(text):
             self._screen.echo(text)
-            await carry_out(self, *read_command(text))
+            await run_command(self, *read_command(text))
             return
         try:
-            if self._agent.gone and not await self._brought_back():
+            if self._agent.is_gone and not await self._restart_agent():
                 self._line.put_back(text)
-                self._screen.explain("Your prompt was not sent: press Enter to send it to the new session.")
+                self._screen.explain("Your prompt was not sent. Press Enter to send it to the new session.")
             else:
                 self._send(text)
         except BaseException:
@@ -287,25 +287,27 @@ class ChatCommand:
             raise
 
     def _send(self, text: str) -> None:
-        found = mentions(text, self._job.workspace.cwd)
+        found = mentions(text, self._plan.workspace.cwd)
         run = self.session.run(
             prompt_parts(text, found, self.session.capabilities()),
-            deadline=self._job.settings.deadline,
-            idle_limit=self._job.settings.idle_limit,
+            deadline=self._plan.settings.deadline,
+            idle_limit=self._plan.settings.idle_limit,
         )
         self._prompts.append(Prompt(text, tuple(mention.name for mention in found), run))
         self._idle.clear()
         self._news.set()
 
-    async def _brought_back(self) -> bool:
-        """Starts the agent again. False: the session is a new one."""
-        self._starts = Doing(f"starting {one_line(self._job.spec.name, 30)}", time.monotonic())
+    async def _restart_agent(self) -> bool:
+        """Restart the agent. False: the session is a new one."""
+        self._starts = Activity(f"starting {one_line(self._plan.spec.name, 30)}", time.monotonic())
         lost = await self._agent.restart()
-        self._told_of = None
+        self._reported = None
         if lost is None:
-            self.say(Span("Started again; the session goes on.", "good"), block="end")
+            self.say(Span("Restarted; the session is resumed.", "good"), block="end")
             return True
-        self.say(Span("Started again as a new session: it knows nothing of what was said.", "bad"), block="end")
+        self.say(
+            Span("Restarted with a new session: the agent does not know the conversation so far.", "bad"), block="end"
+        )
         self._screen.explain(one_line(str(lost), 400))
         return False
 
@@ -324,20 +326,20 @@ class ChatCommand:
 
     def cancel(self) -> None:
         if self.session.active is None:
-            raise InputError("nothing runs that could be cancelled")
+            raise InputError("there is no run to cancel")
         self._cancel()
 
     async def restart(self) -> None:
         if self.session.active is not None:
-            raise InputError("a run is going on", guidance="Cancel it first: Ctrl-C, or :cancel.")
-        await self._brought_back()
+            raise InputError("a run is in progress", guidance="Cancel it first: Ctrl-C, or :cancel.")
+        await self._restart_agent()
 
     def save_as(self, text: str) -> None:
         if not text:
-            raise InputError(":save wants a file", guidance="For example: :save talk.json")
+            raise InputError(":save needs a file", guidance="For example: :save talk.json")
         path = save_path(text, ":save")
         self._agent.save_as(path)
-        self._screen.explain(f"Saved, now and after every run: {plain(str(path))}")
+        self._screen.explain(f"Saved to {plain(str(path))}, now and after every run.")
 
     def leave(self) -> None:
         self._leaving = True
@@ -345,7 +347,7 @@ class ChatCommand:
     def _wants_to_leave(self) -> None:
         if self.session.active is not None and not self._warned:
             self._warned = True
-            self._note("A run is going on: Ctrl-C cancels it, Ctrl-D again leaves all the same.")
+            self._note("A run is in progress: Ctrl-C cancels it, Ctrl-D again leaves.")
         else:
             self._leaving = True
 
@@ -362,16 +364,16 @@ class ChatCommand:
                     await self._screen.show(batch)
                 else:
                     await self._show_run(self._prompts.popleft())
-            if (failure := self.session.failure) is not None and self._told_of is not failure:
+            if (failure := self.session.failure) is not None and self._reported is not failure:
                 if not self._killed:
                     self._screen.tell(failure)
-                self._gone(failure)
+                self._show_gone(failure)
             self._idle.set()
             await self._line.outbox.flush()
 
     async def _show_run(self, prompt: Prompt) -> None:
         self._warned = False
-        self._works = Doing("working", time.monotonic())
+        self._works = Activity("working", time.monotonic())
         self._screen.echo(prompt.text, prompt.attached)
         try:
             await self._follower.follow(prompt.run)
@@ -379,31 +381,30 @@ class ChatCommand:
         except DragomanError as error:
             self._screen.tell(error)
             if self.session.failure is not None:
-                self._gone(self.session.failure)
+                self._show_gone(self.session.failure)
         finally:
             self._works = None
         self._keep_handle()
 
-    def _gone(self, failure: DragomanError) -> None:
-        self._told_of, self._killed = failure, False
+    def _show_gone(self, failure: DragomanError) -> None:
+        self._reported, self._killed = failure, False
         self._screen.block(Span(""), GONE, "bold")
 
     def _keep_handle(self) -> None:
         try:
-            self._agent.keep_handle()
-        except InputError as problem:
-            self._screen.tell(problem)
+            self._agent.save_handle_now()
+        except InputError as error:
+            self._screen.tell(error)
 
-    def _heard(self, event: Event) -> None:
-        self._follower.heard(event)
+    def _on_event(self, event: Event) -> None:
         if event.run_id is None:
             # The loss of the agent is told from the session's failure; its mode between runs, by the status line.
             if not isinstance(event, Error) and getattr(event, "kind", "") != "current_mode_update":
                 self._between.append(event)
             self._news.set()
 
-    def _diagnosed(self, diagnostic: Diagnostic) -> None:
-        if self._job.given.verbose:
+    def _on_diagnostic(self, diagnostic: Diagnostic) -> None:
+        if self._plan.options.verbose:
             self._screen.screen.line_soon((Span(f"{diagnostic.kind}: {plain(diagnostic.text)}", "dim"),))
         elif diagnostic.kind == "stderr" and diagnostic.text.strip():
             self._starting.last_line = diagnostic.text
@@ -413,7 +414,7 @@ class ChatCommand:
         self._line.refresh()
 
     async def _tick(self) -> None:
-        """Time passes visibly while something goes on."""
+        """Redraw the elapsed time while something is running."""
         while True:
             await asyncio.sleep(FRAME_S)
             if self._starts or self._works:
@@ -424,20 +425,23 @@ class ChatCommand:
 
     def _status(self, width: int) -> Iterable[Span]:
         doing = self._starts or self._works
-        return status_line(self._job.spec.name, self._job.access, self._fold(), doing, time.monotonic(), width)
+        return status_line(self._plan.spec.name, self._plan.access, self._fold(), doing, time.monotonic(), width)
 
     def _fold(self) -> SessionFold | None:
         return self._agent.fold
 
+    def _active_run(self) -> Run | None:
+        return self.session.active if self._agent.is_open else None
+
     @asynccontextmanager
     async def _floor(self) -> AsyncIterator[None]:
-        """The terminal, for a question: the input line steps aside until it is answered."""
+        """The terminal, for a question: the input line is hidden until it is answered."""
         task = asyncio.current_task()
         assert task is not None
         self._asking.add(task)
         self._starting.pause()
         try:
-            async with self._follower.floor(), self._line.handed_over():
+            async with self._follower.floor(self._active_run()), self._line.handed_over():
                 self._asker.width = self._form_asker.width = self._screen.fit()
                 try:
                     yield
@@ -454,10 +458,10 @@ class ChatCommand:
         elif self._phase == "closing":
             self._agent.kill()
         elif self.session.active is not None and not self.session.active.cancelling:
-            self._note("cancelling… press Ctrl-C again to end the agent")
+            self._note("Cancelling… press Ctrl-C again to kill the agent.")
             self._cancel()
         elif self.session.active is not None:
-            self._note("ending the agent…")
+            self._note("Killing the agent…")
             self._killed = True
             self._agent.kill()
         elif self._command is not None:
@@ -465,15 +469,15 @@ class ChatCommand:
         elif self._line.typed:
             self._line.clear()
         else:
-            self._note("Ctrl-D leaves, and so does :quit.")
+            self._note("To leave: Ctrl-D or :quit.")
 
     def _cancel(self) -> None:
         active = self.session.active
         dropped = [prompt for prompt in self._prompts if prompt.run is not active and not prompt.run.done]
         self._prompts = deque(prompt for prompt in self._prompts if prompt not in dropped)
         if dropped:
-            what = "the queued prompt was" if len(dropped) == 1 else f"{len(dropped)} queued prompts were"
-            self._note(f"{what} dropped; Up brings {'it' if len(dropped) == 1 else 'them'} back")
+            what = "The queued prompt was" if len(dropped) == 1 else f"{len(dropped)} queued prompts were"
+            self._note(f"{what} dropped; press Up to get {'it' if len(dropped) == 1 else 'them'} back.")
         self._cancelling = asyncio.get_running_loop().create_task(self.session.cancel(), name="dragoman interrupt")
 
 

@@ -1,4 +1,4 @@
-"""Our own commands in a chat: `:` and a word, so that none can be mistaken for one of the agent's (`/…`)."""
+"""The chat's own commands: `:` and a word, so that none can be mistaken for one of the agent's (`/…`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dragoman.session.session import Session
 
 PREFIX = ":"
 
-# A smiley, a path or an emoji's name is no command: it is sent as it is.
+# A smiley, a path or an emoji's name is no command and is sent as it is.
 _COMMAND = re.compile(r":([a-z]+)(?:[ \t]+(.*))?")
 
 
@@ -31,22 +31,22 @@ class Command(msgspec.Struct, frozen=True):
 
 
 COMMANDS = (
-    Command("help", "", "this list"),
-    Command("model", "[NAME]", "the agent's models, or switch to one"),
-    Command("mode", "[NAME]", "its modes, or switch to one"),
-    Command("option", "[ID [VALUE]]", "all its options, or set one"),
-    Command("agents", "", "which agents are installed here"),
-    Command("cancel", "", "cancel the run and what is queued behind it"),
-    Command("restart", "", "start the agent again and go on with the session"),
-    Command("save", "FILE", "write a handle, for `dragoman chat --resume FILE`"),
-    Command("quit", "", "leave"),
+    Command("help", "", "show this list"),
+    Command("model", "[NAME]", "list the agent's models, or switch"),
+    Command("mode", "[NAME]", "list its modes, or switch"),
+    Command("option", "[ID [VALUE]]", "list its options, or set one"),
+    Command("agents", "", "list installed agents"),
+    Command("cancel", "", "cancel the run and the queued prompts"),
+    Command("restart", "", "restart the agent and resume the session"),
+    Command("save", "FILE", "save the session, for `dragoman chat --resume FILE`"),
+    Command("quit", "", "leave the chat"),
 )
 
 KEYS = (
     ("Alt-Enter", "a new line; so does \\ before Enter"),
     ("Tab", "completes /commands, :commands and @files"),
     ("Up, Ctrl-R", "earlier prompts; search in them"),
-    ("Ctrl-C", "cancels the run; twice ends the agent"),
+    ("Ctrl-C", "cancels the run; twice kills the agent"),
     ("Ctrl-D", "leaves"),
 )
 
@@ -54,14 +54,14 @@ _CATEGORIES = {"model": "model", "mode": "mode"}
 
 
 class Chat(Protocol):
-    """What commands act on."""
+    """The chat that commands act on."""
 
     @property
     def session(self) -> Session: ...
     @property
     def width(self) -> int: ...
     def say(self, *spans: Span) -> None:
-        """A line of its own."""
+        """Print a line of its own."""
         ...
 
     def cancel(self) -> None: ...
@@ -75,7 +75,7 @@ def is_command(text: str) -> bool:
 
 
 def read_command(text: str) -> tuple[str, str]:
-    """A command's name and what follows it. InputError for one that there is not."""
+    """Split a command into its name and arguments. InputError for an unknown command."""
     match = _COMMAND.fullmatch(text.rstrip())
     assert match is not None
     name, rest = match[1], (match[2] or "").strip()
@@ -85,13 +85,13 @@ def read_command(text: str) -> tuple[str, str]:
         hint = f"Did you mean {PREFIX}{near}? " if near else ""
         raise InputError(
             f"there is no command {PREFIX}{one_line(name, 30)}",
-            guidance=f"{hint}{PREFIX}help lists them. To say it to the agent, put a space before it.",
+            guidance=f"{hint}{PREFIX}help lists them. To send it to the agent, put a space before it.",
         )
     return name, rest
 
 
-async def carry_out(chat: Chat, name: str, rest: str) -> None:
-    """Raises a DragomanError that says what is wrong with it."""
+async def run_command(chat: Chat, name: str, rest: str) -> None:
+    """Run a command. Raises a DragomanError that says what is wrong."""
     acts: dict[str, Callable[[], Awaitable[None] | None]] = {
         "help": lambda: _help(chat),
         "model": lambda: _switch(chat, "model", rest),
@@ -107,9 +107,9 @@ async def carry_out(chat: Chat, name: str, rest: str) -> None:
         await pending
 
 
-def choices(name: str, given: str, fold: SessionFold) -> Sequence[Choice]:
-    """What may follow a command, after the words that are given already."""
-    words = given.split()
+def choices(name: str, typed: str, fold: SessionFold) -> Sequence[Choice]:
+    """Choices for the next word of a command."""
+    words = typed.split()
     if name in _CATEGORIES and not words:
         setting = fold.setting(_CATEGORIES[name])
         return _values(setting) if setting is not None else ()
@@ -127,7 +127,7 @@ def _values(setting: Setting) -> Sequence[Choice]:
 
 
 def _named(setting: Setting, text: str) -> str:
-    """The value that was meant: itself, or the only one that is called so."""
+    """The value that the text means: itself, or the only one with that name."""
     if any(choice.value == text for choice in setting.choices):
         return text
     meant = {choice.value for choice in setting.choices if text.lower() in (choice.value.lower(), choice.name.lower())}
@@ -136,7 +136,7 @@ def _named(setting: Setting, text: str) -> str:
 
 def _help(chat: Chat) -> None:
     rows = [(f"{PREFIX}{command.name} {command.arguments}".rstrip(), command.about) for command in COMMANDS]
-    rows += [("/…", "the agent's own commands"), ("@path", "sends the file along"), *KEYS]
+    rows += [("/…", "the agent's own commands"), ("@path", "attaches the file"), *KEYS]
     _table(chat, rows)
 
 
@@ -195,20 +195,20 @@ async def _agents(chat: Chat) -> None:
     from dragoman.agents.preset import load_presets
     from dragoman.config import load
 
-    found = await survey(load_presets(load()), environ=dict(os.environ))
-    rows = [(finding.preset.id, finding.version or finding.state) for finding in found if finding.state != "missing"]
+    findings = await survey(load_presets(load()), environ=dict(os.environ))
+    rows = [(finding.preset.id, finding.version or finding.state) for finding in findings if finding.state != "missing"]
     _table(chat, rows)
-    missing = ", ".join(finding.preset.id for finding in found if finding.state == "missing")
+    missing = ", ".join(finding.preset.id for finding in findings if finding.state == "missing")
     if missing:
         chat.say(Span(one_line(f"not installed: {missing}", chat.width - 1), "dim"))
-    chat.say(Span("Another agent is another chat: dragoman chat -a NAME", "dim"))
+    chat.say(Span("To talk to another agent: dragoman chat -a NAME", "dim"))
 
 
 def _table(chat: Chat, rows: Iterable[tuple[str, str]], marked: str | None = None) -> None:
-    """Two columns, one row with a star; on a narrow terminal what is said of it stands beneath."""
-    listed = [(one_line(left, chat.width - 3), one_line(right, _LONGEST)) for left, right in rows]
+    """Print two columns, one row with a star; on a narrow terminal the second column goes below the first."""
+    listed = [(one_line(left, chat.width - 3), one_line(right, _MAX_DESCRIPTION_CHARACTERS)) for left, right in rows]
     wide = max((columns(left) for left, _ in listed), default=0)
-    beside = chat.width - wide - 5 >= _LEAST_ROOM
+    beside = chat.width - wide - 5 >= _MIN_DESCRIPTION_COLUMNS
     indent = wide + 4 if beside else 4
     for left, right in listed:
         first, *rest = wrapped(right, chat.width - indent)
@@ -222,7 +222,7 @@ def _table(chat: Chat, rows: Iterable[tuple[str, str]], marked: str | None = Non
             chat.say(Span(f"{'':{indent}}{line}", "dim"))
 
 
-# Columns that a few words need beside what they explain.
-_LEAST_ROOM = 20
-# Of what an agent says of its models and options: a few lines.
-_LONGEST = 200
+# Columns that a description needs to stand beside its name.
+_MIN_DESCRIPTION_COLUMNS = 20
+# Characters of an agent's description of a model or option: a few lines.
+_MAX_DESCRIPTION_CHARACTERS = 200

@@ -23,14 +23,14 @@ from dragoman.fileio import atomic_write
 from dragoman.record.fold import SessionFold
 
 # Of a folder with more, what is typed next narrows it down.
-MOST_FILES = 200
+MAX_FILES = 200
 
 
 class ChatCompleter(Completer):
     """`known` is what the session is known to offer, or None while there is no session."""
 
-    def __init__(self, known: Callable[[], SessionFold | None], cwd: Path) -> None:
-        self._known = known
+    def __init__(self, session_fold: Callable[[], SessionFold | None], cwd: Path) -> None:
+        self._session_fold = session_fold
         self._cwd = cwd
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -43,7 +43,7 @@ class ChatCompleter(Completer):
         return self._files(word[1:]) if word.startswith("@") else ()
 
     def _slash(self, text: str) -> Iterable[Completion]:
-        fold = self._known()
+        fold = self._session_fold()
         for command in fold.commands if fold is not None else ():
             # A name that holds more than a word cannot be typed as one.
             if command.name.lower().startswith(text[1:].lower()) and command.name.split() == [command.name]:
@@ -62,9 +62,9 @@ class ChatCompleter(Completer):
                         f"{PREFIX}{command.name}", text, shown=shown, about=command.about, more=bool(command.arguments)
                     )
             return
-        fold = self._known()
-        given, _, typed = rest.rpartition(" ")
-        for choice in choices(name, given, fold) if fold is not None else ():
+        fold = self._session_fold()
+        words, _, typed = rest.rpartition(" ")
+        for choice in choices(name, words, fold) if fold is not None else ():
             if typed.lower() in (choice.value.lower()[: len(typed)], choice.name.lower()[: len(typed)]):
                 name_too = choice.name if choice.name.lower() != choice.value.lower() else ""
                 about = ": ".join(part for part in (name_too, choice.description) if part)
@@ -72,18 +72,18 @@ class ChatCompleter(Completer):
 
     def _files(self, typed: str) -> Iterable[Completion]:
         folder, _, beginning = typed.rpartition("/")
-        place = self._cwd / Path(f"{folder}/" if folder or typed.startswith("/") else ".")
+        searched = self._cwd / Path(f"{folder}/" if folder or typed.startswith("/") else ".")
         try:
-            with os.scandir(place.expanduser()) as listing:
+            with os.scandir(searched.expanduser()) as listing:
                 # Hidden files only where they are meant.
-                found = [
+                entries = [
                     (entry.name, entry.is_dir())
                     for entry in listing
                     if entry.name.startswith(beginning) and (beginning or not entry.name.startswith("."))
                 ]
         except (OSError, RuntimeError, ValueError):
             return
-        for name, is_folder in sorted(found, key=lambda item: (not item[1], item[0]))[:MOST_FILES]:
+        for name, is_folder in sorted(entries, key=lambda item: (not item[1], item[0]))[:MAX_FILES]:
             path = f"{folder}/{name}" if folder or typed.startswith("/") else name
             if path.isprintable() and " " not in path:
                 yield _completion(f"@{path}{'/' if is_folder else ''}", f"@{typed}", shown=f"{name}{'/' * is_folder}")
@@ -101,7 +101,7 @@ def _completion(text: str, typed: str, *, shown: str, about: str = "", more: boo
 FILE_NAME = "chat-history.jsonl"
 
 # Past this size the older half goes: thousands of prompts are left, and it is read within milliseconds.
-MOST = 1_000_000
+MAX_HISTORY_BYTES = 1_000_000
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ class ChatHistory(History):
                 size = os.fstat(fd).st_size
             finally:
                 os.close(fd)
-            if size > MOST:
+            if size > MAX_HISTORY_BYTES:
                 self._forget_older_half()
         except (OSError, ConfigError):
             return  # it is still in the memory of this chat

@@ -29,7 +29,7 @@ class Line(Protocol):
 
     @property
     def typed(self) -> str:
-        """What is typed and not entered."""
+        """The text that is typed and not entered."""
         ...
 
     async def __aenter__(self) -> object: ...
@@ -38,26 +38,26 @@ class Line(Protocol):
     ) -> None: ...
 
     async def next(self) -> str | None:
-        """What was entered; None when the person wants to leave."""
+        """Wait for an entered text; None when the user wants to leave."""
         ...
 
     def put_back(self, text: str) -> None:
-        """Something to be edited and entered again. What is typed already stays, behind it."""
+        """Put a text back, to be edited and entered again, before what is typed already."""
         ...
 
     def clear(self) -> None: ...
 
     def refresh(self) -> None:
-        """Something of what is drawn with it has changed."""
+        """Draw again: something that is drawn with the line has changed."""
         ...
 
     def handed_over(self) -> AbstractAsyncContextManager[None]:
-        """Inside, the terminal is as any program finds it, and the input line is not there."""
+        """Inside, the input line is gone and the terminal has its usual settings."""
         ...
 
 
 def is_dumb() -> bool:
-    """Whether the terminal can do no more than write one line after the other."""
+    """Test whether the terminal can only write one line after the other."""
     return os.environ.get("TERM", "dumb") in ("", "dumb", "unknown")
 
 
@@ -71,7 +71,7 @@ def input_line(
     *,
     home: Path,
     cwd: Path,
-    known: Callable[[], SessionFold | None],
+    session_fold: Callable[[], SessionFold | None],
     queued: Callable[[], Sequence[str]],
     status: Callable[[int], Iterable[Span]],
     interrupt: Callable[[], None],
@@ -81,7 +81,7 @@ def input_line(
     from dragoman.cli.chat.line import InputLine
 
     return InputLine(
-        completer=ChatCompleter(known, cwd),
+        completer=ChatCompleter(session_fold, cwd),
         history=ChatHistory(home, cwd),
         queued=queued,
         status=status,
@@ -124,13 +124,13 @@ class PlainLine:
                 return line
 
     def put_back(self, text: str) -> None:
-        return  # it still stands there, to be copied
+        return  # it is still on the screen, to be copied
 
     def clear(self) -> None:
         return  # Ctrl-C has made the terminal forget what was typed
 
     def refresh(self) -> None:
-        """Where a line is awaited and something was written meanwhile, the mark stands there again."""
+        """Write the mark again where something was written while a line is awaited."""
         if self._reading:
             self.outbox.put(STDOUT, MARK)
             self.outbox.flush_notes_soon()

@@ -1,7 +1,7 @@
-"""`InputLine`: where a person types, beneath what is said and above the status; drawn by prompt_toolkit.
+"""`InputLine`: the input below the conversation and above the status line, drawn by prompt_toolkit.
 
-Promised: what is typed is kept while output passes above it and while a question has the terminal; each picture goes
-to the terminal in one piece, so that nothing flickers; the terminal is as it was before, however the chat ends.
+Promised: typed text survives while output passes above it and while a question has the terminal; each picture goes to
+the terminal in one piece, so that nothing flickers; the terminal's settings are restored, however the chat ends.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class InputLine:
         return self._live
 
     async def next(self) -> str | None:
-        """What was entered; None when the person wants to leave."""
+        """Wait for an entered text; None when the user wants to leave."""
         return await self._entered.get()
 
     @property
@@ -128,7 +128,7 @@ class InputLine:
         return self._buffer.text
 
     def put_back(self, text: str) -> None:
-        """Something to be edited and entered again. What is typed already stays, behind it."""
+        """Put a text back, to be edited and entered again, before what is typed already."""
         self._buffer.text = f"{text}\n{self._buffer.text}" if self._buffer.text else text
         self._buffer.cursor_position = len(self._buffer.text)
         self.refresh()
@@ -139,7 +139,7 @@ class InputLine:
 
     @asynccontextmanager
     async def handed_over(self) -> AsyncIterator[None]:
-        """Inside, the terminal is as any program finds it, and the input line is not there."""
+        """Inside, the input line is gone and the terminal has its usual settings."""
         if self._task is None or self._task.done():  # not there yet, or no longer
             yield
             return
@@ -248,7 +248,7 @@ class InputLine:
         return keys
 
     def _complete(self) -> None:
-        """What all completions have in common, then one after the other. At once: the menu may still be on its way."""
+        """Insert the common beginning of all completions, then one after the other, without waiting for the menu."""
         buffer = self._buffer
         state = buffer.complete_state
         inside = buffer.document.text_before_cursor.endswith("/") and state is not None and len(state.completions) == 1
@@ -280,27 +280,27 @@ class InputLine:
 
 
 class _Picture:
-    """A file for prompt_toolkit to write to. While it is held, what is written gathers and goes out as one."""
+    """A file for prompt_toolkit to write to. While it is on hold, writes are collected and go out as one."""
 
     encoding = "utf-8"
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._parts: list[str] = []
-        self._held = False
+        self._is_on_hold = False
 
     def hold(self) -> None:
-        self._held = True
+        self._is_on_hold = True
 
     def release(self) -> None:
-        self._held = False
+        self._is_on_hold = False
         self.flush()
 
     def write(self, text: str) -> None:
         self._parts.append(text)
 
     def flush(self) -> None:
-        if self._held or not self._parts:
+        if self._is_on_hold or not self._parts:
             return
         rest = memoryview("".join(self._parts).encode("utf-8", "replace"))
         self._parts.clear()

@@ -14,23 +14,23 @@ from dragoman.cli.output import STDOUT, Outbox
 from dragoman.cli.text import columns
 
 # Seconds between two pictures: words still seem to flow, and the terminal has time for everything else.
-FRAME = 1 / 30
+FRAME_S = 1 / 30
 
 
 class Surface(Protocol):
-    """Where the input line is drawn."""
+    """The input line, as something that is drawn below the output."""
 
     def print_above(self, lines: str) -> None:
-        """Whole lines, above the input line, which is drawn anew beneath them."""
+        """Print whole lines above the input line, which is drawn again below them."""
         ...
 
     def refresh(self) -> None:
-        """Something else that is drawn has changed: the open line among it."""
+        """Draw again: something else has changed, such as the open line."""
         ...
 
 
 class LiveOutbox(Outbox):
-    """Without a surface, at first and while a question has the terminal, it writes to the terminal itself."""
+    """Writes to the terminal itself while it has no surface: at first, and while a question has the terminal."""
 
     def __init__(self, width: int) -> None:
         super().__init__(shared=True)
@@ -51,7 +51,7 @@ class LiveOutbox(Outbox):
         if self._surface is None:
             await super().flush()
             return
-        self._next_frame = loop.time() + FRAME
+        self._next_frame = loop.time() + FRAME_S
         if lines := self.tail.take():
             self._surface.print_above(lines)
         else:
@@ -61,11 +61,11 @@ class LiveOutbox(Outbox):
         await self.flush()
 
     def attach(self, surface: Surface) -> None:
-        """From here on it is drawn there. All that was put before must be flushed, and its last line ended."""
+        """Draw on this surface from now on. Everything before must be flushed, and its last line ended."""
         self._surface = surface
 
     def detach(self) -> None:
-        """From here on it is written to the terminal itself, beginning with what was drawn beside the input."""
+        """Write to the terminal itself from now on, beginning with the open line."""
         self._surface = None
         super().put(STDOUT, self.tail.take_all())
 
@@ -102,12 +102,12 @@ class Tail:
                     pass  # an escape character alone: nothing that is ours
 
     def take(self) -> str:
-        """The lines that are done since the last time, each with its end."""
+        """Take the lines that were finished since the last call, each with its end."""
         done, self._done = self._done, []
         return "".join(done)
 
     def take_all(self) -> str:
-        """The same, and the open line, which is forgotten here."""
+        """Take these and the open line."""
         everything = self.take() + self.open
         self._open, self._columns = [], 0
         return everything
@@ -117,7 +117,7 @@ class Tail:
         return "".join(f"{look}{text}{_NO_LOOK}" if look else text for look, text in self._open)
 
     def _text(self, text: str) -> None:
-        """Past the edge it goes on in the next row, as a terminal does it: the open line never takes more than one."""
+        """Break at the edge, as a terminal does: the open line never takes more than one row."""
         while self._columns + (width := _width(text, self._columns)) > self.width:
             first = _fitting(text, self._columns, self.width)
             if not first and not self._open:
@@ -143,16 +143,16 @@ class Tail:
         self._columns = max(0, self._columns - count)
         while count > 0 and self._open:
             look, text = self._open.pop()
-            kept = len(text)
-            while kept and count > 0:
-                kept -= 1
-                count -= columns(text[kept])
-            if kept:
-                self._open.append((look, text[:kept]))
+            length = len(text)
+            while length and count > 0:
+                length -= 1
+                count -= columns(text[length])
+            if length:
+                self._open.append((look, text[:length]))
 
 
 def _width(text: str, column: int) -> int:
-    """How many columns the text takes that begins at this one."""
+    """Count the columns of a text that begins at this column."""
     head, *rest = text.split("\t")
     end = column + columns(head)
     for part in rest:

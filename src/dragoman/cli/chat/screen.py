@@ -20,12 +20,12 @@ from dragoman.record import rows
 from dragoman.record.events import Event
 from dragoman.record.fold import SessionFold
 
-# Of a prompt that is shown again, and of what was said before a session was resumed.
+# Lines of a prompt that is shown again, and of the last exchange of a resumed session.
 SHOWN_LINES = 12
 
 
 class ChatScreen:
-    """`mark` is what stands before the person's own words; where it is empty they stand there already."""
+    """`mark` is written before the user's prompts; where it is empty, the terminal shows them already."""
 
     def __init__(
         self, outbox: Outbox, mark: str, *, cwd: Path, dumb: bool, thoughts: bool, verbose: bool, plain: bool
@@ -46,33 +46,33 @@ class ChatScreen:
         self._renderer = Renderer(cwd=cwd, width=self.width, thoughts=thoughts, verbose=verbose, diffs=not dumb)
 
     def fit(self) -> int:
-        """The width that the terminal has now; all that is shown next keeps to it."""
+        """Adopt the terminal's current width, and return it."""
         if (width := terminal_width(STDOUT) or USUAL_WIDTH) != self.width:
             self.width = self._renderer.width = width
             self.screen.resize(width)
         return self.width
 
     async def show(self, batch: Sequence[Event]) -> None:
-        """Returns when it is on the screen."""
+        """Show the events; return when they are on the screen."""
         self.fit()
         await self.screen.show([piece for event in batch for piece in self._renderer.show(event)])
 
     def say(self, *spans: Span, block: Block = "line") -> None:
-        """A line of its own."""
+        """Print a line of its own."""
         self.screen.line(spans, block=block)
 
     def explain(self, text: str) -> None:
-        """A sentence or two of ours."""
+        """Print a sentence or two of our own."""
         for line in wrapped(text, self.width - 1):
             self.say(Span(line, "dim"))
 
     def note(self, text: str) -> None:
-        """The same for callers that cannot wait."""
+        """Do the same for callers that cannot wait."""
         self.explain(text)
         self._outbox.flush_notes_soon()
 
     def block(self, mark: Span, text: str, style: Style) -> None:
-        """A text that stands for itself, kept within bounds."""
+        """Print a text of its own, at most SHOWN_LINES of it."""
         lines = wrapped(text, self.width - 3)
         for number, line in enumerate(lines[:SHOWN_LINES]):
             lead = mark if number == 0 else Span(" " * len(mark.text))
@@ -81,7 +81,7 @@ class ChatScreen:
             self.say(Span(f"  … {len(lines) - SHOWN_LINES} more lines", "dim"), block="prompt")
 
     def echo(self, text: str, attached: Sequence[str] = ()) -> None:
-        """What the person entered, and what goes with it."""
+        """Show the prompt that was entered, and the names of its attachments."""
         if self._mark:
             self.block(Span(self._mark, "question"), plain(text).strip(), "bold")
         if attached:
@@ -89,15 +89,15 @@ class ChatScreen:
             self.say(Span(f"  with {names}", "dim"), block="prompt")
 
     def remind(self, fold: SessionFold) -> None:
-        """The last that was said, where a session goes on that told its history."""
-        told = [message for message in fold.messages if message.kind != "thought" and message.text.strip()]
-        for message in told[-2:]:
+        """Show the last exchange of a resumed session."""
+        messages = [message for message in fold.messages if message.kind != "thought" and message.text.strip()]
+        for message in messages[-2:]:
             mark = self._mark or "> " if message.kind == "user" else ""
             self.block(Span(mark, "dim"), plain(message.text).strip(), "dim")
 
     def tell(self, error: DragomanError) -> None:
         if isinstance(error, AgentCrashed):
-            # What to do about it is said by the chat, which has something better to offer than a program has.
+            # The chat has better guidance to offer than the error: it can restart the agent.
             error = AgentCrashed(error.message, exit_code=error.exit_code, stderr=error.stderr, guidance="")
         message = exits.message_of(error, verbose=self._verbose, width=self.width)
         for number, line in enumerate(message.splitlines()):
@@ -108,19 +108,19 @@ _BETWEEN = " · "
 _UNKNOWN = "not reported"
 
 
-class Doing(msgspec.Struct, frozen=True):
-    """What goes on, in a word, and since when."""
+class Activity(msgspec.Struct, frozen=True):
+    """An action in progress, in a word, and the monotonic time at which it began."""
 
     what: str
     since: float
 
 
 def status_line(
-    agent: str, access: str, fold: SessionFold | None, doing: Doing | None, now: float, width: int
+    agent: str, access: str, fold: SessionFold | None, activity: Activity | None, now: float, width: int
 ) -> tuple[Span, ...]:
-    """As much of it as fits; what tells least goes first."""
-    busy = _activity(doing, now) if doing is not None else ""
-    parts = [(0, one_line(agent, 30)), *(_known(fold) if fold is not None else ()), (3, f"access {access}")]
+    """Show as many parts as fit; the least important go first."""
+    busy = _activity(activity, now) if activity is not None else ""
+    parts = [(0, one_line(agent, 30)), *(_facts(fold) if fold is not None else ()), (3, f"access {access}")]
     room = width - 1 - (columns(busy) + len(_BETWEEN) if busy else 0)
     while len(parts) > 1 and _length(parts) > room:
         parts.remove(max(parts, key=lambda part: part[0]))
@@ -130,7 +130,7 @@ def status_line(
     return Span(busy, "bold"), Span(f"{_BETWEEN}{line}" if room > 0 else "", "dim")
 
 
-def _known(fold: SessionFold) -> list[tuple[int, str]]:
+def _facts(fold: SessionFold) -> list[tuple[int, str]]:
     """Each with its rank: the highest goes first where there is no room."""
     usage = fold.usage
     cost, context = cost_part(usage), context_part(usage)
@@ -150,7 +150,7 @@ def _setting(fold: SessionFold, category: str, rank: int) -> tuple[int, str]:
 
 
 def _name(setting: rows.Setting) -> str:
-    """What is typed to choose it."""
+    """The value that a user types to choose it."""
     return str(setting.current)
 
 
@@ -158,6 +158,6 @@ def _length(parts: list[tuple[int, str]]) -> int:
     return sum(columns(text) for _, text in parts) + len(_BETWEEN) * (len(parts) - 1)
 
 
-def _activity(doing: Doing, now: float) -> str:
-    elapsed = max(0.0, now - doing.since)
-    return f"{spinner_frame(elapsed)} {doing.what} {elapsed:.0f}s"
+def _activity(activity: Activity, now: float) -> str:
+    elapsed = max(0.0, now - activity.since)
+    return f"{spinner_frame(elapsed)} {activity.what} {elapsed:.0f}s"

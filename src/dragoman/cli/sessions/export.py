@@ -1,4 +1,4 @@
-"""`dragoman sessions export`: a session as frames, as rows, or as text to read."""
+"""`dragoman sessions export`: a session as frames, rows or Markdown."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Examples:
 \b
 Formats:
   jsonl     every frame, byte by byte; `dragoman journal import` reads it
-  markdown  the conversation, to be read
+  markdown  the conversation, for people
   json      the rows: runs, messages, tool calls, usage, …
-Without --format the name of the file tells; else it is jsonl."""
+Without --format, the file's suffix decides; the default is jsonl."""
 
 Format: TypeAlias = Literal["jsonl", "markdown", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -46,11 +46,11 @@ Write: TypeAlias = Callable[[bytes], object]
 
 @click.command(epilog=EXPORT_EPILOG)
 @click.argument("session", metavar="ID")
-@click.option("--format", "format_", type=click.Choice(["jsonl", "markdown", "json"]), help="How it is written.")
-@click.option("-o", "--output", metavar="FILE", help="Where to. [default: stdout]")
+@click.option("--format", "format_", type=click.Choice(["jsonl", "markdown", "json"]), help="Output format.")
+@click.option("-o", "--output", metavar="FILE", help="Output file. [default: stdout]")
 @async_command
 async def export(*, session: str, format_: Format | None, output: str | None) -> None:
-    """Write a session to stdout or to a file."""
+    """Export a session to stdout or to a file."""
     chosen = format_ or _SUFFIXES.get(Path(output or "").suffix.lower(), "jsonl")
     async with open_readonly() as journal:
         found = find_session(await journal.sessions(), session)
@@ -58,7 +58,7 @@ async def export(*, session: str, format_: Format | None, output: str | None) ->
             async for part in _exported(journal, found, chosen):
                 write(part)
     if output is not None:
-        note(f"Session {found.id} is in {output}, as {chosen}.")
+        note(f"Exported session {found.id} to {output} as {chosen}.")
 
 
 async def _exported(journal: Journal, session: Session, format_: Format) -> AsyncIterator[bytes]:
@@ -76,7 +76,7 @@ async def _exported(journal: Journal, session: Session, format_: Format) -> Asyn
 
 @contextmanager
 def writing(output: str | None) -> Iterator[Write]:
-    """To stdout, or to a file: that then has all of it, or is as it was before."""
+    """Open stdout, or a file that is replaced as a whole when all of it is written."""
     if output is None:
         write = sys.stdout.buffer.write
         yield (lambda data: write(inert_json(data))) if os.isatty(STDOUT) else write

@@ -1,4 +1,4 @@
-"""`dragoman sessions list` and `delete`: the sessions there are, and some of them no more."""
+"""`dragoman sessions list`, `delete` and `resume`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dragoman.cli.command import (
     UNLIMITED_WIDTH,
     Table,
     async_command,
+    count,
     end_of,
     folder,
     how_long_ago,
@@ -31,11 +32,11 @@ from dragoman.cli.command import (
     width,
 )
 from dragoman.cli.figures import cost_part
-from dragoman.cli.options import agent_filter, json_option, limit_option, since_option, workspace_filter
+from dragoman.cli.options import agent_filter, env_option, json_option, limit_option, since_option, workspace_filter
 from dragoman.cli.output import STDIN
 from dragoman.cli.plan import RunOptions
 from dragoman.cli.progress import Progress
-from dragoman.cli.session_filter import State, is_held, matching, moment, state_of
+from dragoman.cli.session_filter import State, filter_sessions, is_open_elsewhere, parse_time, state_of
 from dragoman.cli.text import columns, one_line, plain
 from dragoman.errors import DragomanError, InputError
 from dragoman.journal.rows import Session, SessionSummary
@@ -53,16 +54,15 @@ Examples:
   dragoman sessions resume -
   dragoman sessions resume 3f9a1c "Now add a test for it"
 
-More options have `dragoman run --resume ID` and `dragoman chat --resume ID`."""
+For more options, see `dragoman run --resume ID` and `dragoman chat --resume ID`."""
 
 DELETE_EPILOG = """\b
 Examples:
   dragoman sessions delete 3f9a1c
   dragoman sessions delete --yes 3f9a1c 07be52
 
-It is really gone: frames, rows and what the search knew of it are removed from
-the file and overwritten. What stays is a note that it was deleted, so that it
-is not imported again."""
+Frames, rows and search index are removed from the file and overwritten. Only a
+note that the session was deleted stays, so that it is not imported again."""
 
 # Columns of a terminal that a table needs, and that it needs to show the cost and the workspace as well.
 _MIN_TABLE_COLUMNS: Final = 60
@@ -88,17 +88,17 @@ class Listed(msgspec.Struct, frozen=True):
 @workspace_filter
 @since_option
 @limit_option
-@click.option("--sub-agents", is_flag=True, help="Those of sub-agents too.")
+@click.option("--sub-agents", is_flag=True, help="Include sessions of sub-agents.")
 @json_option
 @async_command
 async def list_(
     *, agent: str | None, workspace: str | None, since: str | None, limit: int, sub_agents: bool, as_json: bool
 ) -> None:
-    """List the sessions, the latest first."""
-    after = moment(since, "--since", datetime.now().astimezone())
+    """List sessions, latest first."""
+    after = parse_time(since, "--since", datetime.now().astimezone())
     async with open_readonly() as journal:
         every = await journal.sessions()
-        matched = matching(every, agent=agent, workspace=workspace, since=after)
+        matched = filter_sessions(every, agent=agent, workspace=workspace, since=after)
         own = {one.id for one in top_level(every)}
         found = matched if sub_agents else [one for one in matched if one.id in own]
         shown = found[:limit] if limit else found
@@ -107,7 +107,7 @@ async def list_(
     if as_json:
         return print_json([_record(one) for one in listed])
     if not listed:
-        return note(_nothing(bool(every)))
+        return note(_no_sessions_note(bool(every)))
     print_sessions(listed, width(), time.time())
     if len(shown) < len(found):
         left = len(found) - len(shown)
@@ -117,12 +117,12 @@ async def list_(
     return None
 
 
-def _nothing(any_: bool) -> str:
-    if any_:
+def _no_sessions_note(has_sessions: bool) -> str:
+    if has_sessions:
         return "No session matches. `dragoman sessions list` without options lists all."
     return (
-        f'No sessions yet. Try: dragoman run "hello". What is said is kept in {folder(str(journal_file()))}.'
-        " `dragoman import` takes in what you said to Claude Code and Codex before."
+        f'No sessions yet in {folder(str(journal_file()))}. Try: dragoman run "hello".'
+        " To import Claude Code and Codex history: dragoman import"
     )
 
 
@@ -187,48 +187,46 @@ def _print_card(one: Listed, room: int, now: float) -> None:
 
 @click.command(epilog=DELETE_EPILOG)
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @async_command
 async def delete(*, ids: Sequence[str], yes: bool) -> int:
-    """Delete sessions, for good."""
+    """Delete sessions permanently."""
     async with open_readonly() as journal:
         every = await journal.sessions()
         named = [find_session(every, wanted) for wanted in ids]
         chosen = list({one.id: one for one in (*named, *descendants(every, [one.id for one in named]))}.values())
         for one in chosen:
-            if await is_held(journal, one.id):
+            if await is_open_elsewhere(journal, one.id):
                 raise InputError(
                     f"session {one.id} is open in another process", guidance="End it there first, then delete it."
                 )
-        if not yes and not _confirmed(chosen, short_ids(every)):
+        if not yes and not _is_confirmed(chosen, short_ids(every)):
             note("Nothing was deleted.")
             return exits.AGENT_FAILED
         with Progress("deleting", len(chosen), unit="sessions") as progress:
             for one in progress.each(chosen):
                 await journal.delete(one.id, at=time.time(), by="person")
-    click.echo(f"Deleted {len(chosen)} session{'s' * (len(chosen) != 1)}, for good.")
+    click.echo(f"Deleted {count(len(chosen), 'session')}.")
     return exits.DONE
 
 
-def _confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
+def _is_confirmed(chosen: Sequence[Session], short: dict[str, str]) -> bool:
     if not os.isatty(STDIN):
-        raise InputError(
-            "there is nobody to ask whether to delete for good", guidance="Say so beforehand: --yes deletes unasked."
-        )
+        raise InputError("there is no terminal to ask for confirmation", guidance="Use --yes to delete without asking.")
     for one in chosen:
         line = f"{short[one.id]}  {when(one.updated)}  {plain(one.agent)}  "
         click.echo(line + one_line(session_name(one), max(20, min(width(), 120) - columns(line) - 1)), err=True)
     which = "this session" if len(chosen) == 1 else f"these {len(chosen)} sessions"
-    return click.confirm(f"Delete {which} for good?", err=True)
+    return click.confirm(f"Delete {which} permanently?", err=True)
 
 
 @click.command(epilog=RESUME_EPILOG)
 @click.argument("session", metavar="ID")
 @click.argument("prompt", nargs=-1)
-@click.option("--access", metavar="LEVEL", help="What it may do unasked. [default: as before]")
-@click.option("--env", metavar="NAME=VALUE", multiple=True, help="A variable for the agent's environment.")
+@click.option("--access", metavar="LEVEL", help="What the agent may do without asking. [default: as before]")
+@env_option
 def resume(*, session: str, prompt: Sequence[str], access: str | None, env: Sequence[str]) -> int:
-    """Go on with a session: with a PROMPT as `dragoman run`, without one as `dragoman chat`."""
+    """Resume a session: with a PROMPT as `dragoman run`, without one as `dragoman chat`."""
     try:
         session_id = asyncio.run(_id_of(session))
     except DragomanError as error:

@@ -1,4 +1,4 @@
-"""`dragoman sessions search`: where words were said, and how to get there."""
+"""`dragoman sessions search`: full-text search over all sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dragoman.cli.command import (
     width,
 )
 from dragoman.cli.options import agent_filter, json_option, limit_option, since_option, until_option, workspace_filter
-from dragoman.cli.session_filter import moment, workspace_of
+from dragoman.cli.session_filter import parse_time, workspace_of
 from dragoman.cli.text import columns, cut, one_line, plain
 from dragoman.errors import InputError
 from dragoman.journal.rows import DocumentKind, Session
@@ -35,12 +35,12 @@ Examples:
   dragoman sessions search main.py --kind tool --since 30d
   dragoman sessions search parser --json | jq -r '.[].session'
 
-All words have to occur, in any order, as parts of words too; what is quoted
-belongs together; case does not matter."""
+All words must occur, in any order, also as parts of words. Quoted words are
+searched as a phrase. Case does not matter."""
 
 KINDS: Final[tuple[DocumentKind, ...]] = get_args(DocumentKind)
-# With less room for it a title says nothing.
-_LEAST_TITLE: Final = 12
+# Columns: a shorter title says nothing.
+_MIN_TITLE_COLUMNS: Final = 12
 _SPACES: Final = re.compile(r"\s+")
 
 
@@ -52,7 +52,7 @@ _SPACES: Final = re.compile(r"\s+")
     "--kind",
     multiple=True,
     type=click.Choice(["user", "assistant", "thought", "tool", "file", "command"]),
-    help="Only in these: what you, or the agent, said; its thoughts; its tool calls; files; commands.",
+    help="Only in messages of you or the agent, its thoughts, tool calls, files or commands.",
 )
 @since_option
 @until_option
@@ -70,10 +70,10 @@ async def search(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Find words in all that was said and done, the best matches first."""
+    """Search messages, tool calls, files and commands of all sessions, best matches first."""
     now = datetime.now().astimezone()
-    after, before = moment(since, "--since", now), moment(until, "--until", now, end=True)
-    text = _question(words)
+    after, before = parse_time(since, "--since", now), parse_time(until, "--until", now, end=True)
+    text = _query_text(words)
     async with open_readonly() as journal:
         every = await journal.sessions()
         query = SearchQuery(
@@ -90,28 +90,25 @@ async def search(
     if as_json:
         return print_json([_record(hit, sessions[hit.session_id]) for hit in hits if hit.session_id in sessions])
     if not hits:
-        found = (
-            "matches: all words have to occur in one message or tool call"
-            if every
-            else f"is kept yet in {journal_file()}"
-        )
-        return note(f"Nothing {found}.")
+        if every:
+            return note("No matches. All words must occur in one message or tool call.")
+        return note(f"No sessions yet in {journal_file()}.")
     short = short_ids(every)
     for number, hit in enumerate(hits):
-        if hit.session_id in sessions:  # else it was deleted a moment ago
+        if hit.session_id in sessions:  # else it was deleted a parse_time ago
             if number:
                 click.echo()
             _print(hit, sessions[hit.session_id], short[hit.session_id])
-    note("", f"To open one: dragoman sessions show {short[hits[0].session_id]}")
+    note("", f"To show one: dragoman sessions show {short[hits[0].session_id]}")
     return None
 
 
-def _question(words: Sequence[str]) -> str:
-    """What a shell gave us as one word belongs together."""
-    asked = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
-    if not asked.strip('" '):
-        raise InputError("there is nothing to search for", guidance="Name a word: dragoman sessions search timeout")
-    return asked
+def _query_text(words: Sequence[str]) -> str:
+    """Make the query; a word with spaces, quoted in the shell, is searched as a phrase."""
+    query = " ".join(f'"{word}"' if " " in word and '"' not in word else word for word in words).strip()
+    if not query.strip('" '):
+        raise InputError("nothing to search for", guidance="For example: dragoman sessions search timeout")
+    return query
 
 
 def _record(hit: SearchHit, session: Session) -> dict[str, object]:
@@ -134,16 +131,16 @@ def _print(hit: SearchHit, session: Session, short: str) -> None:
     room = width()
     facts = cut(f"  {when(hit.at)}  {plain(session.agent)}  {hit.kind}", room - columns(short) - 1)
     left = room - columns(short) - columns(facts) - 3
-    title = f"  {one_line(session_name(session), left)}" if left >= _LEAST_TITLE else ""
+    title = f"  {one_line(session_name(session), left)}" if left >= _MIN_TITLE_COLUMNS else ""
     click.echo(f"{styled(short, bold=True)}{styled(facts, dim=True)}{title}")
     click.echo("".join(_highlighted(hit, room - 3)).rstrip())
 
 
 def _highlighted(hit: SearchHit, room: int) -> Iterator[str]:
-    """The snippet on one line, as much of it as fits; each part is made harmless by itself."""
+    """The snippet on one line, as much of it as fits; each part is made safe by itself."""
     yield "  "
     for number, (text, marked) in enumerate(_parts(hit)):
-        # What comes first leaves most of the room to what was found.
+        # The text before the match leaves most of the room to it.
         shown = end_of(text, room // 3) if number == 0 else cut(text, room)
         room -= columns(shown)
         yield styled(shown, fg="yellow", bold=True) if marked else shown
@@ -160,5 +157,5 @@ def _parts(hit: SearchHit) -> Iterator[tuple[str, bool]]:
 
 
 def _flat(text: str) -> str:
-    """Without line ends; spaces at its edges part it from what is next to it."""
+    """Remove line ends; spaces at its edges stay."""
     return _SPACES.sub(" ", plain(text))

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from dragoman.cli.command import async_command, folder, has_colours, open_readonly, when
-from dragoman.cli.conversation import Conversation, Cut, Prompt, Told, retold
+from dragoman.cli.conversation import Conversation, InterruptedRun, Prompt, ReplayItem, replay_session
 from dragoman.cli.figures import cost_part
 from dragoman.cli.output import LOG_WIDTH, STDOUT, Outbox, terminal_width
 from dragoman.cli.pieces import Line, Piece, Span
@@ -35,7 +35,7 @@ _STATES: Final[dict[State, str]] = {"running": "still running", "interrupted": "
 
 
 class _OneStream(Outbox):
-    """All of it is what was asked for: nothing stands beside it."""
+    """Writes everything to stdout: the whole conversation is the output."""
 
     def put(self, fd: int, data: bytes | str) -> None:
         super().put(STDOUT, data)
@@ -44,11 +44,11 @@ class _OneStream(Outbox):
 @click.command(epilog=SHOW_EPILOG)
 @click.argument("session", metavar="[ID]", required=False)
 @click.option("--last", metavar="N", type=click.IntRange(min=1), help="Only the last N runs.")
-@click.option("--thoughts/--no-thoughts", default=None, help="Show thoughts. [default: on a terminal]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON event a line, as of `dragoman run --json`.")
+@click.option("--thoughts/--no-thoughts", default=None, help="Show the agent's thoughts. [default: on a terminal]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON event per line, as `dragoman run --json`.")
 @async_command
 async def show(*, session: str | None, last: int | None, thoughts: bool | None, as_json: bool) -> None:
-    """Show a conversation as it was; without an ID, the latest."""
+    """Show a conversation; without an ID, the latest."""
     async with open_readonly() as journal:
         found = find_session(await journal.sessions(), session or LATEST)
         if as_json:
@@ -58,25 +58,25 @@ async def show(*, session: str | None, last: int | None, thoughts: bool | None, 
 
 
 async def _show_events(journal: Journal, session: Session, last: int | None) -> None:
-    """As `dragoman run --json` told them; and the prompts, which only who typed them knew then."""
+    """Print the events of `dragoman run --json`, and the prompts."""
     outbox = _OneStream()
     chosen = Last(session.runs, last)
-    async for page in retold(journal, session):
+    async for page in replay_session(journal, session):
         lines = [line for one in chosen.of(page) for line in _lines_of(one, session)]
         for line in map(inert_json, lines) if os.isatty(STDOUT) else lines:
             outbox.put(STDOUT, line + b"\n")
         await outbox.flush()
 
 
-def _lines_of(told_: Told, session: Session) -> list[bytes]:
-    match told_:
+def _lines_of(item: ReplayItem, session: Session) -> list[bytes]:
+    match item:
         case Prompt():
-            head = {"type": "prompt", "time": told_.time, "session_id": session.id, "run_id": told_.run_id}
-            return [msgspec.json.encode({**head, "text": told_.text, "attached": told_.attached})]
-        case Cut():
-            return [to_json(told_.error), to_json(told_.end)]
+            head = {"type": "prompt", "time": item.time, "session_id": session.id, "run_id": item.run_id}
+            return [msgspec.json.encode({**head, "text": item.text, "attached": item.attached})]
+        case InterruptedRun():
+            return [to_json(item.error), to_json(item.end)]
         case _:
-            return [to_json(told_)]
+            return [to_json(item)]
 
 
 async def _show(journal: Journal, session: Session, last: int | None, thoughts: bool | None) -> None:
@@ -84,7 +84,7 @@ async def _show(journal: Journal, session: Session, last: int | None, thoughts: 
     width = terminal_width(STDOUT) or LOG_WIDTH
     screen = Screen(
         _OneStream(),
-        text_tty=True,  # words are made harmless in a pipe too: it may well end on a terminal
+        text_tty=True,  # text is made safe in a pipe too: it may end on a terminal
         notes_tty=False,
         shared=True,
         width=width if tty else None,
@@ -103,7 +103,7 @@ async def _show(journal: Journal, session: Session, last: int | None, thoughts: 
     state = await state_of(journal, session)
     await screen.show(header(session, known, width))
     chosen = Last(session.runs, last)
-    async for page in retold(journal, session):
+    async for page in replay_session(journal, session):
         await screen.show(conversation.show(chosen.of(page)))
     await screen.show(conversation.end())
     if _STATES[state] and session.status == "running":
@@ -113,13 +113,13 @@ async def _show(journal: Journal, session: Session, last: int | None, thoughts: 
 
 
 class Last:
-    """What is told from the beginning of one of the last runs on; all of it without `last`."""
+    """Selects the items of the last runs; all items without `last`."""
 
     def __init__(self, runs: int, last: int | None) -> None:
         # Runs that have to begin before anything is shown.
         self._awaited = runs - last + 1 if last is not None and runs > last else 0
 
-    def of(self, page: Sequence[Told]) -> list[Told]:
+    def of(self, page: Sequence[ReplayItem]) -> list[ReplayItem]:
         shown = []
         for one in page:
             if self._awaited and isinstance(one, RunStarted):
