@@ -410,6 +410,8 @@ def _setting(value: object) -> str:
     match value:
         case None:
             return "none"
+        case bool():
+            return '`"on"`' if value else '`"off"`'
         case float():
             return f'`"{config.format_duration(value)}"`'
         case int():

@@ -97,7 +97,7 @@ def test_what_is_no_usable_address_is_refused_before_anything_is_tried(url: str)
 @pytest.mark.parametrize(
     ("url", "module", "extra"),
     [
-        ("ws://127.0.0.1:9/acp", "websockets.asyncio.client", "pip install 'dragoman[websocket]'"),
+        ("ws://127.0.0.1:9/acp", "websockets.asyncio.client", "pip install websockets"),
         ("http://127.0.0.1:9/acp", "httpx", "pip install 'dragoman[http]'"),
     ],
 )

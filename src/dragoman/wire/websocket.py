@@ -3,7 +3,7 @@
 The end of the connection shows in `read`, with its reason in `end_reason`. The transport never reconnects by itself:
 messages sent meanwhile would be lost unnoticed.
 
-Needs the `websockets` package (`dragoman[websocket]`), which is loaded when the first connection is made.
+The `websockets` package is loaded when the first connection is made.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ async def connect_websocket(
     except ImportError as error:
         raise InputError(
             f"connecting to an agent at {address.shown} needs the package `websockets`, which is not installed",
-            guidance="Install it: pip install 'dragoman[websocket]'",
+            guidance="Install it: pip install websockets",
         ) from error
 
     class Connect(connect):
