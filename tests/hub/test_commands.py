@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
 from dragoman.hub import commands
@@ -64,11 +65,11 @@ def idle(owned: OwnedSession) -> bool:
 async def test_a_prompt_is_sent_once_however_often_it_is_asked_for(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        prompt = commands.Prompt(text="hello")
-        first = await hub.command(owned.id, prompt, "c1")
+        prompt = requests.SessionPrompt(session_id=owned.id, text="hello")
+        first = await hub.command(replace(prompt, command_id="c1"))
         assert first.how == "started"
         await until(hub, owned, idle)
-        assert await hub.command(owned.id, prompt, "c1") == first
+        assert await hub.command(replace(prompt, command_id="c1")) == first
         assert await texts(hub, owned.id) == ["hello"]
 
 
@@ -76,19 +77,21 @@ async def test_the_receipt_is_in_the_journal_and_holds_for_the_next_process(new_
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
-            first = await hub.command(owned.id, commands.Prompt(text="hello"), "c1")
+            first = await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="c1"))
             await until(hub, owned, idle)
         async with new_hub() as hub:
-            assert await hub.command(owned.id, commands.Prompt(text="hello"), "c1") == first
+            assert (
+                await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="c1")) == first
+            )
             assert await texts(hub, owned.id) == ["hello"]
 
 
 async def test_a_command_id_means_one_command(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="hello"), "c1")
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="c1"))
         with pytest.raises(InputError, match="used for something else"):
-            await hub.command(owned.id, commands.Prompt(text="goodbye"), "c1")
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text="goodbye", command_id="c1"))
 
 
 async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_path: Path) -> None:
@@ -96,19 +99,22 @@ async def test_what_nobody_has_open_cannot_be_commanded(new_hub: NewHub, tmp_pat
         owned = await hub.start_session("demo", config(tmp_path))
         await hub.close_session(owned.id)
         with pytest.raises(SessionClosed):
-            await hub.command(owned.id, commands.Prompt(text="hello"), "c1")
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="c1"))
         assert await hub.journal.command_state("c1") is None  # nothing is done later by surprise
 
 
 async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="slow 2"))
-        outcomes = [await hub.command(owned.id, commands.Prompt(text=f"stream {n}"), f"q{n}") for n in (1, 2, 3)]
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 2"))
+        outcomes = [
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text=f"stream {n}", command_id=f"q{n}"))
+            for n in (1, 2, 3)
+        ]
         assert [(one.how, one.queued_id) for one in outcomes] == [("queued", f"q{n}") for n in (1, 2, 3)]
-        await hub.command(owned.id, commands.MoveQueued(queued_id="q3", to=0))
-        await hub.command(owned.id, commands.RemoveQueued(queued_id="q1"))
-        await hub.command(owned.id, commands.EditQueued(queued_id="q2", text="stream 4"))
+        await hub.command(requests.QueueMove(session_id=owned.id, queued_id="q3", to=0))
+        await hub.command(requests.QueueRemove(session_id=owned.id, queued_id="q1"))
+        await hub.command(requests.QueueEdit(session_id=owned.id, queued_id="q2", text="stream 4"))
         await until(hub, owned, idle)
         assert await texts(hub, owned.id) == ["slow 2", "stream 3", "stream 4"]
 
@@ -116,17 +122,17 @@ async def test_prompts_wait_for_their_turn_in_their_order(new_hub: NewHub, tmp_p
 async def test_one_may_rather_be_refused_than_wait(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="slow 50"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         with pytest.raises(SessionBusy):
-            await hub.command(owned.id, commands.Prompt(text="hello", when="refuse"))
-        await hub.command(owned.id, commands.Cancel())
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", when="refuse"))
+        await hub.command(requests.SessionCancel(session_id=owned.id))
 
 
 async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="slow 50"))
-        outcome = await hub.command(owned.id, commands.Prompt(text="hello", when="now"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
+        outcome = await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", when="now"))
         assert outcome.how == "cancelled_first"
         await until(hub, owned, idle)
         runs = (await hub.journal.rows(owned.id)).runs
@@ -137,12 +143,12 @@ async def test_now_cancels_what_runs_and_says_so(new_hub: NewHub, tmp_path: Path
 async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp_path: Path, prompt: str) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="slow 50"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         for text in ("stream 2", "stream 3"):
-            await hub.command(owned.id, commands.Prompt(text=text), text)
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text=text, command_id=text))
         if prompt == "stream 1":  # nothing runs: the queue waits for a person
-            await hub.command(owned.id, commands.Cancel())
-        sent = await hub.command(owned.id, commands.SendQueued(queued_id="stream 3"))
+            await hub.command(requests.SessionCancel(session_id=owned.id))
+        sent = await hub.command(requests.QueueSend(session_id=owned.id, queued_id="stream 3"))
         assert sent.how == ("cancelled_first" if prompt == "slow 50" else "started")
         await until(hub, owned, idle)
         assert await texts(hub, owned.id) == ["slow 50", "stream 3", "stream 2"]
@@ -151,12 +157,12 @@ async def test_what_is_queued_can_be_sent_before_the_others(new_hub: NewHub, tmp
 async def test_after_a_cancel_the_queue_waits_for_a_person(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="slow 50"))
-        await hub.command(owned.id, commands.Prompt(text="stream 2"), "q")
-        await hub.command(owned.id, commands.Cancel())
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 2", command_id="q"))
+        await hub.command(requests.SessionCancel(session_id=owned.id))
         assert owned.queue.paused
         assert [queued.id for queued in owned.queue] == ["q"]
-        await hub.command(owned.id, commands.Prompt(text="stream 1"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 1"))
         await until(hub, owned, idle)
         assert await texts(hub, owned.id) == ["slow 50", "stream 1", "stream 2"]
 
@@ -165,14 +171,14 @@ async def test_what_was_queued_when_the_process_died_is_found_again(new_hub: New
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
-            await hub.command(owned.id, commands.Prompt(text="slow 50"))
-            await hub.command(owned.id, commands.Prompt(text="stream 2"), "q")
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 2", command_id="q"))
         async with new_hub() as hub:
             owned = await hub.continue_session(owned.id)
             await until(hub, owned, lambda owned: bool(owned.queue))
             assert [queued.prompt.text for queued in owned.queue] == ["stream 2"]
             assert owned.queue.paused  # nobody wants it to run unasked, a day later
-            await hub.command(owned.id, commands.RemoveQueued(queued_id="q"))
+            await hub.command(requests.QueueRemove(session_id=owned.id, queued_id="q"))
             assert (await hub.journal.command_state("q")).outcome == "refused"  # type: ignore[union-attr]  # it is there
 
 
@@ -180,20 +186,20 @@ async def test_what_was_queued_is_found_again_as_it_was_edited_and_moved(new_hub
     async with asyncio.timeout(LIMIT):
         async with new_hub() as hub:
             owned = await hub.start_session("demo", config(tmp_path))
-            await hub.command(owned.id, commands.Prompt(text="slow 50"))
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
             for name in ("one", "two", "three"):
-                await hub.command(owned.id, commands.Prompt(text=name), name)
-            edited = commands.EditQueued(queued_id="two", text="stream 2")
-            assert await hub.command(owned.id, edited, "edit") == commands.Outcome()
-            assert await hub.command(owned.id, edited, "edit") == commands.Outcome()  # the same again
-            await hub.command(owned.id, commands.MoveQueued(queued_id="two", to=0), "move")
-            await hub.command(owned.id, commands.RemoveQueued(queued_id="one"))
+                await hub.command(requests.SessionPrompt(session_id=owned.id, text=name, command_id=name))
+            edited = requests.QueueEdit(session_id=owned.id, queued_id="two", text="stream 2")
+            assert await hub.command(replace(edited, command_id="edit")) == commands.Outcome()
+            assert await hub.command(replace(edited, command_id="edit")) == commands.Outcome()  # the same again
+            await hub.command(requests.QueueMove(session_id=owned.id, queued_id="two", to=0, command_id="move"))
+            await hub.command(requests.QueueRemove(session_id=owned.id, queued_id="one"))
         async with new_hub() as hub:
             owned = await hub.continue_session(owned.id)
             await until(hub, owned, lambda owned: len(owned.queue) == 2)
             assert [queued.prompt.text for queued in owned.queue] == ["stream 2", "three"]
-            await hub.command(owned.id, commands.RemoveQueued(queued_id="three"))
-            await hub.command(owned.id, commands.SendQueued(queued_id="two"))
+            await hub.command(requests.QueueRemove(session_id=owned.id, queued_id="three"))
+            await hub.command(requests.QueueSend(session_id=owned.id, queued_id="two"))
             await until(hub, owned, idle)
             assert await texts(hub, owned.id) == ["slow 50", "stream 2"]
             for command_id in ("two", "edit", "move"):
@@ -207,7 +213,7 @@ async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: 
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         for text in ("stream 3", "stream 4"):
-            await hub.command(owned.id, commands.Prompt(text=text))
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text=text))
             await until(hub, owned, idle)
         assert owned.session is not None
         await until(hub, owned, lambda owned: not any(message.text for message in owned.session.fold.messages))  # type: ignore[union-attr]
@@ -221,12 +227,14 @@ async def test_what_was_said_is_in_the_journal_and_no_longer_in_memory(new_hub: 
 async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="permission"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="permission"))
         await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.permissions))
         assert owned.session is not None
         (permission,) = owned.session.fold.permissions.values()
-        allow = commands.AnswerPermission(permission_id=permission.id, answer="allow")
-        answers = await asyncio.gather(hub.command(owned.id, allow, "a1"), hub.command(owned.id, allow, "a2"))
+        allow = requests.PermissionAnswer(session_id=owned.id, permission_id=permission.id, answer="allow")
+        answers = await asyncio.gather(
+            hub.command(replace(allow, command_id="a1")), hub.command(replace(allow, command_id="a2"))
+        )
         assert sorted(answer.accepted for answer in answers) == [False, True]
         await until(hub, owned, idle)
         (row,) = (await hub.journal.rows(owned.id)).permissions
@@ -236,14 +244,16 @@ async def test_the_first_answer_to_a_permission_counts(new_hub: NewHub, tmp_path
 async def test_a_question_is_answered_by_what_fits(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="ask me"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="ask me"))
         await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.questions))
         assert owned.session is not None
         (question,) = owned.session.fold.questions.values()
-        wrong = commands.AnswerQuestion(question_id=question.id, action="accept", content={"nothing": "of it"})
+        wrong = requests.QuestionAnswer(
+            session_id=owned.id, question_id=question.id, action="accept", content={"nothing": "of it"}
+        )
         with pytest.raises(InputError):
-            await hub.command(owned.id, wrong)
-        await hub.command(owned.id, commands.AnswerQuestion(question_id=question.id, action="decline"))
+            await hub.command(wrong)
+        await hub.command(requests.QuestionAnswer(session_id=owned.id, question_id=question.id, action="decline"))
         await until(hub, owned, idle)
         assert (await hub.journal.rows(owned.id)).questions[0].action == "decline"
 
@@ -257,13 +267,15 @@ async def test_a_file_of_the_workspace_goes_with_the_prompt_and_no_other(new_hub
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(folder))
 
-        def with_file(path: str) -> commands.Prompt:
-            return commands.Prompt(text="stream 1", attachments=(requests.FileAttachment(path=path),))
+        def with_file(path: str) -> requests.SessionPrompt:
+            return requests.SessionPrompt(
+                session_id=owned.id, text="stream 1", attachments=(requests.FileAttachment(path=path),)
+            )
 
         for path in ("../secret.txt", str(tmp_path / "secret.txt"), "way_out", "absent.txt", "a\0b"):
             with pytest.raises(InputError):
-                await hub.command(owned.id, with_file(path))
-        await hub.command(owned.id, with_file("notes.txt"))
+                await hub.command(with_file(path))
+        await hub.command(with_file("notes.txt"))
         await until(hub, owned, idle)
         rows = await hub.journal.rows(owned.id)
         assert b"kept in mind" in msgspec.json.encode(rows.messages)
@@ -274,16 +286,16 @@ async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         before = owned.session.agent_session_id if owned.session else ""
-        await hub.command(owned.id, commands.Prompt(text="crash"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="crash"))
         await until(hub, owned, lambda owned: owned.connection == "disconnected")
         assert owned.error is not None
         with pytest.raises(DragomanError):
-            await hub.command(owned.id, commands.Prompt(text="hello"))
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello"))
         again = await hub.continue_session(owned.id, "anew")
         assert again.session is not None
         assert again.id == owned.id
         assert again.session.agent_session_id != before
-        await hub.command(owned.id, commands.Prompt(text="hello"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello"))
         await until(hub, again, idle)
         assert await texts(hub, owned.id) == ["crash", "hello"]
 
@@ -292,7 +304,7 @@ async def test_restart_and_reload_goes_on_with_the_conversation(new_hub: NewHub,
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         before = owned.session.agent_session_id if owned.session else ""
-        await hub.command(owned.id, commands.Prompt(text="stream 2"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 2"))
         await until(hub, owned, idle)
         again = await hub.continue_session(owned.id, "load")
         assert again.session is not None
@@ -318,9 +330,10 @@ async def test_a_session_of_another_process_is_steered_through_its_inbox(
         assert owner.stdin is not None
         try:
             session_id = (await owner.stdout.readline()).decode().strip()
-            outcome = await hub.command(session_id, commands.Prompt(text="stream 2"), "c1")
+            outcome = await hub.command(requests.SessionPrompt(session_id=session_id, text="stream 2", command_id="c1"))
             assert outcome.how == "started"
-            assert await hub.command(session_id, commands.Prompt(text="stream 2"), "c1") == outcome
+            again = await hub.command(requests.SessionPrompt(session_id=session_id, text="stream 2", command_id="c1"))
+            assert again == outcome
             async for page in hub.journal.subscribe(session_id):
                 if any(entry.kind == "session/prompt" and entry.origin == "agent" for entry in page.entries):
                     break
@@ -336,7 +349,7 @@ async def test_what_a_newer_dragoman_wrote_is_refused_and_stops_nothing(new_hub:
         sent = Command(id="new", session_id=owned.id, at=0.0, body=b'{"type": "dance"}')
         await hub.journal.send_command(sent)
         await owned.drain()
-        await hub.command(owned.id, commands.Prompt(text="stream 1"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="stream 1"))
         await until(hub, owned, idle)
         state = await hub.journal.command_state("new")
         assert state is not None

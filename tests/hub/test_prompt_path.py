@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.hub import commands
 from dragoman.hub.hub import Hub
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.memory import MemoryJournal
 from dragoman.journal.protocols import Command, Position
 from dragoman.journal.rows import RowChanges
+from dragoman.protocol import requests
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import LIMIT, config, runtime_of
 from dragoman.wire.peer import Peer
@@ -136,7 +136,7 @@ async def test_a_prompt_reaches_the_agent_with_two_commits_and_is_never_read_bac
         assert runtime._connection is not None
         counter = JsonCounter(runtime._connection._peer)
         with counter.counting():
-            outcome = await hub.command(session.id, commands.Prompt(text="go"), "c1")
+            outcome = await hub.command(requests.SessionPrompt(session_id=session.id, text="go", command_id="c1"))
         assert outcome.how == "started"
         run = session.active
         if run is not None:
@@ -171,8 +171,8 @@ async def test_the_same_command_again_is_answered_without_another_commit(home: P
         runtime_of(ScriptedAgent(), journal_client=hub.journal_client) as runtime,
     ):
         session = await runtime.open_session(config(workspace=Workspace(tmp_path)))
-        first = await hub.command(session.id, commands.Prompt(text="go"), "c1")
-        assert await hub.command(session.id, commands.Prompt(text="go"), "c1") == first
+        first = await hub.command(requests.SessionPrompt(session_id=session.id, text="go", command_id="c1"))
+        assert await hub.command(requests.SessionPrompt(session_id=session.id, text="go", command_id="c1")) == first
         prompts = [kind for kinds in journal.commits for kind in kinds if kind == "session/prompt"]
         assert len(prompts) == 1
 

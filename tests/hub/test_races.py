@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from dragoman.errors import SessionBusy, SessionClosed
 from dragoman.host.question.question import Question, QuestionAnswer
@@ -20,6 +21,7 @@ from dragoman.journal.entry import Entry, read_message
 from dragoman.journal.errors import NotTheOwner
 from dragoman.journal.protocols import Connection
 from dragoman.journal.session_record import SessionRecord
+from dragoman.protocol import requests
 from dragoman.record.events import AssistantDelta, RunCompleted
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.stage import LIMIT
@@ -53,7 +55,7 @@ async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub
         )
         (again,) = hub.owned_sessions.values()
         assert again.connection == "connected"
-        await hub.command(owned.id, commands.Prompt(text="hello"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello"))
         await until(hub, again, idle)
         assert await texts(hub, owned.id) == ["hello"]
 
@@ -90,7 +92,7 @@ async def test_a_prompt_waits_for_an_agent_that_is_being_started(new_hub: NewHub
         await being_opened(hub, owned.id)
         starting = hub.owned_sessions[owned.id]
         for text in ("stream 1", "stream 2", "stream 3"):
-            outcome = await hub.command(owned.id, commands.Prompt(text=text), text)
+            outcome = await hub.command(requests.SessionPrompt(session_id=owned.id, text=text, command_id=text))
             assert (outcome.how, outcome.queued_id) == ("queued", text)
         assert [queued.id for queued in starting.queue] == ["stream 1", "stream 2", "stream 3"]
         again = await opening
@@ -106,7 +108,7 @@ async def test_a_prompt_for_an_agent_that_does_not_start_waits_for_a_person(new_
         owned = await hub.start_session("demo", config(tmp_path))
         opening = asyncio.create_task(hub.continue_session(owned.id))
         await being_opened(hub, owned.id)
-        await hub.command(owned.id, commands.Prompt(text="hello"), "early")
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="early"))
         await hub.close_session(owned.id)
         with pytest.raises(SessionClosed):
             await opening
@@ -123,9 +125,12 @@ async def test_what_else_is_wanted_of_a_session_that_is_being_opened_is_refused_
         owned = await hub.start_session("demo", config(tmp_path))
         opening = asyncio.create_task(hub.continue_session(owned.id))
         await being_opened(hub, owned.id)
-        for command in (commands.Prompt(text="hello", when="refuse"), commands.SetMode(mode="code")):
+        for command in (
+            requests.SessionPrompt(session_id=owned.id, text="hello", when="refuse"),
+            requests.SessionSetMode(session_id=owned.id, mode="code"),
+        ):
             with pytest.raises(SessionClosed):
-                await hub.command(owned.id, command, "early")
+                await hub.command(replace(command, command_id="early"))
         again = await opening
         assert await hub.journal.command_state("early") is None  # told that it was not done, and not done later
         assert not again.queue
@@ -139,7 +144,7 @@ async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(n
             hub.continue_session(owned.id), *(hub.note(owned.id, named(f"title {n}")) for n in range(4))
         )
         await hub.note(owned.id, named("the last"))
-        await hub.command(owned.id, commands.Prompt(text="hello"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello"))
         await until(hub, hub.owned_sessions[owned.id], idle)
         assert await texts(hub, owned.id) == ["hello"]
         assert (await hub.find(owned.id)).title == "the last"
@@ -148,10 +153,10 @@ async def test_a_name_given_while_it_is_opened_takes_nothing_from_who_opens_it(n
 async def test_a_session_is_deleted_in_the_middle_of_a_run(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="slow 50"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         results = await asyncio.gather(
             hub.delete_session(owned.id),
-            hub.command(owned.id, commands.Prompt(text="hello"), "late"),
+            hub.command(requests.SessionPrompt(session_id=owned.id, text="hello", command_id="late")),
             hub.continue_session(owned.id),
             return_exceptions=True,
         )
@@ -175,7 +180,7 @@ async def test_a_run_that_was_left_open_ends_where_the_session_is_continued(new_
         owned = await hub.continue_session(owned.id)
         (run,) = (await hub.journal.rows(owned.id)).runs
         assert (run.status, run.reason) == ("interrupted", "the session was continued before this run had ended")
-        await hub.command(owned.id, commands.Prompt(text="hello"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello"))
         await until(hub, owned, idle)
         assert [run.status for run in (await hub.journal.rows(owned.id)).runs] == ["interrupted", "success"]
 
@@ -209,7 +214,7 @@ async def test_a_session_of_another_process_is_neither_taken_nor_deleted(
                 await hub.delete_session(session_id)
             with pytest.raises(NotTheOwner):
                 await hub.note(session_id, named("mine"))
-            outcome = await hub.command(session_id, commands.Prompt(text="stream 2"))
+            outcome = await hub.command(requests.SessionPrompt(session_id=session_id, text="stream 2"))
             assert outcome.how == "started"
         finally:
             owner.stdin.close()
@@ -219,7 +224,7 @@ async def test_a_session_of_another_process_is_neither_taken_nor_deleted(
 async def test_a_prompt_waits_for_a_run_that_a_program_began(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub, hub.open_session("demo", cwd=tmp_path) as session:
         run = session.run("slow 3")
-        outcome = await hub.command(session.id, commands.Prompt(text="stream 2"))
+        outcome = await hub.command(requests.SessionPrompt(session_id=session.id, text="stream 2"))
         assert outcome.how == "queued"
         events = [event async for event in run]  # they are the program's: nobody has taken any of them
         assert any(isinstance(event, AssistantDelta) for event in events)
@@ -237,11 +242,11 @@ async def test_a_defect_in_carrying_out_a_command_is_told_and_stops_nothing(
         with monkeypatch.context() as broken:
             broken.setattr("dragoman.hub.owned_session.reply_to", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                await hub.command(owned.id, commands.AnswerPermission(permission_id="p"), "c1")
+                await hub.command(requests.PermissionAnswer(session_id=owned.id, permission_id="p", command_id="c1"))
         state = await hub.journal.command_state("c1")
         assert state is not None
         assert (state.outcome, state.detail) == ("refused", "something went wrong inside Dragoman")
-        await hub.command(owned.id, commands.Prompt(text="hello"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello"))
 
 
 async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
@@ -259,12 +264,16 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
     monkeypatch.setattr(Question, "accept", slowly)
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="ask me"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="ask me"))
         await until(hub, owned, lambda owned: owned.session is not None and bool(owned.session.fold.questions))
         assert owned.session is not None
         (question,) = owned.session.fold.questions.values()
-        accepted = commands.AnswerQuestion(question_id=question.id, action="accept", content={"colour": "red"})
-        outcomes = await asyncio.gather(hub.command(owned.id, accepted, "one"), hub.command(owned.id, accepted, "two"))
+        accepted = requests.QuestionAnswer(
+            session_id=owned.id, question_id=question.id, action="accept", content={"colour": "red"}
+        )
+        outcomes = await asyncio.gather(
+            hub.command(replace(accepted, command_id="one")), hub.command(replace(accepted, command_id="two"))
+        )
         assert sorted(outcome.accepted for outcome in outcomes) == [False, True]
         await until(hub, owned, idle)
 
@@ -272,11 +281,11 @@ async def test_an_answer_is_checked_beside_the_loop_and_the_first_one_counts(
 async def test_a_place_in_the_queue_may_be_any_number(new_hub: NewHub, tmp_path: Path) -> None:
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
-        await hub.command(owned.id, commands.Prompt(text="slow 50"))
+        await hub.command(requests.SessionPrompt(session_id=owned.id, text="slow 50"))
         for name in ("one", "two", "three"):
-            await hub.command(owned.id, commands.Prompt(text=name), name)
-        await hub.command(owned.id, commands.MoveQueued(queued_id="one", to=10**30))
-        await hub.command(owned.id, commands.MoveQueued(queued_id="three", to=-(10**30)))
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text=name, command_id=name))
+        await hub.command(requests.QueueMove(session_id=owned.id, queued_id="one", to=10**30))
+        await hub.command(requests.QueueMove(session_id=owned.id, queued_id="three", to=-(10**30)))
         assert [queued.id for queued in owned.queue] == ["three", "two", "one"]
 
 
@@ -284,7 +293,7 @@ async def test_whoever_waits_for_a_command_learns_that_the_session_was_closed(ne
     async with asyncio.timeout(LIMIT), new_hub() as hub:
         owned = await hub.start_session("demo", config(tmp_path))
         waiting = owned._expect("one that is on its way")
-        await hub.command(owned.id, commands.Close())  # it is one of the session's own tasks that closes it then
+        await hub.command(requests.SessionClose(session_id=owned.id))  # one of its own tasks closes it
         with pytest.raises(SessionClosed):
             await waiting
 
@@ -294,7 +303,11 @@ async def test_an_id_that_two_use_at_once_means_what_the_first_said(new_hub: New
         owned = await hub.start_session("demo", config(tmp_path))
         texts_sent = ["stream 1", "stream 2"]
         came = await asyncio.gather(
-            *(hub.command(owned.id, commands.Prompt(text=text), "c1") for text in texts_sent), return_exceptions=True
+            *(
+                hub.command(requests.SessionPrompt(session_id=owned.id, text=text, command_id="c1"))
+                for text in texts_sent
+            ),
+            return_exceptions=True,
         )
         (first,) = [text for text, one in zip(texts_sent, came, strict=True) if isinstance(one, commands.Outcome)]
         (refused,) = [one for one in came if isinstance(one, Exception)]

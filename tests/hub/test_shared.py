@@ -11,8 +11,8 @@ import pytest
 
 from dragoman.config import make_home
 from dragoman.errors import DragomanError, SessionClosed
-from dragoman.hub import commands
 from dragoman.hub.owned_session import OwnedSession
+from dragoman.protocol import requests
 from dragoman.session.runtime import AgentRuntime
 from dragoman.testing.leaks import nothing_left
 from dragoman.testing.stage import LIMIT
@@ -46,7 +46,7 @@ async def test_sessions_in_one_folder_have_one_process_and_those_in_another_have
         assert len({process_of(owned) for owned in opened}) == 1
         assert process_of(apart) != process_of(opened[0])
         for number, owned in enumerate(opened):
-            await hub.command(owned.id, commands.Prompt(text=f"stream {number}"))
+            await hub.command(requests.SessionPrompt(session_id=owned.id, text=f"stream {number}"))
         for number, owned in enumerate(opened):
             await until(hub, owned, idle)
             assert await texts(hub, owned.id) == [f"stream {number}"]
@@ -56,7 +56,7 @@ async def test_one_that_is_closed_leaves_the_others_their_agent(new_hub: NewHub,
     async with asyncio.timeout(LIMIT), nothing_left(), new_hub() as hub:
         one, other = await asyncio.gather(*(hub.start_session("demo", config(tmp_path)) for _ in range(2)))
         await hub.close_session(one.id)
-        await hub.command(other.id, commands.Prompt(text="hello"))
+        await hub.command(requests.SessionPrompt(session_id=other.id, text="hello"))
         await until(hub, other, idle)
         again = await hub.continue_session(one.id)
         assert process_of(again) == process_of(other)
@@ -85,7 +85,7 @@ async def test_an_agent_that_dies_is_the_end_of_all_its_sessions_and_not_of_the_
         for owned in (one, other):
             await until(hub, owned, lambda owned: owned.connection != "connected")
         third = await hub.start_session("demo", config(tmp_path))
-        assert await hub.command(third.id, commands.Prompt(text="hello"))
+        assert await hub.command(requests.SessionPrompt(session_id=third.id, text="hello"))
         await until(hub, third, idle)
 
 
@@ -97,7 +97,7 @@ async def test_who_gives_up_opening_takes_nobody_else_with_them(new_hub: NewHub,
         await hub.close_session("one")
         with pytest.raises((SessionClosed, DragomanError)):
             await one
-        await hub.command((await other).id, commands.Prompt(text="hello"))
+        await hub.command(requests.SessionPrompt(session_id=(await other).id, text="hello"))
         await until(hub, await other, idle)
 
 

@@ -1,114 +1,49 @@
-"""Commands to a session that some process has open, as the journal's inbox stores them.
+"""Commands: the requests that the owner of a session carries out, and their encoding in the journal's inbox.
 
-The sender chooses the id of a command; sent twice, it is carried out once, by the process that owns the session.
+The sender chooses a command's id; sent twice, it is carried out once, by the process that owns the session.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.protocol.requests import Attachment
-
-
-class _Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"):
-    pass
-
-
-class Prompt(_Model, frozen=True, kw_only=True, tag="prompt"):
-    """A prompt. `when` the session is busy: `queue` it, send it `now` (the active run is cancelled), or `refuse`."""
-
-    text: str
-    attachments: tuple[Attachment, ...] = ()
-    when: Literal["queue", "now", "refuse"] = "queue"
-    run_id: str | None = None  # of the run that it begins; the session chooses one by default
-
-
-class Cancel(_Model, frozen=True, kw_only=True, tag="cancel"):
-    """Cancel the active run; with `run_id` only that one: where another one is active by now, nothing is done."""
-
-    run_id: str | None = None
-
-
-class EditQueued(_Model, frozen=True, kw_only=True, tag="edit_queued"):
-    """Replace the text of a queued prompt. `queued_id` is the id of its command."""
-
-    queued_id: str
-    text: str
-
-
-class MoveQueued(_Model, frozen=True, kw_only=True, tag="move_queued"):
-    queued_id: str
-    to: int
-
-
-class SendQueued(_Model, frozen=True, kw_only=True, tag="send_queued"):
-    """Send a queued prompt now, before the others: the active run is cancelled first."""
-
-    queued_id: str
-
-
-class RemoveQueued(_Model, frozen=True, kw_only=True, tag="remove_queued"):
-    queued_id: str
-
-
-class AnswerPermission(_Model, frozen=True, kw_only=True, tag="answer_permission"):
-    """Answer a permission request, by one of the agent's options or by a meaning, for which an option is chosen.
-
-    `by` tells who decided, a person or a program. Without `remember` no rule is made of the answer, though the agent
-    may heed an option that means "always".
-    """
-
-    permission_id: str
-    option_id: str | None = None
-    answer: Literal["allow", "reject", "cancel"] | None = None
-    always: bool = False
-    by: Literal["person", "callback"] = "person"
-    remember: bool = True
-
-
-class AnswerQuestion(_Model, frozen=True, kw_only=True, tag="answer_question"):
-    question_id: str
-    action: Literal["accept", "decline", "cancel"]
-    content: dict[str, Any] | None = None
-    by: Literal["person", "callback"] = "person"
-
-
-class SetOption(_Model, frozen=True, kw_only=True, tag="set_option"):
-    option_id: str
-    value: str | bool
-
-
-class SetMode(_Model, frozen=True, kw_only=True, tag="set_mode"):
-    mode: str
-
-
-class Close(_Model, frozen=True, kw_only=True, tag="close"):
-    pass
-
+from dragoman.protocol.requests import (
+    PermissionAnswer,
+    QuestionAnswer,
+    QueueEdit,
+    QueueMove,
+    QueueRemove,
+    QueueSend,
+    SessionCancel,
+    SessionClose,
+    SessionPrompt,
+    SessionSetMode,
+    SessionSetOption,
+)
 
 Command: TypeAlias = (
-    Prompt
-    | Cancel
-    | EditQueued
-    | MoveQueued
-    | SendQueued
-    | RemoveQueued
-    | AnswerPermission
-    | AnswerQuestion
-    | SetOption
-    | SetMode
-    | Close
+    SessionPrompt
+    | SessionCancel
+    | QueueEdit
+    | QueueMove
+    | QueueSend
+    | QueueRemove
+    | PermissionAnswer
+    | QuestionAnswer
+    | SessionSetOption
+    | SessionSetMode
+    | SessionClose
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
 
 
 def encode(command: Command) -> bytes:
-    """Return the command as the inbox stores it; equal commands give equal bytes."""
-    return msgspec.json.encode(command)
+    """Return the command as the inbox stores it; equal commands give equal bytes, whatever their ids."""
+    return msgspec.json.encode(msgspec.structs.replace(command, id="", command_id=None))
 
 
 def decode(body: bytes) -> Command:

@@ -255,14 +255,17 @@ class Hub:
 
     # -- commands
 
-    async def command(self, session_id: str, command: commands.Command, command_id: str | None = None) -> Outcome:
+    async def command(self, command: commands.Command) -> Outcome:
         """Have the owner of the session carry out a command. The same id again does nothing, and has the same outcome.
 
         Raises what it was refused for; `InputError` where the id was used for another command; `SessionClosed` where
         no process has the session open.
         """
+        session_id = command.session_id
         body = commands.encode(command)
-        stored = Command(id=command_id or uuid.uuid4().hex, session_id=session_id, at=self._clock.time(), body=body)
+        stored = Command(
+            id=command.command_id or uuid.uuid4().hex, session_id=session_id, at=self._clock.time(), body=body
+        )
         owned = self.owned_sessions.get(session_id)
         busy: SessionBusy | None = None
         try:

@@ -25,6 +25,7 @@ from dragoman.hub.prompting import parts_of
 from dragoman.journal import notes
 from dragoman.journal.errors import JournalError
 from dragoman.journal.protocols import Command as InboxCommand
+from dragoman.protocol import requests
 from dragoman.session.journal_client import JournalClient
 from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
@@ -48,7 +49,7 @@ class QueuedPrompt(msgspec.Struct, frozen=True):
     edited or moved it, which get their receipts with it."""
 
     id: str
-    prompt: commands.Prompt
+    prompt: requests.SessionPrompt
     time: float
     how: Literal["started", "cancelled_first"] = "started"
     changes: tuple[str, ...] = ()
@@ -76,7 +77,7 @@ class OwnedSession:
         self._home = home
         self._on_change = on_change
         self._watched_run: Run | None = None  # the run after which the queue goes on
-        self._early_prompts: dict[str, commands.Prompt] = {}  # sent while the session was being opened
+        self._early_prompts: dict[str, requests.SessionPrompt] = {}  # sent while the session was being opened
         # Of the commands that are being carried out, by id; None where the id was used before.
         self._outcomes: dict[str, asyncio.Future[Outcome | None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,7 +155,7 @@ class OwnedSession:
         """
         if self.session is not None:
             return True
-        if self.opening is None or not isinstance(command, commands.Prompt) or command.when == "refuse":
+        if self.opening is None or not isinstance(command, requests.SessionPrompt) or command.when == "refuse":
             return False
         self.queue.check_room()
         return True
@@ -203,7 +204,7 @@ class OwnedSession:
 
     async def _send_early(self, stored: InboxCommand, command: commands.Command) -> Outcome | None:
         """Queue a prompt for a session that is being opened. `_take_over` takes it from the inbox."""
-        assert isinstance(command, commands.Prompt)
+        assert isinstance(command, requests.SessionPrompt)
         is_first = stored.id not in self._early_prompts
         if is_first:
             self._early_prompts[stored.id] = command
@@ -253,9 +254,9 @@ class OwnedSession:
         pending = self._expect(stored.id)
         try:
             command = command or commands.decode(stored.body)
-            if isinstance(command, commands.Prompt):
+            if isinstance(command, requests.SessionPrompt):
                 outcome = await self._prompt(stored, command, left_behind=left_behind)
-            elif isinstance(command, commands.EditQueued | commands.MoveQueued):
+            elif isinstance(command, requests.QueueEdit | requests.QueueMove):
                 outcome = self._change_queue(stored.id, command)
             else:
                 outcome = await self._execute(command, left_behind=left_behind)
@@ -298,19 +299,19 @@ class OwnedSession:
             raise InputError(LEFT_BEHIND)
         session = self._open_session()
         match command:
-            case commands.Cancel(run_id=run_id):
+            case requests.SessionCancel(run_id=run_id):
                 if run_id is None or (session.active is not None and session.active.id == run_id):
                     self.queue.paused = bool(self.queue)
                     await session.cancel()
-            case commands.AnswerPermission(permission_id=permission_id, by=by):
+            case requests.PermissionAnswer(permission_id=permission_id, by=by):
                 return Outcome(accepted=session.answer_permission(permission_id, reply_to(session, command), by=by))
-            case commands.AnswerQuestion():
+            case requests.QuestionAnswer():
                 return Outcome(accepted=await answer_question(session, command))
-            case commands.SetOption(option_id=option_id, value=value):
+            case requests.SessionSetOption(option_id=option_id, value=value):
                 await session.set_option(option_id, value)
-            case commands.SetMode(mode=mode):
+            case requests.SessionSetMode(mode=mode):
                 await session.set_mode(mode)
-            case commands.SendQueued(queued_id=queued_id):
+            case requests.QueueSend(queued_id=queued_id):
                 how: Literal["started", "cancelled_first"] = "cancelled_first" if session.active else "started"
                 self.queue.edit(queued_id, msgspec.structs.replace(self.queue[queued_id], how=how))
                 self.queue.move(queued_id, 0)
@@ -319,26 +320,26 @@ class OwnedSession:
                     await session.cancel()
                 self._start_task(self._begin_next())
                 return Outcome(queued_id=queued_id, how=how)
-            case commands.RemoveQueued(queued_id=queued_id):
+            case requests.QueueRemove(queued_id=queued_id):
                 queued = self.queue.remove(queued_id)
                 await self._queue_receipts(queued, "refused", InputError("it was taken out of the queue"))
-            case commands.Close():
+            case requests.SessionClose():
                 self._start_task(self.close())
-            case commands.Prompt() | commands.EditQueued() | commands.MoveQueued():
+            case requests.SessionPrompt() | requests.QueueEdit() | requests.QueueMove():
                 raise AssertionError("prompts and changes of the queue are handled by _carry_out")
         return Outcome()
 
     # -- prompts and the queue
 
-    def _change_queue(self, command_id: str, command: commands.EditQueued | commands.MoveQueued) -> Outcome:
+    def _change_queue(self, command_id: str, command: requests.QueueEdit | requests.QueueMove) -> Outcome:
         """Edit or move a prompt. The command gets its receipt with the prompt: until then the inbox holds both."""
         queued = self.queue[command.queued_id]
         queued = msgspec.structs.replace(queued, changes=(*queued.changes, command_id))
-        if isinstance(command, commands.EditQueued):
+        if isinstance(command, requests.QueueEdit):
             prompt = msgspec.structs.replace(queued.prompt, text=command.text)
             queued = msgspec.structs.replace(queued, prompt=prompt)
         self.queue.edit(queued.id, queued)
-        if isinstance(command, commands.MoveQueued):
+        if isinstance(command, requests.QueueMove):
             self.queue.move(queued.id, command.to)
         return Outcome()
 
@@ -347,7 +348,7 @@ class OwnedSession:
         for command_id in queued.changes:
             await self._receipt(command_id, "done", Outcome())
 
-    async def _prompt(self, stored: InboxCommand, prompt: commands.Prompt, *, left_behind: bool) -> Outcome:
+    async def _prompt(self, stored: InboxCommand, prompt: requests.SessionPrompt, *, left_behind: bool) -> Outcome:
         queued = QueuedPrompt(stored.id, prompt, stored.at)
         if left_behind:
             self.queue.add(queued.id, queued)
@@ -441,7 +442,7 @@ class OwnedSession:
             logger.error("session %s: %s", self.id, error, exc_info=error)
 
 
-def reply_to(session: Session, command: commands.AnswerPermission) -> Reply:
+def reply_to(session: Session, command: requests.PermissionAnswer) -> Reply:
     """Return the answer that a command means. `InputError` where there is no such request, or no option for it."""
     row = session.fold.permissions.get(command.permission_id)
     if row is None:
@@ -467,7 +468,7 @@ def reply_to(session: Session, command: commands.AnswerPermission) -> Reply:
     raise InputError("the agent offers no option that allows it", guidance="Choose one of its options, or refuse.")
 
 
-async def answer_question(session: Session, command: commands.AnswerQuestion) -> bool:
+async def answer_question(session: Session, command: requests.QuestionAnswer) -> bool:
     """Answer a question of the agent's. False where it has its answer, or was withdrawn.
 
     `InputError` says what does not fit, and the question stays open.

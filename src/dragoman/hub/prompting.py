@@ -8,7 +8,6 @@ from pathlib import Path
 
 from dragoman.errors import InputError
 from dragoman.host.files.text_files import read_text
-from dragoman.hub import commands
 from dragoman.protocol import requests
 from dragoman.session.prompt import Attachment, Part
 from dragoman.wire import vocabulary as acp
@@ -16,7 +15,7 @@ from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
 
 
-async def parts_of(prompt: commands.Prompt, workspace: Workspace, home: Path) -> list[Part]:
+async def parts_of(prompt: requests.SessionPrompt, workspace: Workspace, home: Path) -> list[Part]:
     """Return the text first, then the attachments in their order.
 
     Files of the `home` folder are refused: it holds keys, and attachments are stored and shown to everyone.

@@ -120,7 +120,7 @@ async def close_session(services: Services, request: requests.SessionClose, call
     if request.session_id in services.hub.owned_sessions:
         await services.hub.close_session(request.session_id)
     else:
-        await _command(services, request.session_id, commands.Close(), request.command_id)
+        await _command(services, request)
     return results.Done()
 
 
@@ -135,73 +135,48 @@ async def delete_session(services: Services, request: requests.SessionDelete, ca
 # -- commands to the owner of a session
 
 
-async def _command(services: Services, session_id: str, command: commands.Command, command_id: str | None) -> Outcome:
-    await services.session_row(session_id)
-    return await services.hub.command(session_id, command, command_id)
+async def _command(services: Services, command: commands.Command) -> Outcome:
+    await services.session_row(command.session_id)
+    return await services.hub.command(command)
 
 
-def _accepted(outcome: Outcome) -> results.PromptAccepted:
+async def _prompt(services: Services, command: commands.Command) -> results.PromptAccepted:
+    outcome = await _command(services, command)
     return results.PromptAccepted(run_id=outcome.run_id, queued_id=outcome.queued_id, how=outcome.how or "started")
 
 
 @handles(requests.SessionPrompt)
 async def send_prompt(services: Services, request: requests.SessionPrompt, caller: Caller) -> results.PromptAccepted:
-    command = commands.Prompt(
-        text=request.text, attachments=request.attachments, when=request.when, run_id=request.run_id
-    )
-    return _accepted(await _command(services, request.session_id, command, request.command_id))
+    return await _prompt(services, request)
 
 
 @handles(requests.QueueAdd)
 async def queue_prompt(services: Services, request: requests.QueueAdd, caller: Caller) -> results.PromptAccepted:
-    command = commands.Prompt(text=request.text, attachments=request.attachments)
-    return _accepted(await _command(services, request.session_id, command, request.command_id))
-
-
-@handles(requests.QueueEdit)
-async def edit_queued(services: Services, request: requests.QueueEdit, caller: Caller) -> results.Done:
-    command = commands.EditQueued(queued_id=request.queued_id, text=request.text)
-    await _command(services, request.session_id, command, request.command_id)
-    return results.Done()
-
-
-@handles(requests.QueueMove)
-async def move_queued(services: Services, request: requests.QueueMove, caller: Caller) -> results.Done:
-    command = commands.MoveQueued(queued_id=request.queued_id, to=request.to)
-    await _command(services, request.session_id, command, request.command_id)
-    return results.Done()
+    prompt = requests.SessionPrompt(
+        command_id=request.command_id,
+        session_id=request.session_id,
+        text=request.text,
+        attachments=request.attachments,
+    )
+    return await _prompt(services, prompt)
 
 
 @handles(requests.QueueSend)
 async def send_queued(services: Services, request: requests.QueueSend, caller: Caller) -> results.PromptAccepted:
-    command = commands.SendQueued(queued_id=request.queued_id)
-    return _accepted(await _command(services, request.session_id, command, request.command_id))
+    return await _prompt(services, request)
 
 
-@handles(requests.QueueRemove)
-async def remove_queued(services: Services, request: requests.QueueRemove, caller: Caller) -> results.Done:
-    command = commands.RemoveQueued(queued_id=request.queued_id)
-    await _command(services, request.session_id, command, request.command_id)
+async def carry_out(services: Services, request: commands.Command, caller: Caller) -> results.Done:
+    await _command(services, request)
     return results.Done()
 
 
-@handles(requests.SessionCancel)
-async def cancel_run(services: Services, request: requests.SessionCancel, caller: Caller) -> results.Done:
-    await _command(services, request.session_id, commands.Cancel(run_id=request.run_id), request.command_id)
-    return results.Done()
-
-
-@handles(requests.SessionSetOption)
-async def set_option(services: Services, request: requests.SessionSetOption, caller: Caller) -> results.Done:
-    command = commands.SetOption(option_id=request.option_id, value=request.value)
-    await _command(services, request.session_id, command, request.command_id)
-    return results.Done()
-
-
-@handles(requests.SessionSetMode)
-async def set_mode(services: Services, request: requests.SessionSetMode, caller: Caller) -> results.Done:
-    await _command(services, request.session_id, commands.SetMode(mode=request.mode), request.command_id)
-    return results.Done()
+handles(requests.QueueEdit)(carry_out)
+handles(requests.QueueMove)(carry_out)
+handles(requests.QueueRemove)(carry_out)
+handles(requests.SessionCancel)(carry_out)
+handles(requests.SessionSetOption)(carry_out)
+handles(requests.SessionSetMode)(carry_out)
 
 
 @handles(requests.PermissionAnswer)
@@ -210,25 +185,14 @@ async def answer_permission(
 ) -> results.AnswerResult:
     if request.always:
         caller.require("admin", "answering with a rule for the future")
-    command = commands.AnswerPermission(
-        permission_id=request.permission_id,
-        option_id=request.option_id,
-        answer=request.answer,
-        always=request.always,
-        by=request.by,
-        remember=request.remember and caller.scope == "admin",
-    )
-    outcome = await _command(services, request.session_id, command, request.command_id)
+    may_remember = request.remember and caller.scope == "admin"
+    outcome = await _command(services, msgspec.structs.replace(request, remember=may_remember))
     return results.AnswerResult(accepted=outcome.accepted)
 
 
 @handles(requests.QuestionAnswer)
 async def answer_question(services: Services, request: requests.QuestionAnswer, caller: Caller) -> results.AnswerResult:
-    command = commands.AnswerQuestion(
-        question_id=request.question_id, action=request.action, content=request.content, by=request.by
-    )
-    outcome = await _command(services, request.session_id, command, request.command_id)
-    return results.AnswerResult(accepted=outcome.accepted)
+    return results.AnswerResult(accepted=(await _command(services, request)).accepted)
 
 
 @handles(requests.SessionRename)
