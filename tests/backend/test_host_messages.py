@@ -1,25 +1,29 @@
-"""What was done for the agent, in the words of front ends."""
+"""Actions of the host for the agent, as unified messages."""
 
 from __future__ import annotations
 
 import msgspec
 
-from dragoman.backend.host_messages import HostMessage, HostMessageView, message_from_event
-from dragoman.backend.messages import Fields
+from dragoman.backend.messages import Fields, UnifiedMessage
+from dragoman.backend.view import MessageView
 from dragoman.record import notes
-from dragoman.record.events import event_from_fact
+from dragoman.record.events import Event, event_from_fact
 from dragoman.testing.tape import Tape
 
 
-def told(tape: Tape) -> list[HostMessage]:
-    found = [event_from_fact(fact, 0.0, "s", "r", None) for fact in tape.facts]
-    messages = [message_from_event(event) for event in found if event is not None]
-    shown = [message for message in messages if message is not None]
-    msgspec.json.encode([message.metadata for message in shown])
-    return shown
+def events_of(tape: Tape) -> list[Event]:
+    events = [event_from_fact(fact, 7.0, "s", "r", None) for fact in tape.facts]
+    return [event for event in events if event is not None]
 
 
-def said(message: HostMessage, *keys: str) -> Fields:
+def host_messages(tape: Tape) -> list[UnifiedMessage]:
+    view = MessageView()
+    messages = [message for event in events_of(tape) if (message := view.host_message(event)) is not None]
+    msgspec.json.encode(messages)
+    return messages
+
+
+def fields(message: UnifiedMessage, *keys: str) -> Fields:
     return {key: message.metadata.get(key) for key in keys}
 
 
@@ -29,10 +33,10 @@ def test_a_write_is_a_tool_that_was_used_with_its_diff() -> None:
     tape.note(notes.file_note("w", "/ws/a.txt", "old"))
     tape.note(notes.Decision("w", "rule", "yours", "allow", rule="allow write"))
     tape.reply("w")
-    [message] = told(tape)
+    [message] = host_messages(tape)
     assert (message.type, message.role) == ("tool_use_summary", "tool")
     assert message.content == ({"type": "diff", "path": "/ws/a.txt", "oldText": "old", "newText": "new"},)
-    assert said(message, "origin", "title", "kind", "status", "rule") == {
+    assert fields(message, "origin", "title", "kind", "status", "rule") == {
         "origin": "files",
         "title": "Write a.txt",
         "kind": "edit",
@@ -51,8 +55,8 @@ def test_what_was_refused_is_an_error_that_says_who_decided() -> None:
     tape.request("c", "terminal/create", command="rm", args=["-rf", "a b"])
     tape.note(notes.Decision("c", "person", "said no", "deny"))
     tape.deny("c", message="not allowed")
-    read, command = told(tape)
-    assert said(read, "status", "is_error", "error", "decision", "decided_by") == {
+    read, command = host_messages(tape)
+    assert fields(read, "status", "is_error", "error", "decision", "decided_by") == {
         "status": "failed",
         "is_error": True,
         "error": "not allowed: secrets",
@@ -60,7 +64,7 @@ def test_what_was_refused_is_an_error_that_says_who_decided() -> None:
         "decided_by": "rule",
     }
     assert read.metadata["locations"] == [{"path": "/ws/.env", "line": 3}]
-    assert said(command, "title", "is_error", "decided_by") == {
+    assert fields(command, "title", "is_error", "decided_by") == {
         "title": "rm -rf 'a b'",
         "is_error": True,
         "decided_by": "person",
@@ -72,7 +76,7 @@ def test_a_command_is_a_tool_at_work_and_then_its_result() -> None:
     tape.request("c", "terminal/create", command="make", env=[{"name": "TOKEN", "value": "secret"}])
     tape.reply("c", {"terminalId": "t"})
     tape.note(notes.TerminalExited("t", 1, None, "failed", 6))
-    started, ended = told(tape)
+    started, ended = host_messages(tape)
     assert (started.type, ended.type) == ("tool_progress", "tool_use_summary")
     assert started.metadata["toolCallId"] == ended.metadata["toolCallId"] == "t"
     assert started.metadata["rawInput"] == {"command": "make", "args": [], "cwd": None, "env": ["TOKEN"]}
@@ -85,9 +89,9 @@ def test_an_answered_question_is_told_without_what_was_filled_in() -> None:
     tape.request("q", "elicitation/create", mode="form", message="Who?", requestedSchema={})
     tape.note(notes.Decision("q", "person", "at the terminal"))
     tape.reply("q", {"action": "accept", "content": {"name": "a name"}})
-    [message] = told(tape)
+    [message] = host_messages(tape)
     assert (message.type, message.role) == ("status_change", "system")
-    assert said(message, "origin", "action", "decided_by") == {
+    assert fields(message, "origin", "action", "decided_by") == {
         "origin": "questions",
         "action": "accept",
         "decided_by": "person",
@@ -102,7 +106,7 @@ def test_what_a_frame_of_the_agents_tells_is_not_told_again() -> None:
     tape.tool("t", status="completed")
     tape.permission("p")
     tape.decide("p", "allow")
-    assert told(tape) == []
+    assert host_messages(tape) == []
 
 
 def test_what_a_tool_call_does_is_left_to_it_to_tell() -> None:
@@ -116,10 +120,10 @@ def test_what_a_tool_call_does_is_left_to_it_to_tell() -> None:
     tape.note(notes.TerminalExited("t", 0))
     tape.request("d", "fs/write_text_file", path="/ws/a", content="new")
     tape.deny("d")
-    found = [event for fact in tape.facts if (event := event_from_fact(fact, 0.0, "s", "r", None)) is not None]
-    alone, covered = HostMessageView(), HostMessageView()
-    by_itself = [alone.tell(event, tool_at_work=False) for event in found]
-    by_a_tool = [covered.tell(event, tool_at_work=True) for event in found]
+    events = events_of(tape)
+    alone, covered = MessageView(), MessageView()
+    by_itself = [alone.on_event(event, is_tool_running=False) for event in events]
+    by_a_tool = [covered.on_event(event, is_tool_running=True) for event in events]
     assert [message and message.type for message in by_itself] == [
         None,
         "tool_use_summary",

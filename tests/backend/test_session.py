@@ -15,7 +15,7 @@ from dragoman.backend import (
     permission_response,
     user_message,
 )
-from dragoman.backend.session import MOST_WAITING
+from dragoman.backend.session import MAX_PENDING_MESSAGES
 from dragoman.errors import AgentCrashed, RequestFailed, SessionClosed
 from dragoman.session.spec import Limits
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
@@ -291,7 +291,7 @@ async def test_more_prompts_than_anyone_waits_for_are_refused(folder: Path) -> N
         return await turn.wait_cancelled()
 
     async with talking(scripted(script), folder) as session:
-        prompts = [user_message("a") for _ in range(MOST_WAITING + 1)]
+        prompts = [user_message("a") for _ in range(MAX_PENDING_MESSAGES + 1)]
         for prompt in prompts:
             await session.send(prompt)
         error = (await until(session, "error"))[-1]

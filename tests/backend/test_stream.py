@@ -61,7 +61,8 @@ async def test_a_second_reader_is_told_that_there_is_one() -> None:
 
 
 async def test_when_it_is_full_there_is_no_room_until_most_was_read() -> None:
-    stream = MessageStream()
+    calls: list[str] = []
+    stream = MessageStream(on_room=lambda: calls.append("room"))
     for number in range(MAX_WAITING_EVENTS + 1):
         assert stream.has_room
         stream.push(message(number))
@@ -71,23 +72,17 @@ async def test_when_it_is_full_there_is_no_room_until_most_was_read() -> None:
         await anext(stream)
     assert not any(rooms)
     assert stream.has_room
-    await stream.room()
+    assert calls == ["room"]
 
 
-async def test_who_waits_for_an_answer_makes_room_for_as_long() -> None:
-    stream = MessageStream()
+async def test_a_stream_that_ends_has_room_for_what_the_agent_still_writes() -> None:
+    calls: list[str] = []
+    stream = MessageStream(on_room=lambda: calls.append("room"))
     for number in range(MAX_WAITING_EVENTS + 1):
         stream.push(message(number))
-    rooms = [stream.has_room]
-    with stream.hurry():
-        rooms.append(stream.has_room)
-        with stream.hurry():
-            stream.push(message(0))
-        rooms.append(stream.has_room)
-    rooms.append(stream.has_room)
+    assert not stream.has_room
     stream.end()
-    rooms.append(stream.has_room)
-    assert rooms == [False, True, True, False, True]
+    assert (stream.has_room, calls) == (True, ["room"])
 
 
 # -- with an agent

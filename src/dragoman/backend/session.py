@@ -1,60 +1,70 @@
-"""`BackendSession`: one session with one agent, in messages.
+"""`BackendSession`: one session with one agent, in unified messages. A view over a `Session`.
 
-Promised: every frame of the agent's becomes a message, in the order of the wire, none lost. Every user_message that is
-accepted gets one result, with its id in `in_reply_to`; any other message that cannot be carried out gets an error, the
-same way. When the agent is lost, its unfinished prompts get their results, an error says why, and the messages end.
+Promised: every frame of the agent's becomes a message, in wire order, none is lost; with a journal it is committed
+before the front end sees it. Every user_message that is accepted gets one result, with its id in `in_reply_to`; any
+other message that cannot be carried out gets an error, the same way. When the agent is lost, its unfinished prompts get
+their results, an error says why, and the messages end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
 import msgspec
 
-from dragoman.backend.actions import Action, Interrupt, PermissionAnswer, Prompt, Switch, actions_of
-from dragoman.backend.host_messages import HostMessageView
-from dragoman.backend.messages import Fields, MessageView, UnifiedMessage, cut_of, error_of, question_of, with_metadata
-from dragoman.backend.questions import Questions, too_late
+from dragoman.backend.messages import (
+    AnswerPermission,
+    ChangeSetting,
+    Fields,
+    Interrupt,
+    SendPrompt,
+    UnifiedMessage,
+    choose_answer,
+    parse_actions,
+)
 from dragoman.backend.stream import MessageStream
-from dragoman.backend.tap import Tap
-from dragoman.errors import DragomanError, SessionBusy, SessionClosed, SilentFailure
-from dragoman.host.permission import PermissionRequest, Reply
+from dragoman.backend.view import (
+    MessageView,
+    error_metadata,
+    permission_metadata,
+    result_metadata,
+    with_metadata,
+)
+from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed, SilentFailure
+from dragoman.host.permission import Answer, answer_later
 from dragoman.host.policy.rulebook import RuleSources
-from dragoman.host.requests import Requests
-from dragoman.proc.link import AgentLink
-from dragoman.record.events import Event
+from dragoman.record import facts, rows
+from dragoman.record.events import event_from_fact
+from dragoman.record.fold import Direction
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.ports import SessionStatus
+from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, Launch, Limits, SessionConfig
-from dragoman.wire import messages as wire
-from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
+from dragoman.wire.messages import Message
 
-# Messages of a front end that wait for their turn, and prompts without a result. A person has one or two.
-MOST_WAITING = 64
+# Prompts without a result, and messages that wait to be carried out. A person has one or two.
+MAX_PENDING_MESSAGES = 64
 
-UNSENT = "interrupted before it was sent to the agent"
+_NOT_SENT = "interrupted before it was sent to the agent"
 
 
-class _LinkedSession(Session):
-    """A session that tells what was done for its agent, and when that is gone."""
+class _QueuedMessage(msgspec.Struct, frozen=True):
+    """A prompt or a change of a setting that waits for those before it."""
 
-    _emits_always = True
-    on_told: Callable[[Event], None] | None = None
-
-    def emit(self, run: Run | None, event: Event) -> None:
-        super().emit(run, event)
-        if self.on_told is not None:
-            self.on_told(event)
+    key: str
+    message_id: str
+    action: SendPrompt | ChangeSetting
 
 
 class BackendSession:
@@ -71,54 +81,47 @@ class BackendSession:
         launch: Launch,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> None:
-        self._config = msgspec.structs.replace(config, on_permission=self._asked)
-        self._stream = MessageStream()
-        self._view = MessageView()
-        self._served = HostMessageView()
-        self._questions = Questions()
-        self._line_limit = line_limit
-        self._launch = launch
+        self._config = msgspec.structs.replace(config, on_permission=answer_later)
         self._runtime = AgentRuntime(
             spec,
             limits=limits,
             line_limit=line_limit,
             on_diagnostic=on_diagnostic,
             sources=sources,
-            launch=self._tapped,
-            session_type=_LinkedSession,
+            on_question=config.on_question,
+            launch=launch,
+            observer=self,
         )
+        self._stream = MessageStream(self._runtime.wake_reader)
+        self._view = MessageView()
         self._session: Session | None = None
-        self._prompts: dict[str, tuple[Run, str]] = {}  # by the run's id: those without a result, and their messages
-        self._turn = asyncio.Lock()  # of what is to be done one after the other
-        self._unsent: dict[asyncio.Task[None], str] = {}  # prompts that wait for their turn, and their messages
+        self._queue: PromptQueue[_QueuedMessage] = PromptQueue()
+        self._queue_keys = itertools.count()
+        self._worker: asyncio.Task[None] | None = None  # carries out what is queued
+        self._runs: dict[str, tuple[Run, str]] = {}  # runs without a result, by id, and their messages' ids
+        self._permission_ids: dict[str, str] = {}  # rows of permission requests, by their messages' ids
+        self._answers: dict[str, tuple[Answer, str, str]] = {}  # by row: the answer, the request's and its message's id
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: DragomanError | None = None
         self._closed = False
-        self._close = CloseOnce(self._let_go, f"close the backend session of {spec.name}")
+        self._close = CloseOnce(self._end, f"close the backend session of {spec.name}")
 
     async def open(self, resume: SessionHandle | str | bytes | Mapping[str, object] | None = None) -> BackendSession:
-        """Starts the agent and opens the session. On failure nothing is left running."""
+        """Start the agent and open the session. On failure nothing is left running."""
         try:
-            with self._stream.hurry():  # nobody reads the messages yet
-                await self._runtime.start()
-                if resume is None:
-                    session = await self._runtime.open_session(self._config)
-                else:
-                    session = await self._runtime.resume_session(resume, self._config)
+            await self._runtime.start()
+            if resume is None:
+                session = await self._runtime.open_session(self._config)
+            else:
+                session = await self._runtime.resume_session(resume, self._config)
         except BaseException:
             await self._runtime.close()
             raise
-        assert isinstance(session, _LinkedSession)
         self._session = session
-        session.on_lost = self._lost
-        session.on_told = self._tell_served
+        session.on_lost = self._on_lost
         if session.failure is not None:
-            self._lost(session.failure)
+            self._on_lost(session.failure)
         return self
-
-    async def _tapped(self, spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
-        link = await self._launch(spec, limits, on_stderr)
-        return Tap(link, self._frame, self._stream, line_limit=self._line_limit)
 
     # -- for front ends
 
@@ -128,34 +131,37 @@ class BackendSession:
 
     @property
     def messages(self) -> MessageStream:
-        """What the agent says, to be iterated over by one reader; ends when the session is closed or the agent lost."""
+        """The messages from the agent, for one reader; they end when the session is closed or the agent is lost."""
         return self._stream
 
     async def send(self, message: UnifiedMessage) -> None:
-        """Takes a message of the front end's. What becomes of it is told in `messages`.
+        """Take a message of the front end. Its outcome is reported in `messages`.
 
-        Prompts and configuration changes are carried out in the order they were sent; answers and interrupts do not
-        wait for them. Raises only when the session is closed or its agent lost.
+        Prompts and configuration changes are carried out in the order in which they were sent; answers and interrupts
+        do not wait for them. Raises only when the session is closed or its agent is lost.
         """
         if self._closed:
             raise SessionClosed("this session is closed")
         if self._failure is not None:
             raise copy_error(self._failure)
         try:
-            actions = actions_of(message)
-            for action in actions:
-                self._carry_out(action, message.id)
-        except DragomanError as problem:
-            self._refuse(problem, message.id)
+            for action in parse_actions(message):
+                match action:
+                    case AnswerPermission():
+                        self._answer_permission(action, message.id)
+                    case Interrupt():
+                        self._interrupt()
+                    case SendPrompt() | ChangeSetting():
+                        self._enqueue(action, message.id)
+        except DragomanError as error:
+            self._push_error(error, message.id)
 
     def status(self) -> SessionStatus:
-        """idle, running, waiting (for an answer to a permission request) or error (the agent is gone)."""
-        status = self._opened.status()
-        # An answer is given a moment before the session itself has come to take it.
-        return status if status in ("idle", "error") else "waiting" if self._questions.any_open else "running"
+        """Return idle, running, waiting (for an answer to a permission request) or error (the agent is gone)."""
+        return self._opened.status()
 
     def snapshot(self) -> SessionHandle:
-        """Enough to `connect(resume=…)` in another process; JSON, and no secret in it."""
+        """Return enough to `connect(resume=…)` in another process; JSON, and no secret in it."""
         return self._opened.snapshot()
 
     @property
@@ -164,11 +170,11 @@ class BackendSession:
         return self._runtime.stderr_tail()
 
     async def close(self) -> None:
-        """Cancels what runs, and ends the agent and all that it started. Closing twice is fine."""
+        """Cancel the run, and end the agent and all its processes. Closing twice is fine."""
         self._closed = True
         await self._close()
 
-    async def _let_go(self) -> None:
+    async def _end(self) -> None:
         self._stream.end()
         await self._runtime.close()
         for task in self._tasks:
@@ -180,7 +186,7 @@ class BackendSession:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
 
@@ -190,115 +196,155 @@ class BackendSession:
             raise SessionClosed("this session is not open yet")
         return self._session
 
-    # -- frames
+    # -- frames (session.interfaces.FrameObserver)
 
-    def _frame(self, direction: Literal["in", "out"], message: wire.Message, at: float) -> None:
+    @property
+    def is_full(self) -> bool:
+        """True while the agent is not to be read. The answer to an interrupt may be behind what is unread."""
+        if self._session is None or self._stream.has_room:
+            return False
+        active = self._session.active
+        return active is None or not active.cancelling
+
+    def on_frame(self, direction: Direction, message: Message, at: float, changes: Sequence[facts.Fact]) -> None:
+        """Push the messages of a frame, and of its changes in the session."""
         if direction == "out":
-            self._view.sent(message)
-            if isinstance(message, wire.Reply) and (late := self._questions.settled(message)) is not None:
-                question_id, sent = late
-                self._refuse(too_late(question_id), sent)
+            self._view.on_sent(message)
+        elif direction == "in":
+            for unified in self._view.on_received(message, at):
+                self._push(unified, changes)
+        for fact in changes:
+            match fact:
+                case facts.PermissionRequested(permission=row) if row.origin != "agent":
+                    self._push_host_request(row, at)
+                case facts.PermissionResolved(permission=row):
+                    self._check_answer(row)
+                case _ if direction != "in":
+                    self._push_host_action(fact, at)
+                case _:
+                    pass
+
+    def _push(self, message: UnifiedMessage, changes: Sequence[facts.Fact]) -> None:
+        match message.type:
+            case "permission_request":
+                for fact in changes:
+                    if isinstance(fact, facts.PermissionRequested):
+                        self._permission_ids[message.id] = fact.permission.id
+            case "result":
+                for fact in changes:
+                    if isinstance(fact, facts.RunEnded) and fact.run.id in self._runs:
+                        message = with_metadata(message, in_reply_to=self._runs.pop(fact.run.id)[1])
+            case _:
+                pass
+        self._stream.push(message)
+
+    def _push_host_request(self, row: rows.Permission, at: float) -> None:
+        """Ask the front end about a file to write or a command to run for the agent, unless it is decided by now."""
+        request = self._session.permission_request(row.id) if self._session is not None else None
+        if request is not None:
+            message = self._view.message("permission_request", at, permission_metadata(request))
+            self._permission_ids[message.id] = row.id
+            self._stream.push(with_metadata(message, request_id=message.id))
+
+    def _push_host_action(self, fact: facts.Fact, at: float) -> None:
+        if self._session is None:
             return
-        for told in self._view.heard(message, at):
-            if isinstance(message, wire.Request) and told.type == "permission_request":
-                self._asking(told, message)
-            finished = self._finished() if told.type == "result" else None
-            self._stream.push(told if finished is None else with_metadata(told, in_reply_to=finished))
+        event = event_from_fact(fact, at, self._session.id, None, None)
+        if event is not None:
+            is_tool_running = self._session.fold.tool_calls.has_unfinished
+            message = self._view.on_event(event, is_tool_running=is_tool_running)
+            if message is not None:
+                self._stream.push(message)
 
-    def _finished(self) -> str | None:
-        """The message whose prompt was answered just now: the active run's, since runs never overlap."""
-        run = self._session.active if self._session is not None else None
-        return self._prompts.pop(run.id)[1] if run is not None and run.id in self._prompts else None
+    # -- permissions
 
-    def _asking(self, told: UnifiedMessage, message: wire.Request) -> None:
-        try:
-            workspace = self._config.workspace
-            request = Requests("", "", workspace).of_tool_call(message.params, None)
-        except msgspec.MsgspecError:
-            return  # the host refuses it, for the same reason
-        self._questions.add(told.id, request, message.id)
+    def _answer_permission(self, action: AnswerPermission, message_id: str) -> None:
+        session = self._opened
+        permission_id = self._permission_ids.get(action.request_id)
+        request = session.permission_request(permission_id) if permission_id is not None else None
+        if permission_id is None or request is None:
+            raise _not_open(action.request_id)
+        answer = choose_answer(request, action)
+        self._answers[permission_id] = answer, action.request_id, message_id
+        session.answer_permission(permission_id, answer)
 
-    async def _asked(self, request: PermissionRequest) -> Reply:
-        """The session's `on_permission`."""
-        question = self._questions.find(request.request_id)
-        if question is None:
-            assert request.request_id is not None
-            told = self._view.tell("permission_request", time.time(), question_of(request))
-            question = self._questions.add(told.id, request, request.request_id)
-            self._stream.push(with_metadata(told, request_id=told.id))
-        return await question.answer
+    def _check_answer(self, row: rows.Permission) -> None:
+        """Report an answer of the front end that the agent did not get: the request was withdrawn in between."""
+        self._permission_ids = {key: value for key, value in self._permission_ids.items() if value != row.id}
+        if row.id in self._answers:
+            answer, request_id, message_id = self._answers.pop(row.id)
+            if (row.outcome, row.option_id) != (answer.outcome, answer.option_id):
+                self._push_error(_not_open(request_id), message_id)
 
-    # -- actions
+    # -- prompts and settings
 
-    def _carry_out(self, action: Action, message_id: str) -> None:
-        match action:
-            case PermissionAnswer():
-                self._questions.take(action, message_id)
-            case Interrupt():
-                self._interrupt()
-            case Prompt(blocks=blocks):
-                task = self._in_turn(lambda: self._prompt(blocks, message_id), message_id)
-                self._unsent[task] = message_id
-            case Switch():
-                self._in_turn(lambda: self._switch(action), message_id)
-
-    def _in_turn(self, work: Callable[[], Awaitable[None]], message_id: str) -> asyncio.Task[None]:
-        if len(self._tasks) >= MOST_WAITING:
+    def _enqueue(self, action: SendPrompt | ChangeSetting, message_id: str) -> None:
+        if len(self._queue) + len(self._runs) >= MAX_PENDING_MESSAGES:
             raise SessionBusy(
-                f"{MOST_WAITING} messages wait for the agent already", guidance="Wait for a result, or interrupt."
+                f"{MAX_PENDING_MESSAGES} messages wait for the agent already",
+                guidance="Wait for a result, or interrupt.",
             )
-        return self._spawn(self._take_turn(work, message_id))
+        key = str(next(self._queue_keys))
+        self._queue.add(key, _QueuedMessage(key, message_id, action))
+        if self._worker is None or self._worker.done():
+            self._worker = self._spawn(self._carry_out_queued())
 
-    async def _take_turn(self, work: Callable[[], Awaitable[None]], message_id: str) -> None:
-        async with self._turn:
+    async def _carry_out_queued(self) -> None:
+        while (queued := self._queue.pop_next()) is not None:
             try:
-                await work()
-            except DragomanError as problem:
-                self._refuse(problem, message_id)
-
-    async def _prompt(self, blocks: tuple[acp.ContentBlock, ...], message_id: str) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._unsent.pop(task, None)
-        run = self._opened.run(blocks)
-        self._prompts[run.id] = run, message_id
-        self._spawn(self._follow(run, message_id))
+                match queued.action:
+                    case SendPrompt(blocks=blocks):
+                        run = self._opened.run(blocks)
+                        self._runs[run.id] = run, queued.message_id
+                        self._spawn(self._follow(run, queued.message_id))
+                    case ChangeSetting(setting="model", value=model):
+                        await self._opened.set_model(model)
+                    case ChangeSetting(value=mode):
+                        await self._opened.set_mode(mode)
+            except DragomanError as error:
+                self._push_error(error, queued.message_id)
 
     async def _follow(self, run: Run, message_id: str) -> None:
-        """To the run's end. Most ends are told by the agent's own answer; the others are told here."""
-        cut = cut_of("cancelled", UNSENT)
+        """Wait for the run's end, and push its result where the agent's own answer did not bring it."""
+        metadata = result_metadata("cancelled", _NOT_SENT)
         try:
             await run.result()
-        except SilentFailure as problem:
-            self._refuse(problem, message_id)  # beside its result, which says that all is well
-        except DragomanError as problem:
-            cut = cut_of("error", problem.message)
-        if self._prompts.pop(run.id, None) is not None:
-            self._tell("result", cut, message_id)
-
-    async def _switch(self, switch: Switch) -> None:
-        with self._stream.hurry():
-            match switch.setting:
-                case "model":
-                    await self._opened.set_model(switch.value)
-                case "mode":
-                    await self._opened.set_mode(switch.value)
+        except SilentFailure as error:
+            self._push_error(error, message_id)  # beside its result, which reports success
+        except DragomanError as error:
+            metadata = result_metadata("error", error.message)
+        if self._runs.pop(run.id, None) is not None:
+            self._push_own("result", metadata, message_id)
 
     def _interrupt(self) -> None:
-        unsent, self._unsent = self._unsent, {}
-        for task, message_id in unsent.items():
-            task.cancel()
-            self._tell("result", cut_of("cancelled", UNSENT), message_id)
-        session = self._opened
-        active = session.active
-        for run, _ in list(self._prompts.values()):
-            session.cancel_run(run)
-        if active is not None:
-            self._spawn(self._hear_out(active))
+        self._drop_queued("cancelled", _NOT_SENT)
+        for run, _ in list(self._runs.values()):
+            self._opened.cancel_run(run)
 
-    async def _hear_out(self, run: Run) -> None:
-        with self._stream.hurry():
-            await run.cancel()
+    def _drop_queued(self, status: Literal["cancelled", "interrupted"], reason: str) -> None:
+        for queued in self._queue:
+            if isinstance(queued.action, SendPrompt):
+                self._queue.remove(queued.key)
+                self._push_own("result", result_metadata(status, reason), queued.message_id)
+
+    def _on_lost(self, failure: DragomanError) -> None:
+        self._failure = failure
+        runs, self._runs = self._runs, {}
+        for run, message_id in runs.values():
+            status: Literal["cancelled", "interrupted"] = "cancelled" if run.cancelling else "interrupted"
+            self._push_own("result", result_metadata(status, failure.message), message_id)
+        self._drop_queued("interrupted", failure.message)
+        self._push_own("error", error_metadata(failure), None)
+        self._stream.end()
+
+    # -- messages that no frame brings
+
+    def _push_own(self, type_: Literal["result", "error"], metadata: Fields, message_id: str | None) -> None:
+        reply = {} if message_id is None else {"in_reply_to": message_id}
+        self._stream.push(self._view.message(type_, time.time(), {**metadata, **reply}))
+
+    def _push_error(self, error: DragomanError, message_id: str) -> None:
+        self._push_own("error", error_metadata(error), message_id)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work, name="dragoman backend")
@@ -306,30 +352,9 @@ class BackendSession:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    # -- what no frame says
 
-    def _tell(self, type_: Literal["result", "error"], metadata: Fields, message_id: str | None) -> None:
-        told = self._view.tell(type_, time.time(), metadata)
-        self._stream.push(told if message_id is None else with_metadata(told, in_reply_to=message_id))
-
-    def _tell_served(self, event: Event) -> None:
-        """What was done for the agent."""
-        told = self._served.tell(event, tool_at_work=self._opened.fold.tool_calls.has_unfinished)
-        if told is not None:
-            self._stream.push(self._view.tell(told.type, event.time, told.metadata, told.content, told.role))
-
-    def _refuse(self, problem: DragomanError, message_id: str) -> None:
-        self._tell("error", error_of(problem), message_id)
-
-    def _lost(self, failure: DragomanError) -> None:
-        self._failure = failure
-        prompts, self._prompts = self._prompts, {}
-        for run, message_id in prompts.values():
-            cut = cut_of("cancelled" if run.cancelling else "interrupted", failure.message)
-            self._tell("result", cut, message_id)
-        unsent, self._unsent = self._unsent, {}
-        for task, message_id in unsent.items():
-            task.cancel()
-            self._tell("result", cut_of("interrupted", failure.message), message_id)
-        self._tell("error", error_of(failure), None)
-        self._stream.end()
+def _not_open(request_id: str) -> InputError:
+    return InputError(
+        f"no permission request {request_id!r} is open: it was answered or withdrawn, or there never was one",
+        guidance="Answer each permission_request once, by its request_id, before its run ends.",
+    )

@@ -1,15 +1,14 @@
 """`MessageStream`: the messages that wait for the front end.
 
-Promised: messages come out in the order they went in, each once, none is dropped. It is bounded as the queue of a run
-is: while it is full the agent is not read, unless someone waits for an answer that may lie behind what is unread.
+Promised: messages come out in the order in which they went in, each once, none is dropped. The stream says when it is
+full, and the agent is then not read; it is bounded as the queue of a run is.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from dragoman.backend.messages import UnifiedMessage
 from dragoman.errors import InputError
@@ -17,15 +16,17 @@ from dragoman.session.run import MAX_WAITING_EVENTS, RESUME_READING_EVENTS
 
 
 class MessageStream:
-    """An async iterator for one reader at a time. Who leaves the loop may come back to where it was."""
+    """An async iterator for one reader at a time. A reader that leaves the loop can come back to where it was.
 
-    def __init__(self) -> None:
+    `on_room` is called when there is room again, or the stream has ended.
+    """
+
+    def __init__(self, on_room: Callable[[], None] | None = None) -> None:
         self._waiting: deque[UnifiedMessage] = deque()
-        self._reader: asyncio.Future[None] | None = None  # one that found nothing
-        self._hurried = 0
+        self._reader: asyncio.Future[None] | None = None  # of a reader that found nothing
+        self._on_room = on_room
+        self._has_room = True
         self._ended = False
-        self._room = asyncio.Event()
-        self._room.set()
 
     # -- for the front end
 
@@ -48,11 +49,11 @@ class MessageStream:
                 self._reader = None
         message = self._waiting.popleft()
         if len(self._waiting) == RESUME_READING_EVENTS:
-            self._room.set()
+            self._make_room()
         return message
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of messages that wait."""
         return len(self._waiting)
 
     def __bool__(self) -> bool:
@@ -61,39 +62,31 @@ class MessageStream:
     # -- for the session
 
     def push(self, message: UnifiedMessage) -> None:
+        """Add a message; after the end it is ignored."""
         if self._ended:
-            return  # nobody will look at it
+            return
         self._waiting.append(message)
-        if len(self._waiting) > MAX_WAITING_EVENTS and not self._hurried:
-            self._room.clear()
-        self._wake()
+        if len(self._waiting) > MAX_WAITING_EVENTS:
+            self._has_room = False
+        self._wake_reader()
 
     def end(self) -> None:
-        """What waits can still be read; nothing more comes."""
+        """Take no more messages; those that wait can still be read."""
         self._ended = True
-        self._room.set()
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+        self._make_room()
+        self._wake_reader()
 
     @property
     def has_room(self) -> bool:
-        return self._room.is_set()
+        """False from the moment the stream is full until most of it was read."""
+        return self._has_room
 
-    async def room(self) -> None:
-        """Returns when the agent may be read."""
-        await self._room.wait()
+    def _make_room(self) -> None:
+        if not self._has_room:
+            self._has_room = True
+            if self._on_room is not None:
+                self._on_room()
 
-    @contextmanager
-    def hurry(self) -> Iterator[None]:
-        """Within it the agent is read however much waits."""
-        self._hurried += 1
-        self._room.set()
-        try:
-            yield
-        finally:
-            self._hurried -= 1
-            if len(self._waiting) > MAX_WAITING_EVENTS and not self._hurried and not self._ended:
-                self._room.clear()
+    def _wake_reader(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)

@@ -20,7 +20,7 @@ from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
 from dragoman.host.files.files import Buffers, WorkspaceFiles
 from dragoman.host.files.text_files import locate
 from dragoman.host.handlers import FileHandler, HandledFiles, HandledTerminals, TerminalHandler
-from dragoman.host.permission import OnPermission
+from dragoman.host.permission import OnPermission, PermissionRequest
 from dragoman.host.permission_service import By, PermissionService
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
@@ -142,6 +142,10 @@ class Host:
     def pending(self) -> int:
         """The number of requests and questions without an answer."""
         return self._permissions.pending + self._questions.pending
+
+    def permission_request(self, request_id: RequestId) -> PermissionRequest | None:
+        """Return the permission request that waits under this id."""
+        return self._permissions.get(request_id)
 
     def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
         """Answer a permission request from elsewhere than `on_permission`. False: it comes too late."""

@@ -120,6 +120,11 @@ class PermissionService:
 
     # -- answers from elsewhere than `on_permission`
 
+    def get(self, request_id: RequestId) -> PermissionRequest | None:
+        """Return the pending request under this id."""
+        pending = self._pending.get(request_id)
+        return pending.request if pending is not None else None
+
     def answer(self, request_id: RequestId, reply: object, by: By = "person") -> bool:
         """Answer a pending request. False: it has its answer, or was withdrawn. Raises where `reply` is no answer."""
         pending = self._pending.get(request_id)

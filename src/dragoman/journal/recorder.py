@@ -81,7 +81,7 @@ class ConnectionRecorder:
         self._scheduler = scheduler_of_loop()
         self._secrets = secrets
         self._records: dict[str, SessionRecord] = {}
-        self._listeners: dict[str, OnCommitted] = {}
+        self._listeners: dict[str | None, OnCommitted] = {}
         self._epochs: dict[str, int] = {}
         self._touched: dict[str, SessionRecord] = {}
         self._batch = _Batch()
@@ -119,8 +119,8 @@ class ConnectionRecorder:
         if epoch is not None:
             self._epochs[record.session_id] = epoch
 
-    def listen(self, session_id: str, on_committed: OnCommitted) -> None:
-        """Hand each of the session's frames to `on_committed` once it is committed."""
+    def listen(self, session_id: str | None, on_committed: OnCommitted) -> None:
+        """Hand each of the session's frames to `on_committed` once it is committed; None for those of no session."""
         self._listeners[session_id] = on_committed
 
     def remove_session(self, session_id: str) -> None:
@@ -207,7 +207,7 @@ class ConnectionRecorder:
     def _notify(self, batch: _Batch) -> None:
         listeners = self._listeners
         for frame in batch.frames:
-            on_committed = listeners.get(frame.entry.session_id or "")
+            on_committed = listeners.get(frame.entry.session_id)
             if on_committed is not None:
                 on_committed(frame)
 

@@ -19,6 +19,7 @@ from dragoman.record import facts, notes, rows
 from dragoman.record.events import AssistantDelta, Event, event_from_fact
 from dragoman.record.fold import Direction, SessionFold
 from dragoman.record.replay_comparison import ReplayComparison
+from dragoman.session.interfaces import FrameObserver
 from dragoman.session.lifecycle import call_safely
 from dragoman.session.run import Run
 from dragoman.session.spec import OnEvent
@@ -42,7 +43,7 @@ class _AwaitedNote(msgspec.Struct, eq=False):
 
 
 class SessionDispatcher:
-    """`emit` gets the events of a run and those between runs; with `emits_always` also where nobody iterates."""
+    """`emit` gets the events of a run and those between runs; `observer` sees the frames themselves."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class SessionDispatcher:
         *,
         emit: Callable[[Run | None, Event], None],
         on_event: OnEvent | None,
-        emits_always: bool = False,
+        observer: FrameObserver | None = None,
     ) -> None:
         self.frame_count = 0
         self.active: Run | None = None  # the run that frames belong to now
@@ -64,7 +65,7 @@ class SessionDispatcher:
         self._recorder = recorder
         self._emit = emit
         self._on_event = on_event
-        self._emits_always = emits_always
+        self._observer = observer
         self._awaited_notes: set[_AwaitedNote] = set()
         self._replaying = False  # the agent repeats what it said before
         self._replay: ReplayComparison | None = None  # what it repeats, to be compared with what we have
@@ -82,6 +83,11 @@ class SessionDispatcher:
             if self._replay is not None:
                 self._replay.add(update.update)
             self._recorder.add("replay" if self._replaying else "agent", update, at, self._session_id, run)
+            return
+        if self._observer is not None:
+            changes = self._fold.update(position, at, update.update)
+            self._observer.on_frame("in", update, at, changes)
+            self._dispatch_update(changes, at, update.line, run)
             return
         if run is not None:
             if run.heartbeat is not None:
@@ -119,6 +125,8 @@ class SessionDispatcher:
         self.frame_count += 1
         if self._recorder is None:
             changes = self._fold.apply(self.frame_count, at, direction, message)
+            if self._observer is not None:
+                self._observer.on_frame(direction, message, at, changes)
             self._dispatch(direction, message, at, changes, self.active)
             return
         is_replayed = self._replaying and direction == "in" and not isinstance(message, Reply)
@@ -136,15 +144,19 @@ class SessionDispatcher:
                 context.committed.set_result(None)
             context = context.run
         run = self.active if context is self.active else None  # a run may have ended in the same commit
-        message, at = frame.message, frame.entry.at
-        if type(message) is Update:
-            if run is not None and run.heartbeat is not None:
-                call_safely(self._session_id, run.heartbeat)
-            self._dispatch_facts(frame.facts, at, message.line, run)
-            return
-        origin = frame.entry.origin
+        message, at, origin = frame.message, frame.entry.at, frame.entry.origin
         direction: Direction = "host" if origin == "host" else "out" if origin == "client" else "in"
-        self._dispatch(direction, message, at, frame.facts, run)
+        if self._observer is not None:
+            self._observer.on_frame(direction, message, at, frame.facts)
+        if type(message) is Update:
+            self._dispatch_update(frame.facts, at, message.line, run)
+        else:
+            self._dispatch(direction, message, at, frame.facts, run)
+
+    def _dispatch_update(self, changes: Sequence[facts.Fact], at: float, line: bytes, run: Run | None) -> None:
+        if run is not None and run.heartbeat is not None:
+            call_safely(self._session_id, run.heartbeat)
+        self._dispatch_facts(changes, at, line, run)
 
     def _dispatch(
         self, direction: Direction, message: Message, at: float, changes: Sequence[facts.Fact], run: Run | None
@@ -157,7 +169,7 @@ class SessionDispatcher:
 
     def _dispatch_facts(self, changes: Sequence[facts.Fact], at: float, line: bytes | None, run: Run | None) -> None:
         # An event that nobody looks at is not made: in most sessions of a server nobody would.
-        is_wanted = self._emits_always or self._on_event is not None or (run is not None and run.wants_events)
+        is_wanted = self._on_event is not None or (run is not None and run.wants_events)
         for fact in changes:
             if type(fact) is facts.RunEnded:
                 if self.on_run_ended is not None:

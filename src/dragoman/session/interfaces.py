@@ -5,6 +5,7 @@ They say what each side needs of the other and nothing more; the public ports ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ from dragoman.clock import Clock
 from dragoman.errors import AuthenticationRequired, DragomanError
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.host.question.question import OnQuestion
+from dragoman.record.facts import Fact
 from dragoman.record.fold import Direction
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.run import Run
@@ -22,6 +24,20 @@ from dragoman.wire.messages import Message, Request, Update
 
 if TYPE_CHECKING:
     from dragoman.journal.recorder import ConnectionRecorder  # with a journal: loaded by those who have one
+
+
+class FrameObserver(Protocol):
+    """Sees every frame of a connection, in wire order: those of its sessions, and those that belong to none.
+
+    With a journal a frame is committed before the observer sees it. `on_frame` is called before anybody else acts on
+    the frame, and must not raise. The agent is not read while the observer `is_full`, unless a request waits for its
+    answer; `Runtime.wake_reader` makes the reader look again.
+    """
+
+    @property
+    def is_full(self) -> bool: ...
+    def on_frame(self, direction: Direction, message: Message, at: float, facts: Sequence[Fact]) -> None:
+        """Take a frame and what it changed in its session: received, sent, or noted by the host."""
 
 
 class RoutedSession(Protocol):
@@ -53,6 +69,8 @@ class Runtime(Protocol):
     def on_question(self) -> OnQuestion | None: ...
     @property
     def recorder(self) -> ConnectionRecorder | None: ...
+    @property
+    def observer(self) -> FrameObserver | None: ...
     @property
     def reader_is_paused(self) -> bool: ...
     @property

@@ -16,9 +16,10 @@ from dragoman.errors import NOT_FOUND, DragomanError
 from dragoman.host.question.questions import Questions
 from dragoman.host.refusals import not_offered
 from dragoman.proc.link import AgentLink
+from dragoman.record.fold import Direction
 from dragoman.record.routing import SessionIndex
 from dragoman.session.diagnostics import Diagnostics
-from dragoman.session.interfaces import RoutedSession
+from dragoman.session.interfaces import FrameObserver, RoutedSession
 from dragoman.session.run import Run
 from dragoman.wire.connection import Connection, RpcRefusal, wait_for_first
 from dragoman.wire.messages import (
@@ -35,8 +36,9 @@ from dragoman.wire.messages import (
 )
 
 if TYPE_CHECKING:
+    # With a journal: loaded by those who have one.
     from dragoman.journal.entry import Origin
-    from dragoman.journal.recorder import ConnectionRecorder  # with a journal: loaded by those who have one
+    from dragoman.journal.recorder import ConnectionRecorder, RecordedFrame
 
 # Updates of a session whose id we have not learnt yet wait for it, up to this many bytes. They are a few commands and
 # figures in practice; more than this is an agent that talks to no session.
@@ -56,6 +58,7 @@ class Router:
         diagnostics: Diagnostics,
         on_end: Callable[[], Awaitable[DragomanError]],
         questions: Questions | None,
+        observer: FrameObserver | None = None,
     ) -> None:
         self.sessions: dict[str, RoutedSession] = {}  # by the agent's id
         self.connection: Connection | None = None
@@ -72,9 +75,16 @@ class Router:
         self._woken = asyncio.Event()
         self._waiting_bytes = 0  # bytes of large messages since nothing waited to be iterated
         self.recorder: ConnectionRecorder | None = None  # takes the frames before anyone hears of them
+        self._observer = observer
         self._about_to_open: RoutedSession | None = None  # by the next request
         self._sending_for: str | None = None  # the agent's id of the session that a request is sent for
         self.is_paused = False  # the agent is not read
+
+    def record_in(self, recorder: ConnectionRecorder) -> None:
+        """Give every frame to this recorder first."""
+        self.recorder = recorder
+        if self._observer is not None:
+            recorder.listen(None, self._on_committed)
 
     # -- which session has which id
 
@@ -150,6 +160,7 @@ class Router:
             opening = self._opening.pop(message.id, None)
             if opening is not None and (named := session_id_in(message.result)):
                 if self.sessions.get(named, opening) is not opening:
+                    self._record("agent", message, at)
                     return  # another's name: who opens it says so, and that other one is left alone
                 self.bind(opening, named)
                 agent_session_id = named
@@ -175,6 +186,14 @@ class Router:
         """Record a frame that belongs to no session."""
         if self.recorder is not None:
             self.recorder.add(origin, message, at, None)
+        elif self._observer is not None:
+            self._observer.on_frame("in" if origin == "agent" else "out", message, at, ())
+
+    def _on_committed(self, frame: RecordedFrame) -> None:
+        """Show the observer a frame that belongs to no session, now that the journal has it."""
+        assert self._observer is not None
+        direction: Direction = "in" if frame.entry.origin == "agent" else "out"
+        self._observer.on_frame(direction, frame.message, frame.entry.at, frame.facts)
 
     async def serve(self, request: Request) -> object:
         agent_session_id = session_id_in(request.params) or self._session_index.session_of_request("in", request.id)
@@ -223,7 +242,7 @@ class Router:
     # -- backpressure
 
     async def wait_until_ready(self) -> None:
-        while self._too_much_waits() and not self._is_awaited():
+        while self._must_wait():
             self.is_paused = True
             self._woken.clear()
             # An agent that has ended can add nothing to what is in the pipe, and its end must be heard of.
@@ -235,10 +254,17 @@ class Router:
         await self.link.wait()
         self._link_has_ended = True
 
-    def _too_much_waits(self) -> bool:
-        if self._link_has_ended:
+    def _must_wait(self) -> bool:
+        """Return whether too much waits to be read by programs, and none of them waits for what is still unread."""
+        assert self.connection is not None
+        if self._link_has_ended or any(method != "session/prompt" for method in self.connection.pending_methods):
             return False
+        if self._observer is not None and self._observer.is_full:
+            return True
         runs = self._active_runs()
+        return self._too_much_waits(runs) and not any(run.hungry for run in runs)
+
+    def _too_much_waits(self, runs: list[Run]) -> bool:
         if not any(run.waiting for run in runs):
             self._waiting_bytes = 0
         return self._waiting_bytes > MAX_WAITING_BYTES or any(run.full for run in runs)
@@ -249,10 +275,3 @@ class Router:
 
     def _active_runs(self) -> list[Run]:
         return [session.active for session in self.sessions.values() if session.active is not None]
-
-    def _is_awaited(self) -> bool:
-        """Return whether a call waits for an answer, or a reader for what another run brings, behind what is unread."""
-        assert self.connection is not None
-        if any(method != "session/prompt" for method in self.connection.pending_methods):
-            return True
-        return any(run.hungry for run in self._active_runs())

@@ -38,7 +38,7 @@ from dragoman.record import notes
 from dragoman.session.capabilities import Capabilities, OpeningMethod, capabilities_of, request_known, request_new
 from dragoman.session.diagnostics import Diagnostic, Diagnostics
 from dragoman.session.handle import SessionHandle, config_of_handle, read_handle
-from dragoman.session.interfaces import RoutedSession
+from dragoman.session.interfaces import FrameObserver, RoutedSession
 from dragoman.session.launch import launch
 from dragoman.session.lifecycle import CloseOnce
 from dragoman.session.login_method import TERMINAL_AUTH, login_line
@@ -87,6 +87,7 @@ class AgentRuntime:
         on_question: OnQuestion | None = None,
         journal_client: JournalClient | None = None,
         launch: Launch = launch,
+        observer: FrameObserver | None = None,
         session_type: type[Session] = Session,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -96,6 +97,7 @@ class AgentRuntime:
         self.sources = sources or RuleSources()
         self.on_question = on_question
         self.clock = clock
+        self.observer = observer
         self.recorder: ConnectionRecorder | None = None
         self._journal_client = journal_client
         self._line_limit = line_limit
@@ -105,7 +107,7 @@ class AgentRuntime:
         self._connection: Connection | None = None
         self._capabilities: Capabilities | None = None
         self._questions = Questions(on_question, agent=spec.preset or spec.name, time_limit_s=self.limits.permission)
-        self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None)
+        self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None, observer)
         self.expected = 0  # sessions that are about to be opened on it
         self._failure: DragomanError | None = None
         self._ending: str | None = None  # why we end the link ourselves
@@ -128,7 +130,7 @@ class AgentRuntime:
                 if self._journal_client is not None:
                     secrets = {name: value for name, value in self.spec.env.items() if value} | self.spec.headers
                     self.recorder = await self._journal_client.connect(self.spec.preset or self.spec.name, secrets)
-                    self._router.recorder = self.recorder
+                    self._router.record_in(self.recorder)
                 self._connection = Connection(
                     self._link,
                     self._router,

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, ClassVar, Final, Literal, overload
+from typing import Any, Final, Literal, overload
 
 import dragoman.session as session_package
 from dragoman.errors import (
@@ -25,6 +25,7 @@ from dragoman.errors import (
     SessionClosed,
 )
 from dragoman.host.host import Host
+from dragoman.host.permission import PermissionRequest
 from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
@@ -55,8 +56,6 @@ _SETTING_NAMES: Final = {"mode": "modes", "model": "models", "thought_level": "l
 
 class Session:
     """Made by `AgentRuntime.open_session` and `resume_session`."""
-
-    _emits_always: ClassVar[bool] = False  # `emit` gets every event, also where nobody iterates
 
     def __init__(
         self, runtime: Runtime, session_id: str, config: SessionConfig, fold: SessionFold | None = None
@@ -100,7 +99,7 @@ class Session:
             runtime.recorder,
             emit=self.emit,
             on_event=config.on_event,
-            emits_always=self._emits_always,
+            observer=runtime.observer,
         )
         self._run_queue = RunQueue(self, runtime, self._host, self._dispatcher, config.system_prompt)
         self.on_update = self._dispatcher.on_update  # itself: a call less for every update of the agent
@@ -319,6 +318,11 @@ class Session:
                 except (InputError, RequestFailed) as error:
                     messages.append(f"{option_id} cannot be set as it was: {error}")
         return messages
+
+    def permission_request(self, permission_id: str) -> PermissionRequest | None:
+        """Return a permission request that waits, by its row's id; None where it has its answer."""
+        row = self._permission(permission_id)
+        return self._host.permission_request(row.request_id) if row.outcome == "pending" else None
 
     def answer_permission(
         self, permission_id: str, reply: PermissionReply, *, by: Literal["person", "callback"] = "person"
