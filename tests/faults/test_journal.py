@@ -151,7 +151,7 @@ def empty(struck: Struck) -> None:
 
 
 def forbid(struck: Struck) -> None:
-    """What SQLite says of a file that may not be written; one that is open cannot be taken away from it."""
+    """Make SQLite report that the file is read-only; one that is open cannot be taken away from it."""
     struck.journal._connection.execute("PRAGMA query_only = 1")
 
 
@@ -182,7 +182,7 @@ LOCK = Lock()
     ("strike", "mend", "kind", "words"),
     [
         (fill, empty, JournalFull, "the disk is full"),
-        (forbid, permit, JournalReadOnly, "may not be written"),
+        (forbid, permit, JournalReadOnly, "no permission to write"),
         (LOCK.take, LOCK.let_go, JournalLocked, "held by another process"),
     ],
     ids=["full", "read-only", "locked"],
