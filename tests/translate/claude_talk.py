@@ -51,7 +51,7 @@ class Transcript:
     def user(self, content: Any, **fields: Any) -> str:
         return self.add("user", message={"role": "user", "content": content}, **fields)
 
-    def said(self, *blocks: dict[str, Any], id: str = "msg_1", stop: str | None = None, **fields: Any) -> str:
+    def say(self, *blocks: dict[str, Any], id: str = "msg_1", stop: str | None = None, **fields: Any) -> str:
         usage = {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 100}
         message = {"id": id, "role": "assistant", "model": "claude-opus-5", "content": blocks, "stop_reason": stop}
         message["usage"] = fields.pop("usage", usage)
@@ -59,13 +59,13 @@ class Transcript:
         return self.add("assistant", message=message, **fields)
 
     def text(self, words: str, *, id: str = "msg_1", stop: str | None = "end_turn", **fields: Any) -> str:
-        return self.said({"type": "text", "text": words}, id=id, stop=stop, **fields)
+        return self.say({"type": "text", "text": words}, id=id, stop=stop, **fields)
 
     def call(
         self, tool: str, input: dict[str, Any], call_id: str = "toolu_1", *, id: str = "msg_1", **fields: Any
     ) -> str:
         block = {"type": "tool_use", "id": call_id, "name": tool, "input": input}
-        return self.said(block, id=id, stop="tool_use", **fields)
+        return self.say(block, id=id, stop="tool_use", **fields)
 
     def result(
         self, content: Any = "done", output: Any = None, call_id: str = "toolu_1", *, error: bool = False, **fields: Any

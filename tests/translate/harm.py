@@ -1,4 +1,4 @@
-"""What may happen to a transcript on its way here, and what must hold whatever happens."""
+"""Damage that may happen to a transcript on its way here, and what must hold whatever happens."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ async def main(path: str, folder: str, where: str = "here") -> None:
     async with await SqliteJournal.open(Path(path)) as journal:
         append = journal.append
 
-        async def told(*entries: Any, **more: Any) -> str:
+        async def report_commits(*entries: Any, **more: Any) -> str:
             os.write(1, b"committing\n")
             cursor = await append(*entries, **more)
             os.write(1, b"committed\n")
             return cursor
 
-        journal.append = told  # type: ignore[method-assign]
+        journal.append = report_commits  # type: ignore[method-assign]
         importer.is_worker_worthwhile = lambda _: where == "apart"  # type: ignore[assignment,attr-defined]
         importer._MIN_WORKER_FILE_BYTES = 0  # type: ignore[misc]
         await importer.Importer(journal).import_all(transcripts_at([Path(folder)]))

@@ -68,8 +68,8 @@ UPDATES: tuple[SessionUpdate, ...] = (
 
 
 def _entries() -> list[Entry]:
-    told = [frames.update("native", float(at), update) for at, update in enumerate(UPDATES, start=1)]
-    return [Entry("c", "s", n, one.at, "import", one.kind, one.line) for n, one in enumerate(told, start=1)]
+    transcript = [frames.update("native", float(at), update) for at, update in enumerate(UPDATES, start=1)]
+    return [Entry("c", "s", n, one.at, "import", one.kind, one.line) for n, one in enumerate(transcript, start=1)]
 
 
 def _rows(record: SessionRecord, bounded: BoundedFold | None) -> RowStore:
@@ -85,9 +85,12 @@ def _rows(record: SessionRecord, bounded: BoundedFold | None) -> RowStore:
 
 def test_the_rows_are_the_same_however_late_an_update_comes() -> None:
     bounded = BoundedFold(Scratch())
-    told = _rows(SessionRecord("s", bounded), bounded).read()
-    assert told == _rows(SessionRecord("s"), None).read()
-    assert [(row.title, row.raw_output) for row in told.tool_calls] == [("One, again", {"said": LONG}), ("Two", None)]
+    rows = _rows(SessionRecord("s", bounded), bounded).read()
+    assert rows == _rows(SessionRecord("s"), None).read()
+    assert [(row.title, row.raw_output) for row in rows.tool_calls] == [
+        ("One, again", {"said": LONG}),
+        ("Two", None),
+    ]
 
 
 def test_what_was_taken_is_not_kept_in_memory() -> None:
@@ -102,13 +105,13 @@ _statuses = st.sampled_from([None, "pending", "in_progress", "completed", "faile
 _words = st.builds(TextContent, text=st.sampled_from(["/model", "/model opus", "Words."]))
 _message_ids = st.sampled_from([None, "m1", "m2"])
 _costs = st.one_of(st.none(), st.builds(Cost, amount=st.sampled_from([0.5, 1.0, 2.0]), currency=st.just("USD")))
-_asked = st.sampled_from(["p0", "p1"])  # prompts: ids that come again, answered late, twice or never
+_request_ids = st.sampled_from(["p0", "p1"])  # prompts: ids that come again, answered late, twice or never
 _spent = st.builds(Usage, total_tokens=st.just(7), input_tokens=st.just(4), output_tokens=st.just(3))
-_told = st.one_of(
-    st.tuples(st.just("prompt"), _asked, _words),
+_events = st.one_of(
+    st.tuples(st.just("prompt"), _request_ids, _words),
     st.tuples(
         st.just("answer"),
-        _asked,
+        _request_ids,
         st.builds(
             PromptResponse, stop_reason=st.sampled_from(["end_turn", "cancelled"]), usage=st.one_of(st.none(), _spent)
         ),
@@ -124,30 +127,30 @@ _told = st.one_of(
 )
 
 
-def _entry(n: int, told: Any) -> Entry:
+def _entry(n: int, transcript: Any) -> Entry:
     at = float(n)
     origin: Origin = "import"
-    match told:
-        case ("prompt", asked, words):
-            said = frames.prompt("native", at, asked, PromptRequest(session_id="native", prompt=(words,)))
-        case ("answer", asked, answer):
-            said = frames.answer("native", at, asked, "session/prompt", answer)
+    match transcript:
+        case ("prompt", request_id, words):
+            frame = frames.prompt("native", at, request_id, PromptRequest(session_id="native", prompt=(words,)))
+        case ("answer", request_id, answer):
+            frame = frames.answer("native", at, request_id, "session/prompt", answer)
         case ("failure",):
-            said = frames.failure("native", at, "p0", "session/prompt", RpcError(code=-32603, message="No"))
+            frame = frames.failure("native", at, "p0", "session/prompt", RpcError(code=-32603, message="No"))
         case ("cancel",):
             line = b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"native"}}'
-            said = Frame(at, "out", "native", "session/cancel", line)
+            frame = Frame(at, "out", "native", "session/cancel", line)
         case ("cut", position):
             note = notes.write(notes.RunInterrupted(f"run-{position}", "interrupted", "gone"))
-            origin, said = "host", Frame(at, "out", "native", note.method, note.line)
+            origin, frame = "host", Frame(at, "out", "native", note.method, note.line)
         case update:
-            said = frames.update("native", at, update)
-    return Entry("c", "s", n, at, origin, said.kind, said.line)
+            frame = frames.update("native", at, update)
+    return Entry("c", "s", n, at, origin, frame.kind, frame.line)
 
 
 @settings(max_examples=400)  # with fewer, few have several runs that ended
-@given(st.lists(st.tuples(_told, st.sampled_from(["stays", "is released", "is evicted"])), max_size=40))
-def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(told: list[tuple[Any, str]]) -> None:
+@given(st.lists(st.tuples(_events, st.sampled_from(["stays", "is released", "is evicted"])), max_size=40))
+def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(transcript: list[tuple[Any, str]]) -> None:
     """Whenever the fold is released, or evicted as a whole: within a turn, after it, or never."""
     whole, space = SessionRecord("s"), Scratch()
     store_of_records: ObjectStore[SessionRecord] = ObjectStore(space)
@@ -155,7 +158,7 @@ def test_whatever_is_told_in_whatever_order_the_rows_are_the_same(told: list[tup
     stores = [RowStore(), RowStore()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 0)
-        for n, (one, then) in enumerate(told, start=1):
+        for n, (one, then) in enumerate(transcript, start=1):
             entry = _entry(n, one)
             bounded = store_of_records.get("s")
             assert bounded is not None
@@ -206,44 +209,46 @@ class _Sink:
 
 def _long_talk(calls: int) -> Transcript:
     """One run after the other, each with ten calls, and what Claude Code writes between them."""
-    told = Transcript(timestamp="2026-03-01T10:00:00.000Z")
+    transcript = Transcript(timestamp="2026-03-01T10:00:00.000Z")
     for number in range(calls):
         if number % 10 == 0:
-            told.user("Go on")
+            transcript.user("Go on")
         call_id = f"toolu_{number:020}"
-        told.call("Bash", {"command": "ls", "description": f"Look, {number}"}, call_id, id=f"msg_{number}")
-        told.add("progress", data={"type": "hook_progress"}, parentToolUseID=call_id)
-        told.result("a.py\nb.py\n" * 10, {"stdout": "a.py\nb.py\n" * 10}, call_id)
-    return told
+        transcript.call("Bash", {"command": "ls", "description": f"Look, {number}"}, call_id, id=f"msg_{number}")
+        transcript.add("progress", data={"type": "hook_progress"}, parentToolUseID=call_id)
+        transcript.result("a.py\nb.py\n" * 10, {"stdout": "a.py\nb.py\n" * 10}, call_id)
+    return transcript
 
 
 def _many_prompts(prompts: int) -> Transcript:
-    told = Transcript(timestamp="2026-03-01T10:00:00.000Z")
+    transcript = Transcript(timestamp="2026-03-01T10:00:00.000Z")
     for number in range(prompts):
-        told.user(f"Go on, {number}")
-    return told
+        transcript.user(f"Go on, {number}")
+    return transcript
 
 
 def _many_sides(sides: int) -> Transcript:
     """Sub-agents in the session's own file, as Claude Code wrote them until 2.0, each with a call."""
-    told = Transcript(timestamp="2026-03-01T10:00:00.000Z")
-    told.user("Ask the others")
+    transcript = Transcript(timestamp="2026-03-01T10:00:00.000Z")
+    transcript.user("Ask the others")
     for number in range(sides):
         call_id = f"toolu_{number:020}"
-        asked = told.user(f"You are {number}", isSidechain=True, parentUuid=None)
-        called = told.call("Bash", {"command": "ls"}, call_id, isSidechain=True, parentUuid=asked)
-        told.result("a.py", None, call_id, isSidechain=True, parentUuid=called)
-    return told
+        request_id = transcript.user(f"You are {number}", isSidechain=True, parentUuid=None)
+        called = transcript.call("Bash", {"command": "ls"}, call_id, isSidechain=True, parentUuid=request_id)
+        transcript.result("a.py", None, call_id, isSidechain=True, parentUuid=called)
+    return transcript
 
 
-async def _read(data: bytes, path: Path, told: Callable[[int], None], sink: _Sink) -> file_import.FileImport[_Sink]:
+async def _read(
+    data: bytes, path: Path, on_progress: Callable[[int], None], sink: _Sink
+) -> file_import.FileImport[_Sink]:
     position = Position(connection_id="c", provider="claude", path=str(path), session_id="", frames=0, offset=0)
     end = file_import.FileState(inode=0, size=len(data), modified=0.0, age=2 * AT_REST_S)
     taken = file_import.FileImport(cast(Journal, sink), ImportPolicy({}, frozenset()), position, end, sink)
     path.write_bytes(data)  # noqa: ASYNC240 (a small file)
     tracemalloc.start()
     try:
-        await taken.read(path, told)
+        await taken.read(path, on_progress)
     finally:
         tracemalloc.stop()
     return taken
@@ -267,41 +272,41 @@ async def test_of_what_was_read_a_few_bytes_stay(
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 16)
     monkeypatch.setattr(file_import, "_MAX_COMMIT_ENTRIES", 100)
     data = b"\n".join(talk(3 * count).lines)
-    held: list[int] = []
+    memory_used: list[int] = []
 
-    def told(offset: int) -> None:
-        if offset > len(data) * (len(held) + 1) / 3:
+    def transcript(offset: int) -> None:
+        if offset > len(data) * (len(memory_used) + 1) / 3:
             gc.collect()
-            held.append(tracemalloc.get_traced_memory()[0])
+            memory_used.append(tracemalloc.get_traced_memory()[0])
 
-    taken = await _read(data, tmp_path / f"{SESSION}.jsonl", told, _Sink())
+    taken = await _read(data, tmp_path / f"{SESSION}.jsonl", transcript, _Sink())
     came = taken.report().amounts
     assert 3 * count in (came.tool_calls, came.runs)
     assert came.input_tokens == 10 * came.tool_calls
-    assert (held[1] - held[0]) / count < bytes_each
+    assert (memory_used[1] - memory_used[0]) / count < bytes_each
 
 
 class _Weighing(_Sink):
     """Tells how much is held when a commit is made."""
 
-    held = 0
+    memory_used = 0
 
     async def add(self, *_: Any) -> None:
-        self.held = max(self.held, tracemalloc.get_traced_memory()[0])
+        self.memory_used = max(self.memory_used, tracemalloc.get_traced_memory()[0])
 
 
 @pytest.mark.parametrize("said", [Transcript.user, Transcript.text])
 async def test_of_a_long_line_only_what_came_of_it_is_held(
-    tmp_path: Path, said: Callable[[Transcript, str], str]
+    tmp_path: Path, frame: Callable[[Transcript, str], str]
 ) -> None:
     size = 4_000_000
-    told = Transcript()
-    told.user("Go")
-    said(told, "x" * size)
-    told.user("Go on")
+    transcript = Transcript()
+    transcript.user("Go")
+    frame(transcript, "x" * size)
+    transcript.user("Go on")
     sink = _Weighing()
-    await _read(b"\n".join(told.lines), tmp_path / f"{SESSION}.jsonl", lambda _: None, sink)
-    assert 2 * size < sink.held < 3 * size  # its frame, with some room, and its row
+    await _read(b"\n".join(transcript.lines), tmp_path / f"{SESSION}.jsonl", lambda _: None, sink)
+    assert 2 * size < sink.memory_used < 3 * size  # its frame, with some room, and its row
 
 
 class _Counting(_Sink):

@@ -19,7 +19,7 @@ from translate.claude_talk import FOLDER, SESSION, Transcript, folds, natives, t
 def test_a_prompt_and_its_answer_are_a_run_that_went_well() -> None:
     transcript = Transcript()
     transcript.user("What is this?")
-    transcript.said({"type": "thinking", "thinking": "hm", "signature": "x"}, stop="end_turn")
+    transcript.say({"type": "thinking", "thinking": "hm", "signature": "x"}, stop="end_turn")
     transcript.text("A test.")
     fold = transcript.fold()
     assert [(message.kind, message.text) for message in fold.messages] == [
@@ -40,14 +40,14 @@ def test_a_prompt_and_its_answer_are_a_run_that_went_well() -> None:
 def test_the_first_frames_open_the_session_with_what_the_transcript_tells_of_it() -> None:
     transcript = Transcript(gitBranch="main")
     transcript.user("Hello")
-    asked, answered, *_ = transcript.frames()
-    assert (asked.kind, asked.direction, asked.session_id) == ("session/new", "out", SESSION)
-    params = msgspec.json.decode(asked.line)["params"]
+    prompt, answered, *_ = transcript.frames()
+    assert (prompt.kind, prompt.direction, prompt.session_id) == ("session/new", "out", SESSION)
+    params = msgspec.json.decode(prompt.line)["params"]
     assert params["cwd"] == FOLDER
     assert params["_meta"]["native"]["version"] == "2.1.200"
     assert params["_meta"]["native"]["gitBranch"] == "main"
     assert msgspec.json.decode(answered.line)["result"] == {"sessionId": SESSION}
-    assert asked.at == 1772359201.0
+    assert prompt.at == 1772359201.0
 
 
 def test_one_message_over_several_lines_stays_one_message_and_is_paid_once() -> None:
@@ -68,10 +68,10 @@ def test_one_message_over_several_lines_stays_one_message_and_is_paid_once() -> 
 def test_lines_of_a_message_that_repeat_its_usage_are_told_and_paid_once() -> None:
     transcript = Transcript()
     transcript.user("Go")
-    transcript.said({"type": "thinking", "thinking": "hm"}, stop="end_turn")
+    transcript.say({"type": "thinking", "thinking": "hm"}, stop="end_turn")
     transcript.text("Done.")
     transcript.user("Go on")
-    transcript.said({"type": "thinking", "thinking": "hm"}, id="msg_2", usage={"input_tokens": 1, "output_tokens": 9})
+    transcript.say({"type": "thinking", "thinking": "hm"}, id="msg_2", usage={"input_tokens": 1, "output_tokens": 9})
     transcript.text("Done.", id="msg_2", usage={"input_tokens": 1, "output_tokens": 0})
     frames = transcript.frames()
     assert [update["used"] for update in updates(frames, "usage_update")] == [115, 10, 1]
@@ -250,7 +250,7 @@ def test_a_turn_that_ends_in_a_thought_went_well_where_claude_code_says_that_it_
     transcript.user("Go")
     transcript.call("Bash", {"command": "ls"}, "toolu_lost")
     transcript.user("Never mind the files")
-    transcript.said({"type": "thinking", "thinking": "Nothing to do", "signature": "x"}, id="msg_2")
+    transcript.say({"type": "thinking", "thinking": "Nothing to do", "signature": "x"}, id="msg_2")
     transcript.add("system", subtype=end)
     transcript.user("Thanks")
     transcript.text("Welcome.", id="msg_3")
@@ -429,8 +429,8 @@ def test_only_a_second_prompt_after_the_same_words_is_a_rewind() -> None:
     transcript.text("Done two.", id="msg_2")
     transcript.user("Two, but better", parentUuid=answer)
     transcript.text("Done better.", id="msg_3")
-    asked = [frame for frame in transcript.frames() if frame.kind == "session/prompt" and frame.direction == "out"]
-    prompts = [msgspec.json.decode(frame.line)["params"] for frame in asked]
+    prompt = [frame for frame in transcript.frames() if frame.kind == "session/prompt" and frame.direction == "out"]
+    prompts = [msgspec.json.decode(frame.line)["params"] for frame in prompt]
     assert [prompt["_meta"]["native"].get("rewoundTo") for prompt in prompts] == [None, None, answer]
 
 
@@ -536,7 +536,7 @@ def test_what_nobody_knows_is_kept_whole_and_counted() -> None:
     transcript.add("system", subtype="earthquake", content="boom")
     transcript.add("attachment", attachment={"type": "carrier_pigeon"})
     transcript.add("progress", data={"type": "dream_progress"})
-    transcript.said({"type": "hologram", "data": 1}, {"type": "text", "text": "Done."}, stop="end_turn")
+    transcript.say({"type": "hologram", "data": 1}, {"type": "text", "text": "Done."}, stop="end_turn")
     transcript.lines.append(b"not json")
     transcript.lines.append(b"[1, 2]")
     translator = get_provider("claude").translator(PurePath(f"{SESSION}.jsonl"))
@@ -545,10 +545,10 @@ def test_what_nobody_knows_is_kept_whole_and_counted() -> None:
         "weather", "system/earthquake", "attachment/carrier_pigeon", "progress/dream_progress", "assistant/hologram",
         "unreadable", "unreadable",
     ]  # fmt: skip
-    kept = natives(frames)
-    assert [native["kind"] for native in kept] == kinds
-    assert kept[0]["record"] == {"type": "weather", "sessionId": SESSION, "sky": "blue"}
-    assert [native["record"] for native in kept[-2:]] == ["not json", [1, 2]]
+    stored = natives(frames)
+    assert [native["kind"] for native in stored] == kinds
+    assert stored[0]["record"] == {"type": "weather", "sessionId": SESSION, "sky": "blue"}
+    assert [native["record"] for native in stored[-2:]] == ["not json", [1, 2]]
     assert sum(translator.unknown.values()) == len(kinds)
     assert translator.unknown["unreadable"] == 2
     assert [message.text for message in folds(frames)[SESSION].messages] == ["Go", "Done."]

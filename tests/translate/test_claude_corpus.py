@@ -61,22 +61,22 @@ class Counts(Counter[str]):
         self.title: str | None = None
         self._side: set[str] = set()  # sessions of sub-agents
         for frame in frames:
-            said = msgspec.json.decode(frame.line)
+            texts = msgspec.json.decode(frame.line)
             match frame.kind, frame.direction:
                 case "session/new", "out":
-                    if "claudeCode" in said["params"]["_meta"]:
+                    if "claudeCode" in texts["params"]["_meta"]:
                         self._side.add(frame.session_id)
                 case "session/prompt", "out":
-                    self._asked(frame.session_id, said["params"])
+                    self._prompts(frame.session_id, texts["params"])
                 case "session/prompt", "in":
-                    ended = said.get("result") or said["error"]["data"]
+                    ended = texts.get("result") or texts["error"]["data"]
                     self["output_tokens_dedup"] += (ended.get("usage") or {}).get("outputTokens", 0)
                 case kind, _ if kind.startswith(("session/", "_")):
                     pass
                 case kind, _:
-                    self._told(frame.session_id, kind, said["params"]["update"])
+                    self._texts(frame.session_id, kind, texts["params"]["update"])
 
-    def _asked(self, session_id: str, params: dict[str, Any]) -> None:
+    def _prompts(self, session_id: str, params: dict[str, Any]) -> None:
         if not params["prompt"]:
             return
         if params["_meta"]["native"].get("command"):
@@ -85,7 +85,7 @@ class Counts(Counter[str]):
             self["sidechain_prompts" if session_id in self._side else "user_prompts"] += 1
         self["user_images"] += sum(block["type"] == "image" for block in params["prompt"])
 
-    def _told(self, session_id: str, kind: str, update: dict[str, Any]) -> None:
+    def _texts(self, session_id: str, kind: str, update: dict[str, Any]) -> None:
         native = update.get("_meta", {}).get("native", {})
         match kind:
             case "agent_message_chunk" if "local" not in native:

@@ -33,7 +33,7 @@ def _tool(name: str, **input: Any) -> str:
 
 
 def conversation(fold: SessionFold) -> dict[str, Any]:
-    """What a reader sees. Permissions are in no transcript, and neither is what was streamed in which piece."""
+    """The visible parts. Permissions are in no transcript, and neither is what was streamed in which piece."""
     return {
         "messages": [(message.kind, message.text, message.message_id) for message in fold.messages],
         "tools": [
@@ -68,7 +68,7 @@ async def _lived_and_told(
                 with suppress(RequestFailed):
                     await session.run(prompt.replace("{folder}", str(stage.folder)))
             session_id = _id(session)
-        return fold_recording(stage.lines)[session_id], _told(stage, session_id)
+        return fold_recording(stage.lines)[session_id], _translate(stage, session_id)
 
 
 def _id(session: Session) -> str:
@@ -77,7 +77,7 @@ def _id(session: Session) -> str:
     return session_id
 
 
-def _told(stage: Stage, session_id: str) -> SessionFold:
+def _translate(stage: Stage, session_id: str) -> SessionFold:
     [path] = stage.home.glob(f".claude/projects/*/{session_id}.jsonl")
     return folds(translated(path.read_bytes().splitlines(), path.name))[session_id]
 
@@ -93,30 +93,30 @@ async def test_words_and_tools_are_the_same(tmp_path: Path, request: pytest.Fixt
         + "[[say:written]]",
         _tool("Bash", command="exit 3", description="fail") + _tool("no_such_tool", x=1) + "[[say:failed]]",
     ]
-    lived, told = await _lived_and_told(tmp_path, request, prompts)
-    assert conversation(told) == conversation(lived)
+    lived, translated = await _lived_and_told(tmp_path, request, prompts)
+    assert conversation(translated) == conversation(lived)
 
 
 async def test_a_refusal_is_the_same_but_for_what_the_question_alone_told(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     prompt = _tool("Bash", command="touch x", description="make it") + "[[say:Well.]]"
-    lived, told = (conversation(fold) for fold in await _lived_and_told(tmp_path, request, [prompt], refuse))
-    for seen in (lived, told):
+    lived, translated = (conversation(fold) for fold in await _lived_and_told(tmp_path, request, [prompt], refuse))
+    for seen in (lived, translated):
         for tool in seen["tools"]:
             del tool["locations"]
-    assert told == lived
-    assert [tool["status"] for tool in told["tools"]] == ["failed"]
+    assert translated == lived
+    assert [tool["status"] for tool in translated["tools"]] == ["failed"]
 
 
 async def test_an_error_of_the_provider_ends_the_run_alike(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    lived, told = await _lived_and_told(tmp_path, request, ["[[http:400]]", "[[say:Better.]]"])
-    assert [run.status for run in told.runs.values()] == [run.status for run in lived.runs.values()]
-    errors = [[run.error for run in fold.runs.values()] for fold in (lived, told)]
+    lived, translated = await _lived_and_told(tmp_path, request, ["[[http:400]]", "[[say:Better.]]"])
+    assert [run.status for run in translated.runs.values()] == [run.status for run in lived.runs.values()]
+    errors = [[run.error for run in fold.runs.values()] for fold in (lived, translated)]
     assert errors[0] == errors[1]
 
 
 async def test_a_slash_command_of_the_users_is_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    lived, told = await _lived_and_told(tmp_path, request, ["/hello", "[[say:Yes.]]"])
-    assert conversation(told) == conversation(lived)
-    assert told.messages[0].text == "/hello"
+    lived, translated = await _lived_and_told(tmp_path, request, ["/hello", "[[say:Yes.]]"])
+    assert conversation(translated) == conversation(lived)
+    assert translated.messages[0].text == "/hello"

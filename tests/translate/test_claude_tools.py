@@ -172,11 +172,11 @@ def test_a_new_file_has_no_old_text_and_a_replaced_one_has() -> None:
 
 
 def test_a_sub_agents_report_is_shown_without_what_the_model_is_told_beside_it() -> None:
-    told = "Report.\nagentId: a1 (use SendMessage to continue)\n<usage>tokens: 5</usage>"
+    result = "Report.\nagentId: a1 (use SendMessage to continue)\n<usage>tokens: 5</usage>"
     report = [{"type": "text", "text": "Report."}]
     output = {"status": "completed", "agentId": "a1", "content": report}
-    assert texts(ran("Agent", {"prompt": "?"}, [{"type": "text", "text": told}], output)) == ["Report."]
-    assert texts(ran("Agent", {"prompt": "?"}, [{"type": "text", "text": told}])) == ["Report."]
+    assert texts(ran("Agent", {"prompt": "?"}, [{"type": "text", "text": result}], output)) == ["Report."]
+    assert texts(ran("Agent", {"prompt": "?"}, [{"type": "text", "text": result}])) == ["Report."]
 
 
 def test_what_a_search_of_the_web_found_is_a_list() -> None:
@@ -211,9 +211,9 @@ def test_tasks_are_one_plan_that_changes_piece_by_piece() -> None:
         ("TaskUpdate", {"taskId": "1", "status": "in_progress"}, {"success": True, "taskId": "1"}, "ok"),
         ("TaskUpdate", {"taskId": "3", "status": "deleted"}, {"success": True, "taskId": "3"}, "ok"),
     ]
-    for number, (tool, given, output, told) in enumerate(steps):
+    for number, (tool, given, output, result) in enumerate(steps):
         transcript.call(tool, given, f"toolu_{number}")
-        transcript.result(told, output, f"toolu_{number}")
+        transcript.result(result, output, f"toolu_{number}")
     entries = transcript.fold().plans[None].entries
     assert [(entry.content, entry.status) for entry in entries] == [("Doing A", "in_progress"), ("B", "pending")]
 
@@ -227,8 +227,8 @@ def test_a_change_of_the_plan_without_a_result_is_told_as_a_call_when_the_file_e
     transcript = Transcript()
     transcript.user("Go")
     transcript.call("TodoWrite", {"todos": [{"content": "A", "status": "pending"}]})
-    (told,) = [frame for frame in transcript.frames() if frame.kind == "tool_call"]
-    assert told.at == BEGAN + 2
+    (result,) = [frame for frame in transcript.frames() if frame.kind == "tool_call"]
+    assert result.at == BEGAN + 2
 
 
 @pytest.mark.parametrize("length", [10, 5000])

@@ -1,4 +1,4 @@
-"""What stands where a user speaks, told apart."""
+"""Texts in the user's role, taken apart."""
 
 from __future__ import annotations
 

@@ -189,8 +189,8 @@ def test_what_an_editor_puts_around_a_prompt_is_kept_beside_it() -> None:
     context = "# Context from my IDE setup:\n\n## Active file: a.py\n"
     transcript.run(f"{context}\n## My request for Codex:\nFix it\n")
     assert spoken(transcript.fold())[0] == ("user", "Fix it")
-    (asked,) = [frame for frame in transcript.frames() if (frame.kind, frame.direction) == ("session/prompt", "out")]
-    assert msgspec.json.decode(asked.line)["params"]["_meta"]["native"]["context"] == context.rstrip()
+    (prompts,) = [frame for frame in transcript.frames() if (frame.kind, frame.direction) == ("session/prompt", "out")]
+    assert msgspec.json.decode(prompts.line)["params"]["_meta"]["native"]["context"] == context.rstrip()
 
 
 def test_images_of_a_prompt_are_images_and_links() -> None:
@@ -297,11 +297,16 @@ def test_a_turn_that_nobody_asked_for_is_a_run_without_words() -> None:
 def test_a_command_of_the_users_own_is_a_run_with_a_call(told_by: str) -> None:
     transcript = Transcript()
     transcript.started()
-    told: dict[str, Any] = {"command": ["bash", "-lc", "make"], "cwd": FOLDER, "exit_code": 0, "source": "user_shell"}
+    fields: dict[str, Any] = {
+        "command": ["bash", "-lc", "make"],
+        "cwd": FOLDER,
+        "exit_code": 0,
+        "source": "user_shell",
+    }
     if told_by == "event":
-        transcript.event("exec_command_end", call_id="x", **told)
+        transcript.event("exec_command_end", call_id="x", **fields)
     else:
-        transcript.completed("CommandExecution", id="x", **told)
+        transcript.completed("CommandExecution", id="x", **fields)
     transcript.ended()
     (run,) = transcript.fold().runs.values()
     assert (transcript.tool().run_id, run.status) == (run.id, "success")
@@ -382,8 +387,8 @@ def test_each_review_has_its_own_last_words() -> None:
         transcript.text(words, id="review_rollout_assistant")
         transcript.text("And so on.")
         transcript.ended()
-    said = [text for kind, text in spoken(transcript.fold()) if kind == "assistant"]
-    assert said == ["Fine.", "And so on.", "Finer.", "And so on."]
+    texts = [text for kind, text in spoken(transcript.fold()) if kind == "assistant"]
+    assert texts == ["Fine.", "And so on.", "Finer.", "And so on."]
 
 
 # -- tokens
@@ -465,14 +470,14 @@ def test_a_run_that_was_cut_tells_its_tokens_in_the_error() -> None:
 def test_the_first_frames_open_the_session_with_what_the_transcript_tells_of_it() -> None:
     transcript = Transcript(git={"branch": "main"}, source="cli")
     transcript.run()
-    asked, answered, *_ = transcript.frames()
-    assert (asked.kind, asked.direction, asked.session_id) == ("session/new", "out", THREAD)
-    params = msgspec.json.decode(asked.line)["params"]
+    prompts, answered, *_ = transcript.frames()
+    assert (prompts.kind, prompts.direction, prompts.session_id) == ("session/new", "out", THREAD)
+    params = msgspec.json.decode(prompts.line)["params"]
     assert params["cwd"] == FOLDER
     native = params["_meta"]["native"]
     assert (native["provider"], native["version"], native["git"]) == ("codex", "0.118.0", {"branch": "main"})
     assert msgspec.json.decode(answered.line)["result"] == {"sessionId": THREAD}
-    assert asked.at == 1775938980.0
+    assert prompts.at == 1775938980.0
 
 
 def test_a_beginning_told_again_changes_nothing() -> None:
@@ -495,11 +500,11 @@ def test_settings_are_told_when_they_change() -> None:
     transcript.add("turn_context", **{**context, "approval_policy": "never",
                                       "sandbox_policy": {"type": "danger-full-access"}})  # fmt: skip
     transcript.event("thread_settings_applied", thread_settings={"model": "gpt-6"})
-    told = [
+    reported = [
         {option["id"]: option["currentValue"] for option in update["configOptions"]}
         for update in updates(transcript.frames(), "config_option_update")
     ]
-    assert told == [
+    assert reported == [
         {"mode": "workspace-write", "model": "gpt-5.5", "reasoning_effort": "high"},
         {"mode": "agent-full-access", "model": "gpt-5.5", "reasoning_effort": "high"},
         {"mode": "agent-full-access", "model": "gpt-6", "reasoning_effort": "high"},
@@ -670,17 +675,17 @@ def _flat(*items: dict[str, Any]) -> list[bytes]:
     return [msgspec.json.encode(line) for line in (meta, {"record_type": "state"}, *items)]
 
 
-def _said(role: str, text: str) -> dict[str, Any]:
+def _texts(role: str, text: str) -> dict[str, Any]:
     return {"type": "message", "id": None, "role": role, "content": [{"type": "input_text", "text": text}]}
 
 
 def test_a_flat_file_is_a_conversation() -> None:
     lines = _flat(
-        _said("user", "<environment_context>\n<cwd>/home/ada/flat</cwd>\n</environment_context>"),
-        _said("user", "Hello"),
+        _texts("user", "<environment_context>\n<cwd>/home/ada/flat</cwd>\n</environment_context>"),
+        _texts("user", "Hello"),
         {"type": "function_call", "name": "shell", "arguments": '{"command":["bash","-lc","ls"]}', "call_id": "c"},
         {"type": "function_call_output", "call_id": "c", "output": '{"output":"a","metadata":{"exit_code":0}}'},
-        _said("assistant", "Hi."),
+        _texts("assistant", "Hi."),
     )
     frames = translated(lines)
     fold = folds(frames)[THREAD]
@@ -777,8 +782,8 @@ def test_finishing_takes_nothing_back() -> None:
     transcript.text("More.")
     transcript.ended()
     for count in range(len(transcript.lines) + 1):
-        told = translated(transcript.lines[:count], finish=False)
-        assert translated(transcript.lines[:count])[: len(told)] == told
+        reported = translated(transcript.lines[:count], finish=False)
+        assert translated(transcript.lines[:count])[: len(reported)] == reported
 
 
 # -- the provider

@@ -81,25 +81,25 @@ class Counts(Counter[str]):
         self._calls: dict[str, dict[str, Any]] = {}
         self._plans = 0
         for frame in frames:
-            said = msgspec.json.decode(frame.line)
+            texts = msgspec.json.decode(frame.line)
             match frame.kind, frame.direction:
                 case "session/prompt", "out":
-                    self["user_prompts"] += bool(said["params"]["prompt"])
+                    self["user_prompts"] += bool(texts["params"]["prompt"])
                 case "session/prompt", "in":
-                    self._answered(said)
+                    self._answered(texts)
                 case kind, _ if kind.startswith(("session/", "_")):
                     pass
                 case kind, _:
-                    self._told(kind, said["params"]["update"])
+                    self._texts(kind, texts["params"]["update"])
         self._count()
 
-    def _answered(self, said: dict[str, Any]) -> None:
-        ended = said.get("result") or said["error"]["data"]
+    def _answered(self, texts: dict[str, Any]) -> None:
+        ended = texts.get("result") or texts["error"]["data"]
         self["total_tokens"] += (ended.get("usage") or {}).get("totalTokens", 0)
         self["turn_aborted"] += ended.get("stopReason") == "cancelled"
         self["task_complete"] += ended.get("stopReason") == "end_turn" or "codexErrorInfo" in ended
 
-    def _told(self, kind: str, update: dict[str, Any]) -> None:
+    def _texts(self, kind: str, update: dict[str, Any]) -> None:
         match kind:
             case "user_message_chunk":
                 self["user_prompts"] += 1
@@ -177,8 +177,8 @@ def test_no_run_of_a_real_transcript_is_left_open(name: str) -> None:
 
 
 def _prompts(name: str) -> list[str]:
-    told = (records.decode(line).payload for _, line in lines_of(name))
-    return [payload.message for payload in told if payload is not None and payload.type == "user_message"]
+    translated = (records.decode(line).payload for _, line in lines_of(name))
+    return [payload.message for payload in translated if payload is not None and payload.type == "user_message"]
 
 
 @pytest.mark.parametrize("name", sorted(name for name, counts in ORACLE.items() if counts["forked_from"]))

@@ -34,7 +34,7 @@ def _tool(name: str, input: Any) -> str:
 
 
 def conversation(fold: SessionFold) -> dict[str, Any]:
-    """What a reader sees. The adapter gives thoughts a blank beginning, and a question names a patch otherwise."""
+    """The visible parts. The adapter gives thoughts a blank beginning, and a question names a patch otherwise."""
     return {
         "messages": [(message.kind, message.text.strip(), message.message_id) for message in fold.messages],
         "tools": [
@@ -54,7 +54,7 @@ def conversation(fold: SessionFold) -> dict[str, Any]:
     }
 
 
-async def _lived_and_told(
+async def _lived_and_imported(
     tmp_path: Path, request: pytest.FixtureRequest, prompts: Sequence[str], on_permission: OnPermission = allow
 ) -> tuple[SessionFold, SessionFold]:
     [agent] = [agent for agent in AGENTS if agent.id == "codex"]
@@ -68,8 +68,8 @@ async def _lived_and_told(
             session_id = session.snapshot().agent_session_id
         assert session_id
         [path] = stage.home.glob(f".codex/sessions/**/*{session_id}.jsonl")
-        told = folds(translated(path.read_bytes().splitlines(), path.name))
-        return fold_recording(stage.lines)[session_id], told[session_id]
+        imported = folds(translated(path.read_bytes().splitlines(), path.name))
+        return fold_recording(stage.lines)[session_id], imported[session_id]
 
 
 async def test_words_and_tools_are_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -84,34 +84,34 @@ async def test_words_and_tools_are_the_same(tmp_path: Path, request: pytest.Fixt
         _tool("apply_patch", update) + _tool("apply_patch", several) + "[[say:Changed.]]",
         _tool("exec_command", {"cmd": "echo no; exit 3"}) + "[[say:Failed.]]",
     ]
-    lived, told = await _lived_and_told(tmp_path, request, prompts)
-    assert conversation(told) == conversation(lived)
-    assert [call.status for call in told.tool_calls] == ["completed"] * 5 + ["failed"]
+    lived, imported = await _lived_and_imported(tmp_path, request, prompts)
+    assert conversation(imported) == conversation(lived)
+    assert [call.status for call in imported.tool_calls] == ["completed"] * 5 + ["failed"]
 
 
 async def test_a_refusal_is_the_same(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     command = {"cmd": "touch x", "sandbox_permissions": "require_escalated", "justification": "a test"}
     prompt = _tool("exec_command", command) + "[[say:Well.]]"
-    lived, told = await _lived_and_told(tmp_path, request, [prompt], refuse)
+    lived, imported = await _lived_and_imported(tmp_path, request, [prompt], refuse)
     # The adapter gives no title where the first run was cancelled.
-    assert {**conversation(told), "title": None} == conversation(lived)
-    assert [run.status for run in told.runs.values()] == ["cancelled"]
-    assert [call.status for call in told.tool_calls] == ["failed"]
+    assert {**conversation(imported), "title": None} == conversation(lived)
+    assert [run.status for run in imported.runs.values()] == ["cancelled"]
+    assert [call.status for call in imported.tool_calls] == ["failed"]
 
 
 async def test_an_error_of_the_provider_is_one_in_the_transcript(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    lived, told = await _lived_and_told(tmp_path, request, ["[[http:400]]", "[[say:Better.]]"])
+    lived, imported = await _lived_and_imported(tmp_path, request, ["[[http:400]]", "[[say:Better.]]"])
     # The adapter tells an error as words of the model's, and ends the run well.
-    assert [run.status for run in told.runs.values()] == ["error", "success"]
-    (failed, _) = told.runs.values()
+    assert [run.status for run in imported.runs.values()] == ["error", "success"]
+    (failed, _) = imported.runs.values()
     assert failed.error is not None
     assert failed.error.message in lived.messages[1].text
-    assert [message.text for message in told.messages][-1] == "Better."
+    assert [message.text for message in imported.messages][-1] == "Better."
 
 
 async def test_what_the_adapter_leaves_out_is_told(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    lived, told = await _lived_and_told(tmp_path, request, [_tool("no_such_tool", {"x": 1}) + "[[say:Oh.]]"])
+    lived, imported = await _lived_and_imported(tmp_path, request, [_tool("no_such_tool", {"x": 1}) + "[[say:Oh.]]"])
     assert not list(lived.tool_calls)
-    assert [(call.title, call.status) for call in told.tool_calls] == [("no_such_tool", "failed")]
+    assert [(call.title, call.status) for call in imported.tool_calls] == [("no_such_tool", "failed")]

@@ -23,87 +23,87 @@ PATCH = "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch"
 
 def _legacy() -> list[bytes]:
     """A thread with an envelope and events: all that is known of them."""
-    told = Transcript(forked_from_id=PARENT, source="cli")
-    told.began(id=PARENT)
-    told.started(PARENTS_TURN)
-    told.prompt("Before")
-    told.text("Before.")
-    told.tokens(50, 50)
-    told.ended()
-    told.started()
-    told.add("turn_context", cwd=FOLDER, model="gpt-5.5", effort="high", approval_policy="never",
+    talk = Transcript(forked_from_id=PARENT, source="cli")
+    talk.began(id=PARENT)
+    talk.started(PARENTS_TURN)
+    talk.prompt("Before")
+    talk.text("Before.")
+    talk.tokens(50, 50)
+    talk.ended()
+    talk.started()
+    talk.add("turn_context", cwd=FOLDER, model="gpt-5.5", effort="high", approval_policy="never",
              sandbox_policy={"mode": "read-only"}, collaboration_mode={"mode": "plan"})  # fmt: skip
-    told.prompt("# Context from my IDE setup:\n\n## My request for Codex:\nGo", images=["data:image/png;base64,QUJD"])
-    told.thought("One", "Two")
-    told.text("I will.", id="msg_1", phase="commentary")
-    told.call("shell", {"command": ["bash", "-lc", "ls"]})
-    told.output('{"output":"a","metadata":{"exit_code":0}}')
-    told.call("exec_command", {"cmd": "make"}, "call_2")
-    told.output("Chunk ID: a\nWall time: 1 seconds\nProcess running with session ID 7\nOutput:\none", "call_2")
-    told.call("write_stdin", {"session_id": 7, "chars": "y"}, "call_3")
-    told.output("Chunk ID: a\nWall time: 1 seconds\nProcess exited with code 1\nOutput:\ntwo", "call_3")
-    told.custom("apply_patch", PATCH, "call_4")
+    talk.prompt("# Context from my IDE setup:\n\n## My request for Codex:\nGo", images=["data:image/png;base64,QUJD"])
+    talk.thought("One", "Two")
+    talk.text("I will.", id="msg_1", phase="commentary")
+    talk.call("shell", {"command": ["bash", "-lc", "ls"]})
+    talk.output('{"output":"a","metadata":{"exit_code":0}}')
+    talk.call("exec_command", {"cmd": "make"}, "call_2")
+    talk.output("Chunk ID: a\nWall time: 1 seconds\nProcess running with session ID 7\nOutput:\none", "call_2")
+    talk.call("write_stdin", {"session_id": 7, "chars": "y"}, "call_3")
+    talk.output("Chunk ID: a\nWall time: 1 seconds\nProcess exited with code 1\nOutput:\ntwo", "call_3")
+    talk.custom("apply_patch", PATCH, "call_4")
     changes = {"/a": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-x\n+y\n", "move_path": None}}
-    told.event("patch_apply_end", call_id="call_4", success=True, changes=changes, stdout="Success.")
-    told.output("Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.", "call_4")
-    told.call("update_plan", {"plan": [{"step": "A", "status": "in_progress"}]}, "call_5")
-    told.output("Plan updated", "call_5")
-    told.call("_fetch", {"x": 1}, "call_6", namespace="mcp__apps")
-    told.event("mcp_tool_call_end", call_id="call_6", invocation={"server": "apps", "tool": "fetch", "arguments": {}},
+    talk.event("patch_apply_end", call_id="call_4", success=True, changes=changes, stdout="Success.")
+    talk.output("Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess.", "call_4")
+    talk.call("update_plan", {"plan": [{"step": "A", "status": "in_progress"}]}, "call_5")
+    talk.output("Plan updated", "call_5")
+    talk.call("_fetch", {"x": 1}, "call_6", namespace="mcp__apps")
+    talk.event("mcp_tool_call_end", call_id="call_6", invocation={"server": "apps", "tool": "fetch", "arguments": {}},
                result={"Ok": {"content": [{"type": "text", "text": "x"}]}})  # fmt: skip
-    told.event("web_search_end", call_id="ws_1", query="q", action={"type": "search", "query": "q"})
-    told.item("web_search_call", status="completed", action={"type": "search", "query": "q"})
-    told.call("spawn_agent", {"message": "Look"}, "call_7")
-    told.event("collab_agent_spawn_end", call_id="call_7", new_thread_id="t2", new_agent_nickname="Ada", prompt="Look")
-    told.event("collab_waiting_end", agent_statuses=[{"thread_id": "t2", "status": {"completed": "x"}}])
-    told.custom("exec", 'tools.exec_command({cmd: "ls"})', "call_8")
-    told.output([{"type": "input_text", "text": "Script running with cell ID 3\nWall time 1 s\nOutput:\n"}], "call_8")
-    told.event("exec_command_end", call_id="call_9", command=["make"], cwd=FOLDER, exit_code=2, duration={"secs": 1},
+    talk.event("web_search_end", call_id="ws_1", query="q", action={"type": "search", "query": "q"})
+    talk.item("web_search_call", status="completed", action={"type": "search", "query": "q"})
+    talk.call("spawn_agent", {"message": "Look"}, "call_7")
+    talk.event("collab_agent_spawn_end", call_id="call_7", new_thread_id="t2", new_agent_nickname="Ada", prompt="Look")
+    talk.event("collab_waiting_end", agent_statuses=[{"thread_id": "t2", "status": {"completed": "x"}}])
+    talk.custom("exec", 'tools.exec_command({cmd: "ls"})', "call_8")
+    talk.output([{"type": "input_text", "text": "Script running with cell ID 3\nWall time 1 s\nOutput:\n"}], "call_8")
+    talk.event("exec_command_end", call_id="call_9", command=["make"], cwd=FOLDER, exit_code=2, duration={"secs": 1},
                parsed_cmd=[{"type": "unknown", "cmd": "make"}], aggregated_output="no", status="failed")  # fmt: skip
-    told.tokens(170, 120)
-    told.add("compacted", message="", replacement_history=[])
-    told.event("context_compacted")
-    told.prompt("Faster")
-    told.ended(error={"message": "No more.", "codex_error_info": {"other": 1}})
-    told.event("thread_name_updated", thread_name="Going")
-    told.started("not-a-uuid")
-    told.event("entered_review_mode", user_facing_hint="changes")
-    told.prompt("Review")
-    told.item("agent_message", author="a", recipient="b", content=[{"type": "input_text", "text": "Psst"}])
-    told.event("turn_aborted", reason="interrupted")
-    told.event("weather", sky="blue")
-    return told.lines
+    talk.tokens(170, 120)
+    talk.add("compacted", message="", replacement_history=[])
+    talk.event("context_compacted")
+    talk.prompt("Faster")
+    talk.ended(error={"message": "No more.", "codex_error_info": {"other": 1}})
+    talk.event("thread_name_updated", thread_name="Going")
+    talk.started("not-a-uuid")
+    talk.event("entered_review_mode", user_facing_hint="changes")
+    talk.prompt("Review")
+    talk.item("agent_message", author="a", recipient="b", content=[{"type": "input_text", "text": "Psst"}])
+    talk.event("turn_aborted", reason="interrupted")
+    talk.event("weather", sky="blue")
+    return talk.lines
 
 
 def _paginated() -> list[bytes]:
-    told = Transcript(history_mode="paginated", cli_version="0.166.0")
-    told.started()
-    told.completed(
+    talk = Transcript(history_mode="paginated", cli_version="0.166.0")
+    talk.started()
+    talk.completed(
         "UserMessage", id="u1", content=[{"type": "text", "text": "Go"}, {"type": "local_image", "path": "/p"}]
     )
-    told.completed("Reasoning", id="rs_1", summary_text=["Hm"], raw_content=[])
-    told.item("reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "Hm"}])
-    told.completed("AgentMessage", id="msg_1", content=[{"type": "Text", "text": "I will."}], phase="commentary")
-    told.item("message", id="msg_1", role="assistant", content=[{"type": "output_text", "text": "I will."}])
-    told.call("exec_command", {"cmd": f"apply_patch <<'EOF'\n{PATCH}\nEOF"})
-    told.completed("FileChange", id="call_1", changes={"/a": {"type": "add", "content": "x"}}, status="completed")
-    told.output("Exit code: 0\nWall time: 0 seconds\nOutput:\n")
-    told.call("exec_command", {"cmd": "ls"}, "call_2")
+    talk.completed("Reasoning", id="rs_1", summary_text=["Hm"], raw_content=[])
+    talk.item("reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "Hm"}])
+    talk.completed("AgentMessage", id="msg_1", content=[{"type": "Text", "text": "I will."}], phase="commentary")
+    talk.item("message", id="msg_1", role="assistant", content=[{"type": "output_text", "text": "I will."}])
+    talk.call("exec_command", {"cmd": f"apply_patch <<'EOF'\n{PATCH}\nEOF"})
+    talk.completed("FileChange", id="call_1", changes={"/a": {"type": "add", "content": "x"}}, status="completed")
+    talk.output("Exit code: 0\nWall time: 0 seconds\nOutput:\n")
+    talk.call("exec_command", {"cmd": "ls"}, "call_2")
     looked = [{"type": "list_files", "cmd": "ls", "path": None}]
-    told.completed("CommandExecution", id="call_2", command=["bash", "-lc", "ls"], cwd="file:///w", status="failed",
+    talk.completed("CommandExecution", id="call_2", command=["bash", "-lc", "ls"], cwd="file:///w", status="failed",
                    parsed_cmd=looked, aggregated_output="", exit_code=1)  # fmt: skip
-    told.completed("WebSearch", id="ws_1", query="q", action={"type": "search", "query": "q"})
-    told.item("web_search_call", id="ws_1", status="completed", action={"type": "search", "query": "q"})
-    told.completed("McpToolCall", id="call_3", server="s", tool="t", arguments={}, error={"message": "no"})
-    told.completed("DynamicToolCall", id="call_4", tool="t", arguments={}, content_items=[], success=True)
-    told.completed("ImageView", id="call_5", path="file:///w/a.png")
-    told.completed("ImageGeneration", id="ig_1", status="completed", result="QUJD", revised_prompt="A cat")
-    told.completed("Plan", id="p1", text="# Plan")
-    told.completed("SubAgentActivity", id="s1", agent_thread_id="t2", agent_path="/root/ada", kind="started")
-    told.completed("ContextCompaction", id="c1")
-    told.tokens(100, 100)
-    told.ended()
-    numbered = [{"ordinal": ordinal, **msgspec.json.decode(line)} for ordinal, line in enumerate(told.lines)]
+    talk.completed("WebSearch", id="ws_1", query="q", action={"type": "search", "query": "q"})
+    talk.item("web_search_call", id="ws_1", status="completed", action={"type": "search", "query": "q"})
+    talk.completed("McpToolCall", id="call_3", server="s", tool="t", arguments={}, error={"message": "no"})
+    talk.completed("DynamicToolCall", id="call_4", tool="t", arguments={}, content_items=[], success=True)
+    talk.completed("ImageView", id="call_5", path="file:///w/a.png")
+    talk.completed("ImageGeneration", id="ig_1", status="completed", result="QUJD", revised_prompt="A cat")
+    talk.completed("Plan", id="p1", text="# Plan")
+    talk.completed("SubAgentActivity", id="s1", agent_thread_id="t2", agent_path="/root/ada", kind="started")
+    talk.completed("ContextCompaction", id="c1")
+    talk.tokens(100, 100)
+    talk.ended()
+    numbered = [{"ordinal": ordinal, **msgspec.json.decode(line)} for ordinal, line in enumerate(talk.lines)]
     return [msgspec.json.encode(line) for line in numbered]
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a Codex thread: taken back, undone, compacted; and of its sub-agents."""
+"""Codex threads that are rolled back, undone or compacted, and their sub-agents."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_a_thread_that_was_taken_back_keeps_its_title_and_says_so() -> None:
         ({"success": False}, "Could not be undone"),
     ],
 )
-def test_an_undo_is_told(told: dict[str, Any], title: str) -> None:
+def test_an_undo_is_told(reported: dict[str, Any], title: str) -> None:
     transcript = Transcript(cli_version="0.63.0")
     transcript.run()
-    transcript.event("undo_completed", **told)
+    transcript.event("undo_completed", **reported)
     assert _notices(transcript) == [title]
 
 
@@ -95,9 +95,9 @@ def test_a_state_that_is_none_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize("told", ["timeout_ms must be at least 10000", "agent path `/root/look` already exists"])
-def test_what_could_not_be_asked_of_an_agent_failed(told: str) -> None:
+def test_what_could_not_be_asked_of_an_agent_failed(reported: str) -> None:
     transcript = Transcript()
     transcript.call("spawn_agent", {"message": "Look!"}, namespace="collaboration")
-    transcript.output(told)
+    transcript.output(reported)
     call = transcript.tool()
-    assert (call.status, told in str(call.content)) == ("failed", True)
+    assert (call.status, reported in str(call.content)) == ("failed", True)

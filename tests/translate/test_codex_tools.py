@@ -48,7 +48,7 @@ def _diffs(call: rows.ToolCall) -> list[tuple[str, str | None, str]]:
     return [(item.path, item.old_text, item.new_text) for item in call.content if isinstance(item, Diff)]
 
 
-def _told(*calls: tuple[str, dict[str, Any], Any]) -> Transcript:
+def _transcript_of(*calls: tuple[str, dict[str, Any], Any]) -> Transcript:
     """A turn of calls with their outputs."""
     transcript = Transcript()
     transcript.started()
@@ -117,14 +117,14 @@ def test_an_output_of_pieces_is_their_words_and_images() -> None:
         {"type": "input_text", "text": "a"},
         {"type": "input_image", "image_url": "data:image/png;base64,QUJD"},
     ]
-    call = _told(("dance", {}, pieces)).tool()
+    call = _transcript_of(("dance", {}, pieces)).tool()
     assert _words(call) == "a"
     assert len(call.content) == 2
 
 
 def test_an_output_may_be_wrapped_in_an_object() -> None:
     whole = {"content": [{"type": "input_text", "text": "no"}], "success": False}
-    call = _told(("dance", {}, whole)).tool()
+    call = _transcript_of(("dance", {}, whole)).tool()
     assert (call.status, _words(call)) == ("failed", "no")
 
 
@@ -156,7 +156,7 @@ def test_an_output_may_be_wrapped_in_an_object() -> None:
     ],
 )
 def test_a_command_that_merely_looks_is_called_by_what_it_looks_at(line: str, title: str, kind: str) -> None:
-    call = _told(("exec_command", {"cmd": line}, "Exit code: 0\nWall time: 0 seconds\nOutput:\n")).tool()
+    call = _transcript_of(("exec_command", {"cmd": line}, "Exit code: 0\nWall time: 0 seconds\nOutput:\n")).tool()
     assert (call.title, call.kind, call.status) == (title, kind, "completed")
     assert call.raw_input == {"command": line, "cwd": FOLDER}
 
@@ -173,7 +173,7 @@ def test_a_command_that_merely_looks_is_called_by_what_it_looks_at(line: str, ti
     ],
 )
 def test_a_command_is_told_without_its_shell(tool: str, arguments: dict[str, Any]) -> None:
-    call = _told((tool, arguments, "done")).tool()
+    call = _transcript_of((tool, arguments, "done")).tool()
     assert (call.name, call.title, call.raw_input["command"]) == (tool, "make all", "make all")
 
 
@@ -187,7 +187,7 @@ def test_a_local_shell_call_is_a_command() -> None:
 
 
 def test_a_failed_command_has_its_exit_code() -> None:
-    call = _told(("exec_command", {"cmd": "make"}, "Exit code: 2\nWall time: 0 seconds\nOutput:\nno")).tool()
+    call = _transcript_of(("exec_command", {"cmd": "make"}, "Exit code: 2\nWall time: 0 seconds\nOutput:\nno")).tool()
     assert (call.status, call.raw_output, _words(call)) == ("failed", {"exit_code": 2}, "no")
 
 
@@ -201,7 +201,7 @@ def _exited(code: int, text: str = "") -> str:
 
 def test_a_command_that_goes_on_ends_when_a_later_call_says_so() -> None:
     poll = {"session_id": 7, "chars": ""}
-    transcript = _told(
+    transcript = _transcript_of(
         ("exec_command", {"cmd": "make"}, _running("one\n")),
         ("write_stdin", poll, _running("two\n")),
         ("write_stdin", {"session_id": 7, "chars": "y"}, _exited(1, "three\n")),
@@ -209,22 +209,22 @@ def test_a_command_that_goes_on_ends_when_a_later_call_says_so() -> None:
     call = transcript.tool()
     assert (call.status, call.raw_output) == ("failed", {"exit_code": 1})
     assert _words(call) == "one\ntwo\n\ny\nthree\n"
-    told = updates(transcript.frames(), "tool_call_update")
-    assert [update["status"] for update in told] == ["in_progress", "in_progress", "failed"]
-    assert [update["_meta"]["native"].get("callId") for update in told] == [None, "call_2", "call_3"]
+    reported = updates(transcript.frames(), "tool_call_update")
+    assert [update["status"] for update in reported] == ["in_progress", "in_progress", "failed"]
+    assert [update["_meta"]["native"].get("callId") for update in reported] == [None, "call_2", "call_3"]
 
 
 def test_a_command_that_prints_for_long_is_not_told_anew_with_each_piece() -> None:
     piece = "x" * 4095 + "\n"
     polls = [("write_stdin", {"session_id": 7}, _running(piece)) for _ in range(100)]
-    transcript = _told(("exec_command", {"cmd": "make"}, _running()), *polls)
+    transcript = _transcript_of(("exec_command", {"cmd": "make"}, _running()), *polls)
     frames = transcript.frames()
     assert sum(len(frame.line) for frame in frames) < 5 * 100 * len(piece)
     assert _words(transcript.tool()) == 100 * piece
 
 
 def test_a_command_that_goes_on_may_end_in_a_later_turn() -> None:
-    transcript = _told(("exec_command", {"cmd": "make"}, _running()))
+    transcript = _transcript_of(("exec_command", {"cmd": "make"}, _running()))
     transcript.started()
     transcript.prompt("And?")
     transcript.call("write_stdin", {"session_id": 7}, "call_9")
@@ -234,12 +234,12 @@ def test_a_command_that_goes_on_may_end_in_a_later_turn() -> None:
 
 
 def test_asking_for_a_process_that_nobody_knows_is_a_call_of_its_own() -> None:
-    call = _told(("write_stdin", {"session_id": 9}, "write_stdin failed: Unknown process id 9")).tool()
+    call = _transcript_of(("write_stdin", {"session_id": 9}, "write_stdin failed: Unknown process id 9")).tool()
     assert (call.name, call.title, call.status) == ("write_stdin", "Wait for process 9", "failed")
 
 
 def test_a_poll_that_was_refused_does_not_end_the_command() -> None:
-    transcript = _told(
+    transcript = _transcript_of(
         ("exec_command", {"cmd": "make"}, _running("one\n")),
         ("write_stdin", {"session_id": 7, "chars": "\x03"}, "write_stdin failed: stdin is closed for this session"),
         ("write_stdin", {"session_id": 7}, _exited(0, "two\n")),
@@ -434,7 +434,7 @@ def test_a_line_of_a_patch_may_look_like_its_grammar() -> None:
 
 def test_a_plan_is_the_plan_and_no_call() -> None:
     plan = [{"step": "One", "status": "completed"}, {"step": "Two", "status": "inProgress"}, {"step": "Three"}]
-    transcript = _told(("update_plan", {"plan": plan}, "Plan updated"))
+    transcript = _transcript_of(("update_plan", {"plan": plan}, "Plan updated"))
     fold = transcript.fold()
     assert [(entry.content, entry.status) for entry in fold.plans[None].entries] == [
         ("One", "completed"),
@@ -445,7 +445,7 @@ def test_a_plan_is_the_plan_and_no_call() -> None:
 
 
 def test_a_plan_that_was_not_taken_is_a_failed_call() -> None:
-    transcript = _told(("update_plan", {"plan": [{"step": "One"}]}, "unsupported call: update_plan"))
+    transcript = _transcript_of(("update_plan", {"plan": [{"step": "One"}]}, "unsupported call: update_plan"))
     assert (transcript.tool().name, transcript.tool().status) == ("update_plan", "failed")
     assert not transcript.fold().plans
 
@@ -507,9 +507,9 @@ def test_what_a_tool_of_another_program_shows_is_shown() -> None:
 def test_what_a_tool_tells_without_having_been_called_is_told_once() -> None:
     transcript = Transcript()
     for words in ("One.", "Two."):
-        told = {"name": "notifications", "namespace": "slack", "output": words}
-        transcript.completed("FunctionCallOutput", id=f"fco_{words}", **told)
-        transcript.item("function_call_output", id=f"fco_{words}", **told)
+        reported = {"name": "notifications", "namespace": "slack", "output": words}
+        transcript.completed("FunctionCallOutput", id=f"fco_{words}", **reported)
+        transcript.item("function_call_output", id=f"fco_{words}", **reported)
     calls = [(call.title, call.status, _words(call)) for call in transcript.fold().tool_calls]
     assert calls == [("slack.notifications", "completed", "One."), ("slack.notifications", "completed", "Two.")]
 
@@ -598,14 +598,14 @@ def test_what_an_agent_is_asked_is_shown_unless_it_is_encrypted(message: str, sh
 
 
 @pytest.mark.parametrize(("tool", "said"), [("request_user_input", "question"), ("request_user_input_async", "title")])
-def test_a_question_is_called_by_its_words(tool: str, said: str) -> None:
+def test_a_question_is_called_by_its_words(tool: str, words: str) -> None:
     transcript = Transcript()
-    transcript.call(tool, {"questions": [{said: "Which colour?", "options": ["Blue"]}]})
+    transcript.call(tool, {"questions": [{words: "Which colour?", "options": ["Blue"]}]})
     assert transcript.tool().title == "Which colour?"
 
 
 def test_a_tool_that_nobody_knows_is_named_after_itself() -> None:
-    call = _told(("dance", {"steps": 3}, "aborted")).tool()
+    call = _transcript_of(("dance", {"steps": 3}, "aborted")).tool()
     assert (call.title, call.kind, call.raw_input, call.status) == ("dance", "other", {"steps": 3}, "failed")
 
 
@@ -616,7 +616,7 @@ def test_arguments_that_are_no_json_are_kept_as_text() -> None:
 
 
 def test_a_call_id_that_comes_again_is_another_call() -> None:
-    transcript = _told(("dance", {}, "one"))
+    transcript = _transcript_of(("dance", {}, "one"))
     transcript.call("dance", {"again": True}, "call_1")
     transcript.output("two", "call_1")
     assert [_words(call) for call in transcript.fold().tool_calls] == ["one", "two"]
@@ -649,6 +649,6 @@ def test_a_path_is_made_absolute(path: str, folder: str, full: str) -> None:
 
 
 def test_what_the_program_found_in_a_command_is_believed() -> None:
-    told = commands.decode_actions(msgspec.Raw(b'[{"type":"read","path":"a"},{"type":"read","path":"b"}]'))
-    assert commands.display_command("cat a && cat b", "/w", told).title == "cat a && cat b"
+    reported = commands.decode_actions(msgspec.Raw(b'[{"type":"read","path":"a"},{"type":"read","path":"b"}]'))
+    assert commands.display_command("cat a && cat b", "/w", reported).title == "cat a && cat b"
     assert commands.decode_actions(msgspec.Raw(b'[{"type":"dance"}]')) == []

@@ -1,4 +1,4 @@
-"""Files at hand: what was added is read with what is known from before, and nothing else comes of that."""
+"""Growing files: only what was added is read, and the journal is the same as if all of it had been."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from translate import codex_talk
 from translate.claude_talk import SESSION
 from translate.test_claude_properties import DATA as CLAUDE
 from translate.test_codex_properties import TRANSCRIPTS
-from translate.watched import OURS, append, imported, lines, talk, told
+from translate.watched import OURS, append, frame_keys, imported, lines, talk
 
 FILES_OF = {"claude": [CLAUDE], "codex": [lines(one) for one in TRANSCRIPTS.values()]}
 NAMES = {"claude": f"{SESSION}.jsonl", "codex": codex_talk.NAME}
@@ -37,7 +37,7 @@ async def _grown(provider: str, pieces: Sequence[bytes], path: Path) -> list[tup
             append(path, piece)
             await importer.import_file(Found(provider, path, 0, 0.0))
         assert not await maintenance.verify(journal)
-        return told(await all_entries(journal))
+        return frame_keys(await all_entries(journal))
 
 
 @pytest.mark.parametrize("provider", ["claude", "codex"])
@@ -69,11 +69,11 @@ async def test_objects_that_are_glued_together_are_read_as_one_line(tmp_path: Pa
 async def test_a_file_that_was_asked_for_long_ago_is_at_hand_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    anew: list[Path] = []
+    read_from_start: list[Path] = []
     read = FileImport.read
 
     async def spy(self: FileImport[Any], path: Path, *more: object) -> None:
-        anew.append(path)
+        read_from_start.append(path)
         await read(self, path, *more)  # type: ignore[arg-type]  # handed on as they are
 
     monkeypatch.setattr(FileImport, "read", spy)
@@ -87,8 +87,8 @@ async def test_a_file_that_was_asked_for_long_ago_is_at_hand_no_longer(
             append(path, lines(whole[number * 4 : number * 4 + 4]))
             importer.forget_growing_files(now[0] - 100.0)
             await _taken(importer, path)
-        assert len(anew) == 2
-        assert told(await all_entries(journal, OURS)) == await imported(path)
+        assert len(read_from_start) == 2
+        assert frame_keys(await all_entries(journal, OURS)) == await imported(path)
 
 
 def test_the_files_that_were_asked_for_last_are_kept_and_the_very_last_one_always() -> None:
@@ -97,21 +97,21 @@ def test_the_files_that_were_asked_for_last_are_kept_and_the_very_last_one_alway
             self.position = self
             self.offset = offset
 
-    kept = GrowingFiles(100)
+    files = GrowingFiles(100)
     known = {name: SessionDedup(size) for name, size in [("a", 40), ("b", 50), ("c", 30), ("d", 1000)]}
 
     def put(name: str) -> None:
-        kept.put("claude", name, known[name], 0.0)  # type: ignore[arg-type]  # all that is asked of it
+        files.put("claude", name, known[name], 0.0)  # type: ignore[arg-type]  # all that is asked of it
 
-    def at_hand() -> list[str]:
-        return [name for name in known if kept.pop("claude", name) is not None]
+    def names_left() -> list[str]:
+        return [name for name in known if files.pop("claude", name) is not None]
 
     for name in "abc":
         put(name)
-    assert at_hand() == ["b", "c"]
+    assert names_left() == ["b", "c"]
     for name in "abd":
         put(name)
-    assert at_hand() == ["d"]
+    assert names_left() == ["d"]
     nothing = GrowingFiles(0)
     nothing.put("claude", "a", known["a"], 0.0)  # type: ignore[arg-type]
     assert nothing.pop("claude", "a") is None

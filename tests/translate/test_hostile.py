@@ -51,11 +51,11 @@ async def journal() -> Any:
 
 
 def _talk(*prompts: str, session: str = SESSION) -> Transcript:
-    told = Transcript(sessionId=session)
+    transcript = Transcript(sessionId=session)
     for number, prompt in enumerate(prompts):
-        told.user(prompt)
-        told.text(f"Answer to {prompt}", id=f"msg_{number}")
-    return told
+        transcript.user(prompt)
+        transcript.text(f"Answer to {prompt}", id=f"msg_{number}")
+    return transcript
 
 
 def _written(path: Path, lines: Sequence[bytes]) -> Path:
@@ -74,7 +74,7 @@ async def _import(journal: MemoryJournal, path: Path, provider: str = "claude") 
     return done
 
 
-async def _said(journal: MemoryJournal, number: int = 0) -> list[str]:
+async def _message_texts(journal: MemoryJournal, number: int = 0) -> list[str]:
     sessions = sorted(await journal.sessions(), key=lambda one: one.agent_session_id)
     return [row.text for row in (await journal.rows(sessions[number].id)).messages]
 
@@ -117,9 +117,9 @@ def test_a_socket_is_not_opened_either(tmp_path: Path, monkeypatch: pytest.Monke
 async def test_what_is_no_file_beside_a_transcript_tells_nothing_of_it(
     make: Any, journal: MemoryJournal, tmp_path: Path
 ) -> None:
-    told = Transcript(agentId="a1", isSidechain=True)
-    told.user("Look")
-    _file(tmp_path, told.lines, "agent-a1")
+    transcript = Transcript(agentId="a1", isSidechain=True)
+    transcript.user("Look")
+    _file(tmp_path, transcript.lines, "agent-a1")
     make(tmp_path / "agent-a1.meta.json")
     (done,) = await _import(journal, tmp_path)
     assert (len(done.new), done.skipped) == (1, None)
@@ -129,9 +129,9 @@ async def test_a_file_beside_a_transcript_that_is_too_large_tells_nothing_of_it(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_import, "_MAX_SIDECAR_BYTES", 100)
-    told = Transcript(agentId="a1", isSidechain=True)
-    told.user("Look")
-    _file(tmp_path, told.lines, "agent-a1")
+    transcript = Transcript(agentId="a1", isSidechain=True)
+    transcript.user("Look")
+    _file(tmp_path, transcript.lines, "agent-a1")
     (tmp_path / "agent-a1.meta.json").write_text('{"description": "Told"}' + " " * 100)
     await _import(journal, tmp_path)
     (session,) = await journal.sessions()
@@ -190,11 +190,11 @@ async def test_a_line_that_is_too_long_is_kept_as_its_length_its_digest_and_its_
     path = _file(tmp_path, [*first, long, *second[len(first) :]])
     (done,) = await _import(journal, path)
     assert done.unknown == {OVERLONG_KIND: 1}
-    assert await _said(journal) == ["Go", "Answer to Go", "On", "Answer to On"]
+    assert await _message_texts(journal) == ["Go", "Answer to Go", "On", "Answer to On"]
     (frame,) = [one.frame for one in await all_entries(journal) if one.kind == "_native/claude"]
-    kept = msgspec.json.decode(frame)["params"]["record"]
-    assert (kept["length"], kept["sha256"]) == (len(long), sha256(long).hexdigest())
-    assert kept["beginning"] == long[:1000].decode()
+    record = msgspec.json.decode(frame)["params"]["record"]
+    assert (record["length"], record["sha256"]) == (len(long), sha256(long).hexdigest())
+    assert record["beginning"] == long[:1000].decode()
     assert (await _import(journal, path))[0].frames == 0
 
 
@@ -235,7 +235,7 @@ def test_lines_about_as_long_as_the_longest_are_all_read_once(
 async def test_a_file_that_is_written_without_a_pause_is_read_to_where_it_ended(
     journal: MemoryJournal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = _file(tmp_path, (told := _talk("Go")).lines)
+    path = _file(tmp_path, (transcript := _talk("Go")).lines)
     found = transcripts_at([path], "claude")
     feed, times = ClaudeTranslator.feed, 0
 
@@ -243,17 +243,17 @@ async def test_a_file_that_is_written_without_a_pause_is_read_to_where_it_ended(
         nonlocal times
         times += 1
         if times <= 20:  # or it would go on for ever, were it not as it should be
-            told.user(f"And {times}")
+            transcript.user(f"And {times}")
             with path.open("ab") as file:
-                file.write(told.lines[-1] + b"\n")
+                file.write(transcript.lines[-1] + b"\n")
         return feed(self, line, position)
 
     with monkeypatch.context() as patched:
         patched.setattr(ClaudeTranslator, "feed", writes)
         await Importer(journal).import_all(found)
-    assert (times, await _said(journal)) == (2, ["Go", "Answer to Go"])
+    assert (times, await _message_texts(journal)) == (2, ["Go", "Answer to Go"])
     await _import(journal, path)
-    assert await _said(journal) == ["Go", "Answer to Go", "And 1", "And 2"]
+    assert await _message_texts(journal) == ["Go", "Answer to Go", "And 1", "And 2"]
 
 
 async def test_what_unpacks_to_far_more_than_its_file_is_left_out(
@@ -290,7 +290,7 @@ async def test_bytes_that_are_no_text_cost_no_word_beside_them(
     lines = _talk("Go @ on").lines if provider == "claude" else codex.lines
     path = _file(tmp_path, [line.replace(b"@", b"\xff\xfe") for line in lines])
     await _import(journal, path, provider)
-    assert (await _said(journal))[0] == "Go \ufffd\ufffd on"
+    assert (await _message_texts(journal))[0] == "Go \ufffd\ufffd on"
 
 
 def test_a_number_that_is_longer_than_python_reads_is_none() -> None:
@@ -312,7 +312,7 @@ def test_a_number_that_is_longer_than_python_reads_is_none() -> None:
 
 
 def test_words_that_begin_again_and_again_are_gone_through_once() -> None:
-    """Where they are not, each of these takes minutes."""
+    """Otherwise each of these takes minutes."""
     claude = Transcript()
     claude.user("Go")
     claude.call("Task", {"prompt": "Look", "description": "Look"})
@@ -334,9 +334,9 @@ def test_words_that_begin_again_and_again_are_gone_through_once() -> None:
     "stamp", ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "1969-12-31T00:00:00Z"]
 )
 async def test_a_time_that_no_calendar_has_is_none(stamp: str, journal: MemoryJournal, tmp_path: Path) -> None:
-    told = Transcript(timestamp=stamp)
-    told.user("Go")
-    path = _file(tmp_path, told.lines)
+    transcript = Transcript(timestamp=stamp)
+    transcript.user("Go")
+    path = _file(tmp_path, transcript.lines)
     os.utime(path, (1e9, 1e9))
     await _import(journal, path)
     (session,) = await journal.sessions()
@@ -344,9 +344,9 @@ async def test_a_time_that_no_calendar_has_is_none(stamp: str, journal: MemoryJo
 
 
 async def test_a_file_whose_time_no_calendar_has_comes_in(journal: MemoryJournal, tmp_path: Path) -> None:
-    told = Transcript(timestamp=None)
-    told.user("Go")
-    path = _file(tmp_path, told.lines)
+    transcript = Transcript(timestamp=None)
+    transcript.user("Go")
+    path = _file(tmp_path, transcript.lines)
     os.utime(path, (-1e6, -1e6))
     await _import(journal, path)
     (session,) = await journal.sessions()
@@ -358,10 +358,10 @@ async def test_who_has_which_session_is_not_asked_for_each_file_whose_time_is_to
 ) -> None:
     looks = 0
 
-    async def counted(*asked: Any) -> ImportPolicy:
+    async def counted(*arguments: Any) -> ImportPolicy:
         nonlocal looks
         looks += 1
-        return await load_policy(*asked)
+        return await load_policy(*arguments)
 
     monkeypatch.setattr(importer, "load_policy", counted)
     for number in range(5):
@@ -406,10 +406,10 @@ async def test_a_defect_that_one_file_shows_costs_no_other_file_anything(
     _file(tmp_path, _talk("Good", session=OTHER).lines, OTHER)
     read = FileImport.read
 
-    async def fails(self: FileImport[Any], path: Path, told: Any) -> None:
+    async def fails(self: FileImport[Any], path: Path, transcript: Any) -> None:
         if path.stem == SESSION:
             raise ZeroDivisionError("by nought")
-        await read(self, path, told)
+        await read(self, path, transcript)
 
     monkeypatch.setattr(FileImport, "read", fails)
     done = {Path(one.path).stem: one for one in await _import(journal, tmp_path)}
@@ -464,11 +464,11 @@ async def test_without_room_for_temporary_files_a_file_waits_and_says_what_to_do
 
     open_database = scratch._open_database
     monkeypatch.setattr(scratch, "_open_database", open_full_database)
-    told = _talk("Go")
+    transcript = _talk("Go")
     for number in range(10):
-        told.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"call_{number}")
-        told.result("a" * 1000, None, f"toolu_{number}")
-    path = _file(tmp_path, told.lines)
+        transcript.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"call_{number}")
+        transcript.result("a" * 1000, None, f"toolu_{number}")
+    path = _file(tmp_path, transcript.lines)
     (done,) = await _import(journal, path)
     expected = "no room for temporary files (database or disk is full); set TMPDIR to a folder that has some"
     assert (done.skipped, done.passing) == (f"cannot be read: {expected}", True)

@@ -64,13 +64,13 @@ async def journal(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 def _talk(*prompts: str) -> Transcript:
-    told = Transcript()
+    transcript = Transcript()
     for number, prompt in enumerate(prompts):
-        told.user(prompt)
-        told.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"msg_c{number}")
-        told.result("a", None, f"toolu_{number}")
-        told.text(f"Answer to {prompt}", id=f"msg_{number}")
-    return told
+        transcript.user(prompt)
+        transcript.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"msg_c{number}")
+        transcript.result("a", None, f"toolu_{number}")
+        transcript.text(f"Answer to {prompt}", id=f"msg_{number}")
+    return transcript
 
 
 def _written(path: Path, lines: Sequence[bytes], end: bytes = b"\n") -> Path:
@@ -96,7 +96,7 @@ async def _import(
     return done[-1]
 
 
-def _told(entries: Sequence[Entry]) -> list[tuple[str | None, str, bytes]]:
+def _frame_keys(entries: Sequence[Entry]) -> list[tuple[str | None, str, bytes]]:
     return [(entry.session_id, entry.kind, entry.frame) for entry in entries]
 
 
@@ -124,10 +124,10 @@ async def test_a_transcript_becomes_a_session_like_any_other(journal: Journal, t
 async def test_a_sub_agent_is_a_session_of_its_own_that_only_its_agent_continues(
     journal: Journal, tmp_path: Path
 ) -> None:
-    told = Transcript(isSidechain=True, agentId="a1")
-    told.user("Look!")
-    told.text("Seen.")
-    await _import(journal, _claude(tmp_path, told.lines, "agent-a1.jsonl"), _claude(tmp_path, _talk("Go").lines))
+    transcript = Transcript(isSidechain=True, agentId="a1")
+    transcript.user("Look!")
+    transcript.text("Seen.")
+    await _import(journal, _claude(tmp_path, transcript.lines, "agent-a1.jsonl"), _claude(tmp_path, _talk("Go").lines))
     sessions = {one.agent_session_id: one for one in await journal.sessions()}
     assert set(sessions) == {"a1", SESSION}
     assert sessions["a1"].id == imported_session_id("claude", "a1")
@@ -135,24 +135,24 @@ async def test_a_sub_agent_is_a_session_of_its_own_that_only_its_agent_continues
 
 
 async def test_records_that_nobody_knows_are_kept_and_counted(journal: Journal, tmp_path: Path) -> None:
-    told = _talk("Go")
-    told.bare("weather", sky="blue")
-    told.lines.append(b"no JSON")
-    path = _claude(tmp_path, told.lines)
+    transcript = _talk("Go")
+    transcript.bare("weather", sky="blue")
+    transcript.lines.append(b"no JSON")
+    path = _claude(tmp_path, transcript.lines)
     done = await _import(journal, path)
     assert done.unknown == {"weather": 1, "unreadable": 1}
     assert [entry.kind for entry in await all_entries(journal, OURS)].count("_native/claude") == 2
-    told.user("More")
-    _claude(tmp_path, told.lines)
+    transcript.user("More")
+    _claude(tmp_path, transcript.lines)
     assert (await _import(journal, path)).unknown == {}
 
 
 async def test_what_stands_before_the_session_comes_after_its_beginning(journal: Journal, tmp_path: Path) -> None:
-    told = codex_talk.Transcript(begun=False)
-    told.lines.append(b"no JSON")
-    told.began()
-    told.run()
-    path = _written(tmp_path / codex_talk.NAME, told.lines)
+    transcript = codex_talk.Transcript(begun=False)
+    transcript.lines.append(b"no JSON")
+    transcript.began()
+    transcript.run()
+    path = _written(tmp_path / codex_talk.NAME, transcript.lines)
     await _import(journal, path, provider="codex")
     kinds = [entry.kind for entry in await all_entries(journal)]
     assert kinds[:3] == ["_dragoman/session", "session/new", "_native/codex"]
@@ -168,12 +168,12 @@ async def test_a_file_without_a_conversation_makes_no_session(journal: Journal, 
 async def test_a_session_in_which_nothing_was_said_comes_in_with_the_first_word(
     journal: Journal, tmp_path: Path
 ) -> None:
-    told = codex_talk.Transcript()
-    path = _written(tmp_path / codex_talk.NAME, told.lines)
+    transcript = codex_talk.Transcript()
+    path = _written(tmp_path / codex_talk.NAME, transcript.lines)
     assert (await _import(journal, path, provider="codex")).skipped == NO_CONVERSATION
     assert not await journal.sessions()
-    told.run()
-    done = await _import(journal, _written(path, told.lines), provider="codex")
+    transcript.run()
+    done = await _import(journal, _written(path, transcript.lines), provider="codex")
     assert (len(done.new), done.skipped) == (1, None)
     assert [entry.kind for entry in await all_entries(journal)][:2] == ["_dragoman/session", "session/new"]
 
@@ -184,10 +184,10 @@ async def test_a_file_that_cannot_be_read_is_skipped_with_the_reason(journal: Jo
 
 
 def _compressed(folder: Path) -> Path:
-    told = codex_talk.Transcript()
-    told.run()
+    transcript = codex_talk.Transcript()
+    transcript.run()
     path = folder / f"{codex_talk.NAME}.zst"
-    path.write_bytes(zstd.compress(b"\n".join(told.lines) + b"\n"))
+    path.write_bytes(zstd.compress(b"\n".join(transcript.lines) + b"\n"))
     return path
 
 
@@ -255,7 +255,7 @@ async def test_what_was_appended_since_comes_in_alone(journal: Journal, tmp_path
     _claude(tmp_path / "whole", _talk("Go", "On").lines)
     async with MemoryJournal() as whole:
         await _import(whole, _claude(tmp_path / "whole", _talk("Go", "On").lines))
-        assert _told(await all_entries(whole)) == _told(await all_entries(journal))
+        assert _frame_keys(await all_entries(whole)) == _frame_keys(await all_entries(journal))
     assert first.frames + second.frames == len(await all_entries(journal))
 
 
@@ -266,7 +266,7 @@ async def test_a_file_that_was_moved_or_replaced_brings_nothing_twice(
     lines = _talk("Go", "On").lines
     path = _claude(tmp_path, lines)
     await _import(journal, path)
-    before = _told(await all_entries(journal))
+    before = _frame_keys(await all_entries(journal))
     other = tmp_path / "elsewhere" / path.name
     other.parent.mkdir()
     if how == "moved":
@@ -279,7 +279,7 @@ async def test_a_file_that_was_moved_or_replaced_brings_nothing_twice(
     else:
         other = _claude(tmp_path, lines[:4])
     assert (await _import(journal, other)).frames == 0
-    assert _told(await all_entries(journal)) == before
+    assert _frame_keys(await all_entries(journal)) == before
 
 
 async def test_half_a_last_line_is_left_for_the_next_time(journal: Journal, tmp_path: Path) -> None:
@@ -352,11 +352,11 @@ async def test_a_file_is_read_while_the_one_before_is_committed(tmp_path: Path) 
     lines = [line.replace(SESSION.encode(), other.encode()) for line in _talk("On").lines]
     paths = [_claude(tmp_path, _talk("Go").lines), _claude(tmp_path, lines, f"{other}.jsonl")]
     async with MemoryJournal() as journal:
-        append, asked, both = journal.append, [], asyncio.Event()
+        append, appended, both = journal.append, [], asyncio.Event()
 
         async def slow(entries: Sequence[Entry], *more: Any, **named: Any) -> str:
-            asked.append(entries)
-            if len(asked) == 2:
+            appended.append(entries)
+            if len(appended) == 2:
                 both.set()
             await both.wait()
             return await append(entries, *more, **named)
@@ -451,13 +451,13 @@ async def test_an_import_can_be_stopped_while_it_commits(tmp_path: Path) -> None
 
 
 async def test_a_title_that_is_given_later_comes_in_and_nothing_else(journal: Journal, tmp_path: Path) -> None:
-    told = codex_talk.Transcript()
-    told.run()
-    path = _written(tmp_path / "sessions" / "2026" / codex_talk.NAME, told.lines)
+    transcript = codex_talk.Transcript()
+    transcript.run()
+    path = _written(tmp_path / "sessions" / "2026" / codex_talk.NAME, transcript.lines)
     await _import(journal, path, provider="codex")
     _written(tmp_path / "session_index.jsonl", [msgspec.json.encode({"id": codex_talk.THREAD, "thread_name": "Named"})])
-    told.run("More", "More.")
-    _written(path, told.lines)
+    transcript.run("More", "More.")
+    _written(path, transcript.lines)
     await _import(journal, path, provider="codex")
     rows = await journal.rows(imported_session_id("codex", codex_talk.THREAD))
     assert [row.text for row in rows.messages] == ["Go", "Done.", "More", "More."]
@@ -474,7 +474,7 @@ def test_any_split_of_a_file_into_appends_brings_each_record_once(cuts: list[tup
             for place, at_rest in steps:
                 path.write_bytes(DATA[:place])
                 await _import(journal, path, later=2 * AT_REST_S if at_rest else 0.0)
-            return _told(await all_entries(journal))
+            return _frame_keys(await all_entries(journal))
 
     with TemporaryDirectory() as name:
         steps = sorted(cuts)
@@ -486,8 +486,8 @@ def test_any_split_of_a_file_into_appends_brings_each_record_once(cuts: list[tup
         assert not Counter(whole) - ended
         more = [kind for _, kind, _ in (ended - Counter(whole)).elements()]
         # Ends of runs, and what is held back until its end is known.
-        held = {"session/prompt", "user_message_chunk", "tool_call", "tool_call_update"}
-        assert set(more) <= held
+        open_elsewhere = {"session/prompt", "user_message_chunk", "tool_call", "tool_call_update"}
+        assert set(more) <= open_elsewhere
 
 
 async def test_a_run_that_is_left_open_ends_when_the_file_is_at_rest(journal: Journal, tmp_path: Path) -> None:
@@ -531,9 +531,9 @@ async def test_a_file_that_is_written_slowly_is_not_read_again_and_again(
     read: list[Path] = []
     reads = FileImport.read
 
-    async def spy(self: FileImport[Any], path: Path, told: Any) -> None:
+    async def spy(self: FileImport[Any], path: Path, transcript: Any) -> None:
         read.append(path)
-        await reads(self, path, told)
+        await reads(self, path, transcript)
 
     monkeypatch.setattr(FileImport, "read", spy)
     taking = Importer(journal, clock=lambda: BEGAN + 10.0 + 2 * QUIET_S)
@@ -566,14 +566,14 @@ def _steps(*arguments: str, stop_after: int | None) -> int:
     command = [sys.executable, "-m", "translate.import_process", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
-        said = 0
+        text_ = 0
         for _ in process.stdout:
-            said += 1
-            if said == stop_after:
+            text_ += 1
+            if text_ == stop_after:
                 process.kill()
                 break
         process.wait(LIMIT)
-    return said
+    return text_
 
 
 @pytest.mark.parametrize(("where", "seed"), [("here", 1), ("apart", 2)])
@@ -594,7 +594,7 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, w
         await SqliteJournal.open(tmp_path / "whole.db") as whole,
         await SqliteJournal.open(tmp_path / "killed.db") as killed,
     ):
-        assert _told(await all_entries(killed)) == _told(await all_entries(whole))
+        assert _frame_keys(await all_entries(killed)) == _frame_keys(await all_entries(whole))
         assert list(await killed.positions()) == list(await whole.positions())
         assert not await maintenance.verify(killed)
 
@@ -719,10 +719,10 @@ async def test_a_prompt_without_an_answer_may_be_in_the_transcript_a_little_late
     talk.time = BEGAN + 4.5
     talk.prompt("On")
     await talk.commit()
-    told = _talk("Go")
+    transcript = _talk("Go")
     at = datetime.fromtimestamp(talk.time + seconds, UTC)
-    told.user("On", timestamp=at.isoformat())
-    done = await _import(journal, _claude(tmp_path, told.lines))
+    transcript.user("On", timestamp=at.isoformat())
+    done = await _import(journal, _claude(tmp_path, transcript.lines))
     assert (done.grown == ["s1"], done.skipped) == (comes, None if comes else RAN_HERE)
 
 

@@ -69,22 +69,22 @@ def test_objects_are_as_they_were_left_whoever_asks_in_whatever_order(
     before: list[tuple[str, int]], meanwhile: list[tuple[str, int]]
 ) -> None:
     store: ObjectStore[list[int]] = ObjectStore(Scratch())
-    told: list[list[int]] = []
+    expected: list[list[int]] = []
 
     def step(what: str, number: int) -> None:
         name = str(number)
         match what:
             case "add":
-                store.add(str(len(told)), [])
-                told.append([])
+                store.add(str(len(expected)), [])
+                expected.append([])
             case "rest":
                 busy = name in store.loaded
                 store.evict(busy=[name])
                 assert (name in store.loaded) == busy
-            case _ if number < len(told):
+            case _ if number < len(expected):
                 found = store.get(name)
-                assert found == told[number]
-                told[number].append(len(told[number]))
+                assert found == expected[number]
+                expected[number].append(len(expected[number]))
                 found.append(len(found))
             case _:
                 assert store.get(name) is None
@@ -94,15 +94,15 @@ def test_objects_are_as_they_were_left_whoever_asks_in_whatever_order(
         patch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
         for one in before:
             step(*one)
-        assert [*store.values()] == told
-        assert len(store) == len(told)
-        values, seen = store.values(), len(told)
+        assert [*store.values()] == expected
+        assert len(store) == len(expected)
+        values, seen = store.values(), len(expected)
         first = next(values, None)
         for one in meanwhile:
             step(*one)
         assert len([first, *values]) == max(seen, 1)
-        assert [*store.values()] == told
-        for number in range(len(told)):
+        assert [*store.values()] == expected
+        for number in range(len(expected)):
             store.get(str(number))
         assert store.is_all_loaded
 
@@ -232,32 +232,32 @@ def test_two_records_whose_uuids_have_one_hash_are_both_translated(monkeypatch: 
 
 def _sides(count: int) -> Transcript:
     """Sub-agents in the session's own file, several at once; some say a word when they were long over."""
-    told, chance = Transcript(), Random(1)
-    told.user("Ask the others")
+    transcript, chance = Transcript(), Random(1)
+    transcript.user("Ask the others")
     under_way: list[tuple[int, str]] = []
     over: list[str] = []
     for number in range(count):
-        told.call("Task", {"prompt": f"You are {number}", "description": f"The {number}."}, f"toolu_{number}")
-        under_way.append((number, told.user(f"You are {number}", isSidechain=True, parentUuid=None)))
+        transcript.call("Task", {"prompt": f"You are {number}", "description": f"The {number}."}, f"toolu_{number}")
+        under_way.append((number, transcript.user(f"You are {number}", isSidechain=True, parentUuid=None)))
         if len(under_way) > 3:
             one, last = under_way.pop(chance.randrange(4))
             call_id = f"toolu_of_{one % 3}"  # the same id in several of them
-            last = told.call("Bash", {"command": "ls"}, call_id, isSidechain=True, parentUuid=last)
-            last = told.result("a.py", None, call_id, isSidechain=True, parentUuid=last)
-            over.append(told.text("Done.", id=f"msg_{one}", stop=None, isSidechain=True, parentUuid=last))
+            last = transcript.call("Bash", {"command": "ls"}, call_id, isSidechain=True, parentUuid=last)
+            last = transcript.result("a.py", None, call_id, isSidechain=True, parentUuid=last)
+            over.append(transcript.text("Done.", id=f"msg_{one}", stop=None, isSidechain=True, parentUuid=last))
             if one % 4:
-                told.result("Well done", {"content": []}, f"toolu_{one}")
+                transcript.result("Well done", {"content": []}, f"toolu_{one}")
         if over and number % 3 == 0:
             last = over.pop(chance.randrange(len(over)))
-            told.text("And more.", id=f"late_{number}", stop=None, isSidechain=True, parentUuid=last)
-    return told
+            transcript.text("And more.", id=f"late_{number}", stop=None, isSidechain=True, parentUuid=last)
+    return transcript
 
 
 def test_sub_agents_that_were_evicted_go_on_as_if_they_had_not_been(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = _sides(40)
-    frames = told.frames()
+    transcript = _sides(40)
+    frames = transcript.frames()
     monkeypatch.setattr(scratch, "MAX_OBJECTS_IN_MEMORY", 2)
-    assert told.frames() == frames
+    assert transcript.frames() == frames
 
 
 async def test_the_rows_of_sub_agents_that_were_evicted_are_those_that_their_frames_say(
@@ -308,9 +308,9 @@ async def test_a_file_with_many_sub_agents_needs_few_open_files(
     assert (len(done.new), done.skipped) == (201, None)
 
 
-def _written(folder: Path, told: Transcript | codex_talk.Transcript) -> Path:
+def _written(folder: Path, transcript: Transcript | codex_talk.Transcript) -> Path:
     path = folder / f"{SESSION}.jsonl"
-    path.write_bytes(b"".join(line + b"\n" for line in told.lines))
+    path.write_bytes(b"".join(line + b"\n" for line in transcript.lines))
     return path
 
 

@@ -44,12 +44,12 @@ from translate.watched import (
     POLLING,
     UNTOLD,
     append,
+    frame_keys,
     imported,
     lines,
     modes,
     settled,
     talk,
-    told,
     transcript_in,
     until,
     until_said,
@@ -99,8 +99,8 @@ async def test_what_is_written_comes_in_as_it_is_written(
         await until_said(journal, "Answer to One")
         append(path, lines(whole[4:]))
         entries = await until_said(journal, "Answer to Two")
-        assert told(entries)[:-1] == (await imported(path))[: len(entries) - 1]
-    assert told(await all_entries(journal)) == await imported(path)
+        assert frame_keys(entries)[:-1] == (await imported(path))[: len(entries) - 1]
+    assert frame_keys(await all_entries(journal)) == await imported(path)
     assert not await maintenance.verify(journal)
 
 
@@ -114,7 +114,7 @@ async def test_what_was_there_before_comes_in_oldest_first(journal: Journal, tmp
         (status, _) = watch.status()
         assert (status.provider, status.mode, status.method, status.files) == ("claude", "on", "native", 2)
         assert (status.waiting, status.error) == (0, None)
-    assert told(await all_entries(journal)) == await imported(tmp_path / ".claude")
+    assert frame_keys(await all_entries(journal)) == await imported(tmp_path / ".claude")
 
 
 async def test_a_hundred_files_at_once_all_come_in(journal: Journal, tmp_path: Path, pace: WatchIntervals) -> None:
@@ -203,7 +203,7 @@ async def test_half_a_line_waits_for_its_other_half(journal: Journal, tmp_path: 
         await until_said(journal, "Answer to One")
         append(path, data[-1:] + lines(talk("One", "Two")[4:]))
         await until_said(journal, "Answer to Two")
-    assert told(await all_entries(journal)) == await imported(path)
+    assert frame_keys(await all_entries(journal)) == await imported(path)
 
 
 @pytest.mark.parametrize("how", ["truncated", "replaced", "written anew", "moved", "forgotten"])
@@ -269,11 +269,11 @@ async def test_of_a_file_that_grows_only_the_rest_is_read(
 
 
 def _codex(home: Path, prompt: str, thread: str = codex_talk.THREAD) -> Path:
-    told_ = codex_talk.Transcript(id=thread)
-    told_.run(prompt)
+    frames_before = codex_talk.Transcript(id=thread)
+    frames_before.run(prompt)
     path = home / ".codex" / "sessions" / "2026" / codex_talk.NAME.replace(codex_talk.THREAD, thread)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(lines(told_.lines))
+    path.write_bytes(lines(frames_before.lines))
     return path
 
 
@@ -334,7 +334,7 @@ async def test_two_watchers_of_one_journal_bring_each_record_once(tmp_path: Path
         for number in range(0, len(whole), 4):
             append(path, lines(whole[number : number + 4]))
             await until_said(one, f"Answer to {number // 4}")
-        assert told(await all_entries(one)) == await imported(path)
+        assert frame_keys(await all_entries(one)) == await imported(path)
         assert not await maintenance.verify(one)
 
 
@@ -590,7 +590,7 @@ async def test_what_the_journal_could_not_take_comes_in_later(
         await settled(watch)
         assert "held" in (problems[0] or "")
         assert watch.status()[0].error is None
-    assert told(await all_entries(journal)) == await imported(path)
+    assert frame_keys(await all_entries(journal)) == await imported(path)
 
 
 async def test_a_file_that_cannot_be_understood_costs_no_other(

@@ -16,7 +16,7 @@ from dragoman.journal.sqlite import SqliteJournal
 from dragoman.translate.ingest.dedup import imported_session_id
 from journal.talk import all_entries
 from translate.claude_talk import SESSION
-from translate.watched import LIMIT, append, imported, lines, talk, told, transcript_in
+from translate.watched import LIMIT, append, frame_keys, imported, lines, talk, transcript_in
 
 KILLS = 8
 SESSIONS = [f"{SESSION[:-1]}{number}" for number in range(3)]
@@ -58,7 +58,7 @@ async def test_killed_at_any_moment_it_brings_each_record_once(tmp_path: Path, s
     assert process.returncode == 0
     async with await SqliteJournal.open(tmp_path / "journal.db") as journal:
         for session in SESSIONS:
-            entries = told(await all_entries(journal, imported_session_id("claude", session)))
+            entries = frame_keys(await all_entries(journal, imported_session_id("claude", session)))
             assert entries == await imported(transcript_in(tmp_path, session))
         assert {position.path: position.offset for position in await journal.positions()} == written
         assert not await maintenance.verify(journal)

@@ -25,13 +25,13 @@ async def main(path: str, home: str) -> None:
     async with await SqliteJournal.open(Path(path)) as journal:
         append = journal.append
 
-        async def told(*entries: Any, **more: Any) -> str:
+        async def report_commits(*entries: Any, **more: Any) -> str:
             os.write(1, b"committing\n")
             cursor = await append(*entries, **more)
             os.write(1, b"committed\n")
             return cursor
 
-        journal.append = told  # type: ignore[method-assign]
+        journal.append = report_commits  # type: ignore[method-assign]
         async with watcher(journal, Path(home), POLLING, modes=modes(Path(home))):
             await asyncio.to_thread(sys.stdin.read)
         async with watcher(journal, Path(home), POLLING, modes=modes(Path(home))) as last:

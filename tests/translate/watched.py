@@ -32,13 +32,13 @@ UNTOLD = msgspec.structs.replace(POLLING, use_notifications=False)
 
 
 def talk(*prompts: str, session: str = SESSION) -> list[bytes]:
-    told = Transcript(sessionId=session)
+    transcript = Transcript(sessionId=session)
     for number, prompt in enumerate(prompts):
-        told.user(prompt)
-        told.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"msg_c{number}")
-        told.result("a", None, f"toolu_{number}")
-        told.text(f"Answer to {prompt}", id=f"msg_{number}")
-    return told.lines
+        transcript.user(prompt)
+        transcript.call("Bash", {"command": "ls"}, f"toolu_{number}", id=f"msg_c{number}")
+        transcript.result("a", None, f"toolu_{number}")
+        transcript.text(f"Answer to {prompt}", id=f"msg_{number}")
+    return transcript.lines
 
 
 def lines(some: Sequence[bytes]) -> bytes:
@@ -95,14 +95,14 @@ async def settled(watch: Watcher) -> None:
         await watch.settled()
 
 
-def told(entries: Sequence[Entry]) -> list[tuple[str | None, str, bytes]]:
+def frame_keys(entries: Sequence[Entry]) -> list[tuple[str | None, str, bytes]]:
     return [(entry.session_id, entry.kind, entry.frame) for entry in entries]
 
 
 async def imported(*paths: Path, provider: str | None = None) -> list[tuple[str | None, str, bytes]]:
-    """What one import of the files, as they are now, brings."""
+    """The frames of one import of the files as they are now."""
     async with MemoryJournal() as journal:
         importer = Importer(journal)
         for one in transcripts_at(paths, provider):
             await importer.import_file(one)
-        return told(await all_entries(journal))
+        return frame_keys(await all_entries(journal))

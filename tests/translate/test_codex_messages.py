@@ -11,11 +11,11 @@ from dragoman.wire.vocabulary import AudioContent, ImageContent, ResourceLink
 from translate.codex_talk import PARENT, Transcript, natives, spoken
 
 
-def _said(transcript: Transcript, text: str, *kinds: str, **fields: Any) -> None:
+def _user_item(transcript: Transcript, text: str, *kinds: str, **fields: Any) -> None:
     """An item in the user's place that tells whose it is."""
     content = [{"type": "input_text", "text": text}]
-    told = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": kinds}} if kinds else {}
-    transcript.item("message", role="user", **{"content": content, **told, **fields})
+    kinds_field = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": kinds}} if kinds else {}
+    transcript.item("message", role="user", **{"content": content, **kinds_field, **fields})
 
 
 # -- the model's
@@ -44,7 +44,7 @@ def test_an_item_that_comes_after_its_turn_was_aborted_is_told_once() -> None:
 def test_an_answer_whose_prompt_no_event_tells_is_told_once() -> None:
     transcript = Transcript()
     for words in ("One", "Two"):
-        _said(transcript, words)
+        _user_item(transcript, words)
         transcript.text(f"{words}, done.")
     assert [text for _, text in spoken(transcript.fold())] == ["One", "One, done.", "Two", "Two, done."]
 
@@ -115,13 +115,13 @@ def test_what_was_said_with_voices_is_told() -> None:
 def test_words_that_are_said_to_be_the_users_are_a_prompt_though_no_event_tells_them() -> None:
     transcript = Transcript(cli_version="0.159.3", history_mode="paginated")
     transcript.started()
-    _said(transcript, "Here is my house style.", "agents_md.instructions")
-    _said(transcript, "<user_shell_command>ls</user_shell_command>", "user.text")
-    _said(transcript, "Keep going until it is done.", "user.goal")
-    _said(transcript, "Go", "user.text")
+    _user_item(transcript, "Here is my house style.", "agents_md.instructions")
+    _user_item(transcript, "<user_shell_command>ls</user_shell_command>", "user.text")
+    _user_item(transcript, "Keep going until it is done.", "user.goal")
+    _user_item(transcript, "Go", "user.text")
     transcript.completed("UserMessage", id="u1", content=[{"type": "text", "text": "Go"}])
     transcript.text("Going.")
-    _said(transcript, "Faster", "user.text")
+    _user_item(transcript, "Faster", "user.text")
     transcript.text("Done.")
     transcript.ended()
     assert [text for _, text in spoken(transcript.fold())] == ["Go", "Going.", "Faster", "Done."]
@@ -136,7 +136,7 @@ def test_a_prompt_with_a_picture_whose_event_comes_late_is_told_once() -> None:
         {"type": "input_text", "text": "</image>"},
         {"type": "input_text", "text": "[Image #1] What is this?"},
     ]
-    _said(transcript, "", "user.text", "user.image", "user.text", "user.text", content=pieces)
+    _user_item(transcript, "", "user.text", "user.image", "user.text", "user.text", content=pieces)
     transcript.text("A cat.")
     event = [{"type": "local_image", "path": "/tmp/a.png"}, {"type": "text", "text": "What is this?\n\n[Image #1]"}]
     transcript.completed("UserMessage", id="u1", content=event)
@@ -150,7 +150,7 @@ def test_the_same_words_said_twice_are_two_prompts() -> None:
     transcript = Transcript(cli_version="0.159.3", history_mode="paginated")
     for answer in ("One.", "Two."):
         transcript.started()
-        _said(transcript, "Continue", "user.text")
+        _user_item(transcript, "Continue", "user.text")
         if answer == "Two.":
             transcript.completed("UserMessage", id="u1", content=[{"type": "text", "text": "Continue"}])
         transcript.text(answer)
@@ -162,7 +162,7 @@ def test_the_same_words_said_twice_are_two_prompts() -> None:
 def test_a_prompt_that_was_never_answered_is_told_though_no_event_tells_it(ends: bool) -> None:
     transcript = Transcript()
     transcript.started()
-    _said(transcript, "Go")
+    _user_item(transcript, "Go")
     if ends:
         transcript.event("turn_aborted", reason="interrupted")
     assert spoken(transcript.fold()) == [("user", "Go")]
@@ -177,7 +177,7 @@ def test_the_answer_to_a_question_is_told_without_what_is_around_it(told_by: str
     transcript = Transcript(cli_version="0.159.3", history_mode="paginated")
     transcript.started()
     transcript.completed("UserMessage", id="u1", content=[{"type": "text", "text": "Paint it."}])
-    _said(transcript, reply, "user.text")
+    _user_item(transcript, reply, "user.text")
     if told_by != "item":
         transcript.completed("UserMessage", id="u2", content=[{"type": "text", "text": reply}])
     transcript.text("Done.")
