@@ -1,4 +1,4 @@
-"""The table: what becomes of each behaviour. What cannot be said in a row has a test of its own (`ELSEWHERE`)."""
+"""A table of the outcome of each behaviour. `ELSEWHERE` names the tests of behaviours that do not fit into a row."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from dragoman.errors import DragomanError
 
 from .stage import LIMITS
 
-QUICK_START = replace(LIMITS, start=1.5)
 QUICK_REQUEST = replace(LIMITS, request=0.5)
 QUICK_CANCEL = replace(LIMITS, cancel_grace=0.2)
+
+RUN_LIMIT_S = 100.0  # longer than any grace, so that a test can let the one pass without the other
 
 FULL_TEXT = "before after"
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run of one prompt (unless it fails before), what it says and how it ends; then another one, if it can."""
+    """The outcome of one run of a rogue agent, or of its start; then of another run, where the session stays usable."""
 
     behaviour: str
     text: str = "fine"
@@ -31,6 +32,7 @@ class Case:
     fails: Literal["start", "open", "run"] = "run"
     status: Literal["success", "error", "cancelled"] | None = None  # by default, by the error
     cancel: bool = False  # by us, once it has spoken
+    pass_s: float = 0.0  # seconds that pass on the runtime's clock: there the limits are those of a manual clock
     usable: bool = True  # another run goes well
     reported: str = ""  # in a diagnostic
     kinds: tuple[str, ...] = ()  # provider events that were seen
@@ -132,10 +134,10 @@ CASES: tuple[Case, ...] = (
     Case("oversized_request", "answered -32600", reported="over the limit", runtime=SMALL),
     Case("last_line_without_newline", FULL_TEXT, usable=False),
     _run("cut_line", errors.AgentCrashed, "exit code 1", usable=False, reported="not JSON"),
-    _start("content_length_headers", errors.StartTimeout, runtime={"limits": QUICK_START}),
+    _start("content_length_headers", errors.StartTimeout, pass_s=LIMITS.start),
     # rpc
-    _start("wrong_id", errors.StartTimeout, reported="unknown request", runtime={"limits": QUICK_START}),
-    _start("text_id", errors.StartTimeout, reported="unknown request", runtime={"limits": QUICK_START}),
+    _start("wrong_id", errors.StartTimeout, reported="unknown request", pass_s=LIMITS.start),
+    _start("text_id", errors.StartTimeout, reported="unknown request", pass_s=LIMITS.start),
     Case("odd_ids", reported="without an id"),
     Case("duplicate_answers", reported="unknown request"),
     Case("answers_to_nothing", reported="unknown request"),
@@ -159,7 +161,7 @@ CASES: tuple[Case, ...] = (
     _start("initialize_null", errors.InvalidFrame, "protocolVersion"),
     Case("capabilities_of_wrong_types"),
     Case("capabilities_as_text"),
-    _start("never_answers_initialize", errors.StartTimeout, "did not answer", runtime={"limits": QUICK_START}),
+    _start("never_answers_initialize", errors.StartTimeout, "did not answer", pass_s=LIMITS.start),
     _start("initialize_refused", errors.RequestFailed, "not today"),
     Case("speaks_first", reported="'early'"),
     _open("never_answers_session_new", errors.RequestTimeout, "session/new", runtime={"limits": QUICK_REQUEST}),
@@ -196,13 +198,13 @@ CASES: tuple[Case, ...] = (
     Case("usage_of_wrong_types", "before"),
     _run("silent_end_turn", errors.SilentFailure, "without a word", text=""),
     _run("prompt_refused", errors.RequestFailed, "overloaded"),
-    _run("never_answers_prompt", errors.DeadlineExceeded, run={"deadline": 1.0}),
+    _run("never_answers_prompt", errors.DeadlineExceeded, run={"deadline": RUN_LIMIT_S}, pass_s=RUN_LIMIT_S),
     _run(
         "ignores_cancel",
         errors.IdleLimitExceeded,
         usable=False,
-        run={"idle_limit": 0.5},
-        runtime={"limits": QUICK_CANCEL},
+        run={"idle_limit": RUN_LIMIT_S},
+        pass_s=2 * RUN_LIMIT_S,  # the limit, noticed late by a quarter of it, and the grace of the cancel
     ),
     _cancelled("cancel_answered_with_error"),
     _cancelled("cancel_answered_with_end_turn"),
@@ -216,15 +218,15 @@ CASES: tuple[Case, ...] = (
         errors.DeadlineExceeded,
         text="",
         usable=False,
-        run={"deadline": 0.3},
-        runtime={"limits": QUICK_CANCEL},
+        run={"deadline": RUN_LIMIT_S},
+        pass_s=2 * RUN_LIMIT_S,  # the limit, and the grace of the cancel
     ),
     _run("closes_stdout", errors.AgentCrashed, "closed its stdout", usable=False),
     Case("closes_stderr"),
     Case("much_stderr", FULL_TEXT, reported="the last line"),
     Case("endless_stderr_line", FULL_TEXT),
     Case("wild_stderr", reported="red"),
-    _cancelled("stops_itself", usable=False, runtime={"limits": QUICK_CANCEL}),
+    _cancelled("stops_itself", usable=False, pass_s=LIMITS.cancel_grace),
     *_exits(),
 )
 

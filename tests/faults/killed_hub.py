@@ -14,19 +14,19 @@ from dragoman.workspace import Workspace
 
 
 async def main(home: str, agent: str, copy: str, count: int) -> None:
-    told = 0
+    delta_count = 0
 
-    def hear(event: Event) -> None:
-        nonlocal told
+    def on_event(event: Event) -> None:
+        nonlocal delta_count
         if isinstance(event, AssistantDelta):
-            told += 1
-            if told % 50 == 0:
-                print(told, flush=True)  # whoever reads has been told of so many
+            delta_count += 1
+            if delta_count % 50 == 0:
+                print(delta_count, flush=True)  # the test expects at least so many in the journal
 
     async with Hub(home) as hub:
         spec = AgentSpec(command=[sys.executable, agent, copy], env={"SESSIONS": str(count)}, name="streaming")
         async with AgentRuntime(spec, journal_client=hub.journal_client) as runtime:
-            config = SessionConfig(workspace=Workspace(Path(home).parent), on_event=hear)
+            config = SessionConfig(workspace=Workspace(Path(home).parent), on_event=on_event)
             sessions = [await runtime.open_session(config) for _ in range(count)]
             await asyncio.gather(*(session.run("go") for session in sessions))
 

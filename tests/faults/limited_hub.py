@@ -1,6 +1,6 @@
 """A program with a hub whose files may soon grow no more: `limited_hub.py HOME AGENT COPY`.
 
-Prints the agent's pid, then how many chunks it was told of, and why it ended.
+Prints the agent's pid, then the number of text chunks it received, and the error that ended it.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 from dragoman.workspace import Workspace
 
-# Chunks that are told before the limit, and bytes that the largest file may then grow.
-BEFORE = 50
-ROOM = 64 * 1024
+CHUNKS_BEFORE_LIMIT = 50
+GROWTH_LIMIT_BYTES = 64 * 1024  # that the largest file may grow once the limit is set
 
-told = 0
+chunk_count = 0
 
 
-def hear(event: Event) -> None:
-    global told
+def on_event(event: Event) -> None:
+    global chunk_count
     if isinstance(event, AssistantDelta):
-        told += 1
-        if told == BEFORE:
+        chunk_count += 1
+        if chunk_count == CHUNKS_BEFORE_LIMIT:
             largest = max(file.stat().st_size for file in Path(sys.argv[1]).iterdir())
-            resource.setrlimit(resource.RLIMIT_FSIZE, (largest + ROOM, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest + GROWTH_LIMIT_BYTES, resource.RLIM_INFINITY))
 
 
 async def start(spec: AgentSpec, limits: Limits, on_stderr: Callable[[str], None]) -> AgentLink:
@@ -50,13 +49,14 @@ async def main(home: str, agent: str, copy: str) -> None:
         async with AgentRuntime(
             spec, journal_client=hub.journal_client, limits=Limits(close_grace=0.3), launch=start
         ) as runtime:
-            session = await runtime.open_session(SessionConfig(workspace=Workspace(Path(home).parent), on_event=hear))
+            config = SessionConfig(workspace=Workspace(Path(home).parent), on_event=on_event)
+            session = await runtime.open_session(config)
             await session.run("go")
 
 
 try:
     asyncio.run(main(*sys.argv[1:]))
-except DragomanError as problem:
-    print(told)
-    print(f"{type(problem).__name__}: {problem}")
+except DragomanError as error:
+    print(chunk_count)
+    print(f"{type(error).__name__}: {error}")
     sys.exit(1)

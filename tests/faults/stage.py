@@ -1,10 +1,10 @@
-"""The stage: a rogue agent, a witness of what it brought, and a well-behaved neighbour beside it."""
+"""A rogue agent, a witness that collects what it brings, and a well-behaved neighbour beside it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +25,17 @@ LIMITS = Limits(start=HANG, request=HANG, cancel_grace=HANG, close_grace=0.3)
 
 @dataclass
 class Witness:
-    """All that a runtime told of: events, and diagnostics."""
+    """The events and diagnostics of a runtime."""
 
     heard: list[events.Event] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     spoke: asyncio.Event = field(default_factory=asyncio.Event)  # the agent said something
-    failed: asyncio.Event = field(default_factory=asyncio.Event)  # an error was told
+    failed: asyncio.Event = field(default_factory=asyncio.Event)  # an error event came
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def on_diagnostic(self, diagnostic: Diagnostic) -> None:
+        self.diagnostics.append(diagnostic)
+        self._changed.set()
 
     def on_event(self, event: events.Event) -> None:
         self.heard.append(event)
@@ -38,6 +43,13 @@ class Witness:
             self.spoke.set()
         if isinstance(event, events.Error):
             self.failed.set()
+        self._changed.set()
+
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Return when `condition` is true; asked after each event and each diagnostic."""
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
 
     def errors(self) -> list[events.Error]:
         return [event for event in self.heard if isinstance(event, events.Error)]
@@ -48,7 +60,7 @@ class Witness:
         )
 
     def kinds(self) -> list[str]:
-        """The provider events."""
+        """Return the kinds of the provider events."""
         return [event.kind for event in self.heard if isinstance(event, events.ProviderEvent)]
 
     def reported(self, words: str) -> bool:
@@ -64,9 +76,9 @@ def rogue(
     offers: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> AgentRuntime:
-    """A runtime, not yet started. `offers` and `options` are those of `AgentSpec` and `AgentRuntime`."""
+    """Return a runtime that is not started yet. `offers` and `options` are those of `AgentSpec` and `AgentRuntime`."""
     spec = AgentSpec(command=command(behaviour, count=count), name="rogue", **(offers or {}))
-    return AgentRuntime(spec, limits=limits, on_diagnostic=witness.diagnostics.append if witness else None, **options)
+    return AgentRuntime(spec, limits=limits, on_diagnostic=witness.on_diagnostic if witness else None, **options)
 
 
 def config(folder: Path, witness: Witness | None = None, **settings: Any) -> SessionConfig:
@@ -87,7 +99,7 @@ class Neighbour:
 
     @asynccontextmanager
     async def beside(self) -> AsyncIterator[None]:
-        """Runs of the neighbour for as long as the block takes, and one after it."""
+        """Run the neighbour again and again while the block runs, and once after it."""
         over = asyncio.Event()
         running = asyncio.create_task(self._until(over))
         try:
@@ -106,7 +118,7 @@ class Neighbour:
 
 @asynccontextmanager
 async def untouched(neighbour: Neighbour) -> AsyncIterator[None]:
-    """The block ends in time and leaves no task, descriptor or process; the neighbour notices nothing."""
+    """Check that the block ends in time and leaves no task, descriptor or process; the neighbour notices nothing."""
     alive = marked_processes(reaper().prefix + ".", prefix=True)
     async with asyncio.timeout(HANG), nothing_left(), neighbour.beside():
         yield
@@ -114,7 +126,7 @@ async def untouched(neighbour: Neighbour) -> AsyncIterator[None]:
 
 
 def resident() -> int:
-    """The memory of this process, in bytes."""
+    """Return the memory of this process, in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 

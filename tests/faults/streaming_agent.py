@@ -15,7 +15,7 @@ CHUNKS = 100_000
 def main() -> None:
     copy = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def say(message: object) -> None:
+    def send(message: object) -> None:
         line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"  # type: ignore[dict-item]
         os.write(copy, line)
         sys.stdout.buffer.write(line)
@@ -23,24 +23,24 @@ def main() -> None:
 
     sessions: list[str] = []
     prompted: list[str] = []
-    wanted = 0
+    session_limit = 0
     for text in sys.stdin:
-        asked = json.loads(text)
-        match asked.get("method"):
+        request = json.loads(text)
+        match request.get("method"):
             case "initialize":
-                say({"id": asked["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}}})
+                send({"id": request["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}}})
             case "session/new":
                 sessions.append(f"s{len(sessions)}")
-                wanted = max(wanted, int(os.environ.get("SESSIONS", "1")))
-                say({"id": asked["id"], "result": {"sessionId": sessions[-1]}})
+                session_limit = max(session_limit, int(os.environ.get("SESSIONS", "1")))
+                send({"id": request["id"], "result": {"sessionId": sessions[-1]}})
             case "session/prompt":
-                prompted.append(asked["params"]["sessionId"])
-                if len(prompted) == wanted:
+                prompted.append(request["params"]["sessionId"])
+                if len(prompted) == session_limit:
                     for number in range(CHUNKS):
                         for session in prompted:
                             content = {"type": "text", "text": f"{session} {number} "}
                             update = {"sessionUpdate": "agent_message_chunk", "content": content}
-                            say({"method": "session/update", "params": {"sessionId": session, "update": update}})
+                            send({"method": "session/update", "params": {"sessionId": session, "update": update}})
             case _:
                 pass
 

@@ -1,4 +1,4 @@
-"""Sockets that are cut, a bridge that is restarted, sockets that nobody reads: nothing is lost, nothing doubled."""
+"""Broken sockets, a restarted bridge, and sockets that nobody reads: no change is lost, and none arrives twice."""
 
 from __future__ import annotations
 
@@ -30,89 +30,91 @@ SOCKETS = int(os.environ.get("DRAGOMAN_SOCKETS", "40"))
 STREAMING = 10
 CHUNKS = 3000
 
-NEVER_READING = 10
+IDLE_SOCKETS = 10
 FOLDERS = 4
 ROUNDS = 2
 
-# Chunks of one run in each session: what is told of it is more than is kept of a session for those who follow.
-FLOOD = 50_000
+# Chunks of one run in each session: more than the bridge keeps of a session for its followers.
+CHUNKS_PER_RUN = 50_000
 
-# Bytes by which the server may be larger after a later round than after the first: less than is said in a round by a
-# hundred sessions. The file grows, and with it, up to their limits, the caches of its readers (16 MB each, of three);
-# an allocator does not give back all that is free.
-MORE = 48 * 1024 * 1024
+# Bytes by which the server may grow after the first round: less than a hundred sessions say in a round. The journal
+# grows, and with it, up to their limits, the caches of its readers (three of 16 MB); the allocator does not give back
+# all that is free.
+MAX_GROWTH_PER_ROUND_BYTES = 48 * 1024 * 1024
 
-# Bytes by which it may ever be larger than idle: the changes that are kept (64 MB), the caches (56 MB), what is on its
-# way to the disk and to the sockets; and of each session its run's words, until the run has ended.
-MOST = (160 + 2 * SESSIONS) * 1024 * 1024
+# Bytes by which the server may ever exceed its idle size: the changes it keeps (64 MB), the caches (56 MB), what is on
+# its way to the disk and to the sockets, and the text of each session's run until the run has ended.
+MAX_GROWTH_BYTES = (160 + 2 * SESSIONS) * 1024 * 1024
 
 
 async def rows_of(server: RealServer, session_id: str) -> dict[str, dict[str, JsonObject]]:
-    rows, _, _ = newest_rows(await server.bridge.hub.journal.rows(session_id), 10**6)
-    made: dict[str, list[JsonObject]] = msgspec.json.decode(msgspec.json.encode(rows))
-    return {table: {row["id"]: row for row in found} for table, found in made.items() if found}
+    newest, _, _ = newest_rows(await server.bridge.hub.journal.rows(session_id), 10**6)
+    tables: dict[str, list[JsonObject]] = msgspec.json.decode(msgspec.json.encode(newest))
+    return {table: {row["id"]: row for row in rows} for table, rows in tables.items() if rows}
 
 
-def held(view: View) -> dict[str, dict[str, JsonObject]]:
+def rows_in(view: View) -> dict[str, dict[str, JsonObject]]:
     return {table: rows for table, rows in view.tables.items() if rows}
 
 
 class Frames:
-    """The frames of a session as a client gathers them, by cursor."""
+    """The frames of a session as a client collects them, by cursor."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
         self.cursor: str | None = None
         self.seen: list[tuple[str, int]] = []
 
-    def hear(self, said: JsonObject) -> None:
-        if said.get("stream") == "session" and said.get("id") == self.session_id and "frames" in said:
-            self.cursor = said["cursor"]
-            self.seen.extend((frame["connection_id"], frame["n"]) for frame in said["frames"])
+    def add(self, message: JsonObject) -> None:
+        if message.get("stream") == "session" and message.get("id") == self.session_id and "frames" in message:
+            self.cursor = message["cursor"]
+            self.seen.extend((frame["connection_id"], frame["n"]) for frame in message["frames"])
 
 
-async def dropping(server: RealServer, views: Sequence[View], frames: Sequence[Frames], chance: random.Random) -> None:
-    """One life of a socket: subscribes to all from where they were left, hears for a while, and is cut."""
+async def follow_and_drop(
+    server: RealServer, views: Sequence[View], frames: Sequence[Frames], chance: random.Random
+) -> None:
+    """Open a socket, resume every subscription, receive some messages, and break the connection."""
     async with server.client() as talk:
         for view in views:
             await talk.resume(view)
         for each in frames:
             await talk.send(type="subscribe", stream="session", id=each.session_id, after=each.cursor, frames=True)
         for _ in range(chance.randrange(1, 40)):
-            await talk.send(type="ping")  # so that there is something to hear, also when nobody says anything
-            said = await talk.receive()
+            await talk.send(type="ping")  # so that there is a message to receive even when the sessions are silent
+            message = await talk.receive()
             for each in frames:
-                each.hear(said)
+                each.add(message)
         talk.connection.transport.abort()
 
 
-async def caught_up(server: RealServer, views: Sequence[View], frames: Sequence[Frames]) -> None:
-    """Follows all to their end."""
+async def follow_to_the_end(server: RealServer, views: Sequence[View], frames: Sequence[Frames]) -> None:
+    """Receive all that the journal has of the sessions."""
     async with server.client() as talk:
         for view in views:
             await talk.resume(view)
         for view in views:
-            wanted = (await server.bridge.hub.journal.session(view.session_id)).frames  # type: ignore[union-attr]
-            await talk.wait_for(view, lambda view, wanted=wanted: _position(view) >= wanted)  # type: ignore[misc]
+            frame_count = (await server.bridge.hub.journal.session(view.session_id)).frames  # type: ignore[union-attr]
+            await talk.wait_for(view, lambda view, count=frame_count: _position(view) >= count)  # type: ignore[misc]
     async with server.client() as talk:
         for each in frames:
             await talk.send(type="subscribe", stream="session", id=each.session_id, after=each.cursor, frames=True)
             end = (await server.bridge.hub.journal.read(each.session_id, limit=10**6)).entries
             while len(each.seen) < len(end):
-                each.hear(await talk.receive())
+                each.add(await talk.receive())
 
 
 def _position(view: View) -> int:
     return int((view.cursor or "0").rpartition(".")[2])
 
 
-async def prompted(server: RealServer, sessions: Sequence[str], text: str) -> None:
+async def send_prompts(server: RealServer, sessions: Sequence[str], text: str) -> None:
     async with server.client() as talk:
         for session_id in sessions:
             await talk.call("session.prompt", session_id=session_id, text=text)
 
 
-async def settled(server: RealServer, sessions: Sequence[str]) -> None:
+async def wait_until_settled(server: RealServer, sessions: Sequence[str]) -> None:
     async with server.client() as talk:
         for session_id in sessions:
             view = await talk.follow(session_id)
@@ -146,17 +148,17 @@ async def test_sockets_are_cut_and_the_bridge_restarted_and_each_change_is_seen_
                         await talk.call("session.resume", session_id=session_id)
             for drop in range(max(1, DROPS // (RESTARTS + 1))):
                 if drop % 5 == 0:
-                    await prompted(server, sessions, f"stream {CHUNKS}")
+                    await send_prompts(server, sessions, f"stream {CHUNKS}")
                 # Views and frames are streams of the same name: each has a socket of its own.
                 if chance.random() < 0.5:
-                    await dropping(server, views, (), chance)
+                    await follow_and_drop(server, views, (), chance)
                 else:
-                    await dropping(server, (), rows_seen, chance)
+                    await follow_and_drop(server, (), rows_seen, chance)
             if life == RESTARTS:
-                await settled(server, sessions)
-                await caught_up(server, views, rows_seen)
+                await wait_until_settled(server, sessions)
+                await follow_to_the_end(server, views, rows_seen)
                 for view in views:
-                    assert held(view) == await rows_of(server, view.session_id)
+                    assert rows_in(view) == await rows_of(server, view.session_id)
                 for each in rows_seen:
                     page = await server.bridge.hub.journal.read(each.session_id, limit=10**6)
                     assert each.seen == [(entry.connection_id, entry.n) for entry in page.entries]
@@ -164,14 +166,13 @@ async def test_sockets_are_cut_and_the_bridge_restarted_and_each_change_is_seen_
 
 
 def memory(server: Server) -> int:
-    """Bytes that its process has."""
+    """Return the resident bytes of the server's process."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
 
 
-async def never_reading(url: str, token: str, sessions: Sequence[str]) -> SocketClient:
-    """Follows all of them, and takes nothing of what it is told. Uncompressed, and with next to no buffer of its own,
-    so that it is the server that has to wait."""
+async def open_idle_socket(url: str, token: str, sessions: Sequence[str]) -> SocketClient:
+    """Subscribe to all sessions and stop reading. No compression and a tiny buffer, so that the server has to wait."""
     port = socket.socket()
     port.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     talk = await SocketClient.connected(url, token, sock=port, compression=None)
@@ -181,14 +182,14 @@ async def never_reading(url: str, token: str, sessions: Sequence[str]) -> Socket
     return talk
 
 
-async def flooded(readers: Sequence[tuple[SocketClient, View]], runs: int) -> None:
-    """One more run in each session, asked for by one of those who read it, and seen to its end by all of them."""
+async def flood_sessions(readers: Sequence[tuple[SocketClient, View]], runs: int) -> None:
+    """Start one more run in each session, from one of its readers, and return when all readers have seen its end."""
 
     def is_over(view: View) -> bool:
         return len(view.rows("runs")) == runs and view.settled
 
     for talk, view in readers[:SESSIONS]:
-        await talk.send(type="session.prompt", id="flood", session_id=view.session_id, text=f"flood {FLOOD}")
+        await talk.send(type="session.prompt", id="flood", session_id=view.session_id, text=f"flood {CHUNKS_PER_RUN}")
     await asyncio.gather(*(talk.wait_for(view, is_over) for talk, view in readers))
     for talk, _ in readers:
         talk.received.clear()
@@ -211,23 +212,23 @@ async def test_sockets_that_nobody_reads_harm_nobody_and_memory_stays_flat(tmp_p
             opened = await steering.call("session.open", agent="demo", cwd=str(folder))
             sessions.append(opened["session_id"])
         readers: list[tuple[SocketClient, View]] = []
-        for session_id in (sessions * SOCKETS)[: SOCKETS - NEVER_READING]:
+        for session_id in (sessions * SOCKETS)[: SOCKETS - IDLE_SOCKETS]:
             talk = await SocketClient.connected(url, token)
             readers.append((talk, await talk.follow(session_id)))
         sizes = [memory(server)]
         for number in range(1 + ROUNDS):
-            # Anew for each round: one that answers no ping is cut off after a while.
-            lazy = [await never_reading(url, token, sessions) for _ in range(NEVER_READING)]
-            await flooded(readers, number + 1)
+            # New ones for each round: the server closes a socket that answers no ping for a while.
+            idle_sockets = [await open_idle_socket(url, token, sessions) for _ in range(IDLE_SOCKETS)]
+            await flood_sessions(readers, number + 1)
             sizes.append(memory(server))
-            for talk in lazy:
+            for talk in idle_sockets:
                 talk.connection.transport.abort()
         print(f"megabytes before, and after each round: {[size >> 20 for size in sizes]}")
-        said = "".join(f"drop {number}\n" for number in range(1, FLOOD + 1))
+        expected_text = "".join(f"drop {number}\n" for number in range(1, CHUNKS_PER_RUN + 1))
         for _, view in readers:
-            assert view.texts() == [said] * (1 + ROUNDS)
+            assert view.texts() == [expected_text] * (1 + ROUNDS)
         before, _, first, *later = sizes  # the round before the first fills the buffers that there are
-        assert max(later) - first < MORE
-        assert max(sizes) - before < MOST
+        assert max(later) - first < MAX_GROWTH_PER_ROUND_BYTES
+        assert max(sizes) - before < MAX_GROWTH_BYTES
         for talk in (steering, *(talk for talk, _ in readers)):
             await talk.connection.close()

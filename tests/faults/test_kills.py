@@ -1,4 +1,4 @@
-"""`kill -9` at any moment, while one process streams twenty sessions: the journal is a prefix of what was said."""
+"""`kill -9` at any moment, while one process streams twenty sessions: the journal has a prefix of its lines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dragoman.hub.hub import ORPHANED, Hub
 from dragoman.journal import maintenance
 from dragoman.journal.entry import Cursor, Entry
 from dragoman.journal.protocols import Journal
+from dragoman.journal.rows import SessionRows
 from dragoman.record.events import AssistantDelta
 from dragoman.testing.scripted import Turn
 from dragoman.testing.stage import session_of
@@ -27,18 +28,22 @@ LIMIT = 120.0
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 * KILLS)]
 
 
-async def said_by_the_agent(journal: Journal) -> list[bytes]:
-    """Every line of the agent's, of the one connection that there was."""
-    found: list[Entry] = []
+async def agent_lines(journal: Journal) -> list[bytes]:
+    """Return every line that the agent wrote on its one connection."""
+    entries: list[Entry] = []
     cursor: Cursor | None = None
     while (page := await journal.read(after=cursor)).entries:
-        found += [entry for entry in page.entries if entry.origin == "agent"]
+        entries += [entry for entry in page.entries if entry.origin == "agent"]
         cursor = page.cursor
-    return [entry.frame for entry in found]
+    return [entry.frame for entry in entries]
 
 
-async def killed_once(folder: Path, chance: random.Random) -> int:
-    """How many chunks its program had been told of when it was killed."""
+async def all_rows(journal: Journal) -> dict[str, SessionRows]:
+    return {session_id: await journal.stored_rows(session_id) for session_id in await journal.session_ids()}
+
+
+async def kill_once(folder: Path, chance: random.Random) -> int:
+    """Start the program, kill it, and return the number of chunks that it had reported as received."""
     copy = folder / "copy"
     program = [str(HERE / "killed_hub.py"), str(folder / "home"), str(HERE / "streaming_agent.py"), str(copy)]
     process = await asyncio.create_subprocess_exec(
@@ -46,15 +51,15 @@ async def killed_once(folder: Path, chance: random.Random) -> int:
     )
     assert process.stdout is not None
     try:
-        told = 0
+        chunk_count = 0
         for _ in range(chance.randint(0, 40)):
-            told = int(await process.stdout.readline())
+            chunk_count = int(await process.stdout.readline())
     finally:
         process.send_signal(signal.SIGKILL)
         rest = await process.stdout.read()
         await process.wait()
     lines = rest.splitlines()
-    return int(lines[-1]) if lines and rest.endswith(b"\n") else told
+    return int(lines[-1]) if lines and rest.endswith(b"\n") else chunk_count
 
 
 async def test_a_killed_hub_leaves_a_prefix_of_what_was_said(tmp_path: Path) -> None:
@@ -63,20 +68,19 @@ async def test_a_killed_hub_leaves_a_prefix_of_what_was_said(tmp_path: Path) -> 
         folder = tmp_path / str(number)
         folder.mkdir()
         async with asyncio.timeout(LIMIT):
-            told = await killed_once(folder, chance)
+            reported = await kill_once(folder, chance)
             copy = (folder / "copy").read_bytes().splitlines() if (folder / "copy").exists() else []
             async with Hub(folder / "home") as hub:
-                kept = await said_by_the_agent(hub.journal)
-                assert kept == copy[: len(kept)], f"kill {number}: not a prefix"
-                chunks = sum(b"agent_message_chunk" in line for line in kept)
-                assert chunks >= told, f"kill {number}: {told} were told of, {chunks} are kept"
+                lines = await agent_lines(hub.journal)
+                assert lines == copy[: len(lines)], f"kill {number}: not a prefix"
+                chunks = sum(b"agent_message_chunk" in line for line in lines)
+                assert chunks >= reported, f"kill {number}: {reported} were reported, {chunks} are in the journal"
                 assert await maintenance.verify(hub.journal) == []
-                rows = {one: await hub.journal.stored_rows(one) for one in await hub.journal.session_ids()}
-                cut = {(run.status, run.reason) for one in rows.values() for run in one.runs}
-                assert cut == ({("interrupted", ORPHANED)} if cut or chunks else set())
+                rows = await all_rows(hub.journal)
+                ends = {(run.status, run.reason) for stored in rows.values() for run in stored.runs}
+                assert ends == ({("interrupted", ORPHANED)} if ends or chunks else set())
                 await maintenance.rebuild(hub.journal)
-                again = {one: await hub.journal.stored_rows(one) for one in await hub.journal.session_ids()}
-                assert again == rows
+                assert await all_rows(hub.journal) == rows
 
 
 async def test_what_a_living_process_runs_is_left_alone_when_another_looks(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from dragoman import AgentRuntime, Session, events
+from dragoman.clock import SYSTEM_CLOCK
 from dragoman.errors import AgentCrashed, DragomanError
+from dragoman.testing.clock import ManualClock
 
 from .cases import CASES, Case
 from .stage import Neighbour, Witness, config, rogue, untouched
@@ -19,7 +24,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_a_rogue_agent_ends_as_documented(case: Case, neighbour: Neighbour, tmp_path: Path) -> None:
     witness = Witness()
     async with untouched(neighbour):
-        runtime = rogue(case.behaviour, witness, **case.runtime)
+        clock = ManualClock() if case.pass_s else SYSTEM_CLOCK
+        runtime = rogue(case.behaviour, witness, clock=clock, **case.runtime)
         try:
             await _play(case, runtime, witness, tmp_path)
         finally:
@@ -30,7 +36,8 @@ async def test_a_rogue_agent_ends_as_documented(case: Case, neighbour: Neighbour
 
 async def _play(case: Case, runtime: AgentRuntime, witness: Witness, folder: Path) -> None:
     if case.fails == "start":
-        _check(case, await _failure_of_start(runtime))
+        async with _time_passing(case, runtime, witness):
+            _check(case, await _failure_of_start(runtime))
         return
     await runtime.start()
     if case.fails == "open":
@@ -39,7 +46,8 @@ async def _play(case: Case, runtime: AgentRuntime, witness: Witness, folder: Pat
         _check(case, caught.value)
         return
     session = await runtime.open_session(config(folder, witness, **case.session))
-    await _first_run(case, session, witness)
+    async with _time_passing(case, runtime, witness):
+        await _first_run(case, session, witness)
     if case.usable:
         assert session.status() == "idle"
         assert (await session.run("still there?")).text == "fine"
@@ -47,6 +55,32 @@ async def _play(case: Case, runtime: AgentRuntime, witness: Witness, folder: Pat
         with pytest.raises(AgentCrashed):
             await session.run("still there?")
         assert session.status() == "error"
+
+
+@asynccontextmanager
+async def _time_passing(case: Case, runtime: AgentRuntime, witness: Witness) -> AsyncIterator[None]:
+    """Let the case's seconds pass on a manual clock while the block runs."""
+    if not isinstance(runtime.clock, ManualClock):
+        yield
+        return
+    passing = asyncio.create_task(_let_time_pass(case, runtime.clock, witness))
+    try:
+        yield
+    finally:
+        passing.cancel()
+
+
+async def _let_time_pass(case: Case, clock: ManualClock, witness: Witness) -> None:
+    """Let the case's seconds pass, from timer to timer, once the agent has done what it does before its limit."""
+    if case.fails == "start":
+        await witness.wait_for(lambda: not case.reported or witness.reported(case.reported))
+    elif case.text:
+        await witness.spoke.wait()
+    end = clock.monotonic() + case.pass_s
+    while clock.monotonic() < end:
+        await clock.wait_for_timers()
+        clock.advance(min(clock.delays[0], end - clock.monotonic()))
+        await asyncio.sleep(0)
 
 
 async def _failure_of_start(runtime: AgentRuntime) -> DragomanError:
@@ -68,7 +102,7 @@ async def _first_run(case: Case, session: Session, witness: Witness) -> None:
         result = failure.result
     assert result.text == case.text, result.text[:1000]
     assert result.status == case.outcome
-    # All that was said was heard before the end, and the end is told once, last of all (G1, G2).
+    # Every text arrives before the end, and the end arrives once, as the last event (G1, G2).
     own = [event for event in witness.heard if event.run_id == run.id]
     assert [event.type for event in own].count("run.completed") == 1
     assert isinstance(own[-1], events.RunCompleted)

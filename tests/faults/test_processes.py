@@ -20,16 +20,16 @@ from .stage import HANG, Neighbour, Witness, config, rogue, untouched
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def alive(pid: int) -> bool:
-    """Whether the process has not ended; one that waits to be reaped by its new parent has."""
+def is_alive(pid: int) -> bool:
+    """Return True while the process runs; a zombie, which waits for its parent to reap it, has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
 
-def gone(pid: int) -> bool:
-    """Whether it has ended, or does now: a process that was killed takes a moment to die of it."""
+def is_gone(pid: int) -> bool:
+    """Return True when the process has ended, or ends within ten seconds: a killed process takes a moment to die."""
     try:
         ended = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -57,7 +57,7 @@ async def test_a_child_that_outlives_its_agent_is_ended_as_soon_as_that_is_notic
         session = await runtime.open_session(config(tmp_path))
         with pytest.raises(errors.AgentCrashed, match="exit code 0") as caught:
             await session.run("go")
-        assert gone(int(caught.value.result.text))  # without a close: the run itself is told after that
+        assert is_gone(int(caught.value.result.text))  # without a close: the run itself is told after that
 
 
 async def test_children_of_a_living_agent_end_with_it(neighbour: Neighbour, tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ async def test_children_of_a_living_agent_end_with_it(neighbour: Neighbour, tmp_
             session = await runtime.open_session(config(tmp_path))
             processes = [int(pid) for pid in (await session.run("go")).text.split()]
             assert (await session.run("go")).text == "fine"
-            assert [alive(pid) for pid in processes] == [True, True, True]
-        assert all(gone(pid) for pid in processes)
+            assert [is_alive(pid) for pid in processes] == [True, True, True]
+        assert all(is_gone(pid) for pid in processes)
 
 
 async def test_a_prompt_of_1_mb_to_an_agent_that_does_not_read_holds_up_nobody(
@@ -94,9 +94,9 @@ async def test_what_a_terminal_would_obey_is_taken_out_of_stderr(neighbour: Neig
     witness = Witness()
     async with untouched(neighbour), rogue("wild_stderr", witness) as runtime:
         await (await runtime.open_session(config(tmp_path))).run("go")
-    said = [each.text for each in witness.diagnostics if each.kind == "stderr"]
-    assert "red" in said
-    assert all(text.isprintable() for text in said)
+    lines = [each.text for each in witness.diagnostics if each.kind == "stderr"]
+    assert "red" in lines
+    assert all(text.isprintable() for text in lines)
 
 
 @pytest.mark.parametrize(("how", "code"), [("with_0", 0), ("with_1", 1), ("with_127", 127), ("by_sigkill", -9)])
@@ -115,7 +115,7 @@ async def test_an_agent_that_ends_between_turns_is_told_to_the_session(
     assert (error.kind, error.run_id) == ("AgentCrashed", None)
 
 
-KEEPER = """
+PROGRAM_WITH_AGENT = """
 import asyncio, sys
 from pathlib import Path
 from dragoman import AgentRuntime, AgentSpec, SessionConfig, Workspace
@@ -134,19 +134,24 @@ asyncio.run(main())
 async def test_nothing_of_a_rogue_outlives_a_dragoman_that_is_killed(neighbour: Neighbour, tmp_path: Path) -> None:
     async with untouched(neighbour):
         ours = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", KEEPER, *command("keeps_children"), cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+            sys.executable,
+            "-c",
+            PROGRAM_WITH_AGENT,
+            *command("keeps_children"),
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
         )
         assert ours.stdout is not None
         processes = [int(pid) for pid in (await ours.stdout.readline()).split()]
-        assert [alive(pid) for pid in processes] == [True, True, True]
+        assert [is_alive(pid) for pid in processes] == [True, True, True]
         ours.send_signal(signal.SIGKILL)
         await ours.wait()
         for pid in processes:
-            await _gone(pid)
+            await _wait_until_gone(pid)
 
 
-async def _gone(pid: int) -> None:
-    """Returns when the process has ended, by its descriptor: no looking again and again."""
+async def _wait_until_gone(pid: int) -> None:
+    """Return when the process has ended, by its descriptor, without polling."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -15,27 +15,27 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_300_questions_at_once_are_answered_each_by_its_own_id(neighbour: Neighbour, tmp_path: Path) -> None:
-    asked = 0
+    request_count = 0
 
     async def every_third(request: PermissionRequest) -> Answer:
-        nonlocal asked
-        asked += 1
+        nonlocal request_count
+        request_count += 1
         return request.allow() if int(request.title[1:]) % 3 == 0 else request.reject()
 
     async with untouched(neighbour), rogue("permission_flood") as runtime:
         session = await runtime.open_session(config(tmp_path, on_permission=every_third))
         assert (await session.run("go")).text == "100 yes, 200 no"
-    assert asked == 300
+    assert request_count == 300
 
 
 async def test_a_cancel_answers_all_of_300_questions(neighbour: Neighbour, tmp_path: Path) -> None:
     waiting = asyncio.Event()
-    asked = 0
+    request_count = 0
 
     async def nobody(request: PermissionRequest) -> None:
-        nonlocal asked
-        asked += 1
-        if asked > 200:
+        nonlocal request_count
+        request_count += 1
+        if request_count > 200:
             waiting.set()
         await asyncio.Event().wait()
 
@@ -72,8 +72,8 @@ async def test_a_question_after_the_turn_is_answered_and_belongs_to_no_run(
         session = await runtime.open_session(config(tmp_path, witness))
         assert (await session.run("go")).text == "fine"
         assert (await session.run("go")).text == "no"
-    (asked,) = [event for event in witness.heard if isinstance(event, events.PermissionRequested)]
-    assert asked.run_id is None
+    (requested,) = [event for event in witness.heard if isinstance(event, events.PermissionRequested)]
+    assert requested.run_id is None
 
 
 async def test_no_question_that_cannot_be_read_is_allowed(neighbour: Neighbour, tmp_path: Path) -> None:
@@ -94,16 +94,16 @@ async def test_files_of_others_are_neither_read_nor_written(neighbour: Neighbour
 async def test_a_cancel_answers_the_question_that_waits_and_keeps_what_is_said_after_it(
     neighbour: Neighbour, tmp_path: Path
 ) -> None:
-    asked = asyncio.Event()
+    question_came = asyncio.Event()
 
     async def nobody(request: PermissionRequest) -> None:
-        asked.set()
+        question_came.set()
         await asyncio.Event().wait()
 
     async with untouched(neighbour), rogue("cancelled_while_asking") as runtime:
         session = await runtime.open_session(config(tmp_path, on_permission=nobody))
         run = session.run("go")
-        await asked.wait()
+        await question_came.wait()
         await run.cancel()
         result = await run
         assert result.status == "cancelled"

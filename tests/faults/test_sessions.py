@@ -76,13 +76,13 @@ async def test_what_is_said_after_the_turn_belongs_to_the_session_and_to_no_run(
     witness = Witness()
     late = asyncio.Event()
 
-    def hear(event: events.Event) -> None:
+    def on_event(event: events.Event) -> None:
         witness.on_event(event)
         if isinstance(event, events.AssistantDelta) and event.text == "late words":
             late.set()
 
     async with untouched(neighbour), rogue("late_updates", witness) as runtime:
-        session = await runtime.open_session(SessionConfig(workspace=Workspace(tmp_path), on_event=hear))
+        session = await runtime.open_session(SessionConfig(workspace=Workspace(tmp_path), on_event=on_event))
         assert (await session.run("go")).text == "before after"
         await late.wait()
         assert (await session.run("go")).text == "fine"
@@ -115,8 +115,8 @@ async def test_an_update_of_a_tool_call_that_was_never_begun_is_its_first_sight(
     witness = Witness()
     async with untouched(neighbour), rogue("orphan_tool_updates", witness) as runtime:
         await (await runtime.open_session(config(tmp_path, witness))).run("go")
-    told = [event.type for event in witness.heard if isinstance(event, events.ToolCall | events.ToolResult)]
-    assert told == ["tool.call", "tool.result"]
+    event_types = [event.type for event in witness.heard if isinstance(event, events.ToolCall | events.ToolResult)]
+    assert event_types == ["tool.call", "tool.result"]
 
 
 async def test_a_note_of_the_hosts_counts_from_nobody_else_even_with_the_runs_own_id() -> None:

@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from dragoman.clock import SYSTEM_CLOCK, timeout
 from dragoman.proc._reaper_main import group_alive, marked_processes, signal_group, signal_marked
 from dragoman.proc.exits import ExitStatus, reap, reap_later, watch_exit
 from dragoman.proc.link import END_GRACE_S
@@ -57,6 +58,7 @@ class ProcessLink:
         self._tail = tail
         stdin, stdout, stderr = pipes
         self._stdin = PipeWriter(self._loop, stdin)
+        self.clock = SYSTEM_CLOCK  # of the graces of `end()`
         self._stdout = PipeReader(self._loop, stdout)
         self._stderr = PipeDrainer(self._loop, stderr, tail.feed)
         self._exited: asyncio.Future[int] = self._loop.create_future()
@@ -144,7 +146,11 @@ class ProcessLink:
         return self._exited.result()
 
     async def _ended_within(self, seconds: float) -> bool:
-        await asyncio.wait({self._exited}, timeout=seconds)
+        try:
+            async with timeout(self.clock, seconds):
+                await asyncio.wait({self._exited})
+        except TimeoutError:
+            pass
         return self._exited.done()
 
     async def _end_stragglers(self) -> None:
