@@ -1,6 +1,10 @@
 """Settings for all tests."""
 
+import atexit
+import os
+import shutil
 import signal
+import tempfile
 from typing import Any
 
 import pytest
@@ -10,6 +14,11 @@ from hypothesis import settings
 # that interrupt a process would wait for ever; a handler here gives the children the default again.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Sessions are stored in the journal of the home folder: that of the person who runs the tests must stay untouched.
+if "DRAGOMAN_HOME" not in os.environ:  # worker processes inherit it
+    os.environ["DRAGOMAN_HOME"] = tempfile.mkdtemp(prefix="dragoman-tests-")
+    atexit.register(shutil.rmtree, os.environ["DRAGOMAN_HOME"], ignore_errors=True)
 
 # No example has a time limit: on a busy machine any of them can be slow, and time is no property of the code.
 # Sixty examples each: `make test` has five minutes for some eight thousand tests. Use more to hunt a defect.

@@ -9,7 +9,7 @@ import time
 
 from bench.clients.report import report
 from dragoman.evaluation.evaluate import evaluate
-from dragoman.session.client import run
+from dragoman.hub.local import run
 
 PROMPT = "10"  # so many chunks
 

@@ -41,15 +41,18 @@ if TYPE_CHECKING:
     from dragoman.host.question.question import Question as Question
     from dragoman.host.question.question import QuestionAnswer as QuestionAnswer
     from dragoman.hub.hub import Hub as Hub
+    from dragoman.hub.local import open_session as open_session
+    from dragoman.hub.local import open_session_sync as open_session_sync
+    from dragoman.hub.local import resume_session as resume_session
+    from dragoman.hub.local import resume_session_sync as resume_session_sync
+    from dragoman.hub.local import run as run
+    from dragoman.hub.local import run_sync as run_sync
     from dragoman.record import events as events
     from dragoman.remote.client import Client as Client
     from dragoman.remote.session import RemoteSession as RemoteSession
     from dragoman.remote.sync import ClientSync as ClientSync
     from dragoman.session.capabilities import Capabilities as Capabilities
     from dragoman.session.client import LocalClient as LocalClient
-    from dragoman.session.client import open_session as open_session
-    from dragoman.session.client import resume_session as resume_session
-    from dragoman.session.client import run as run
     from dragoman.session.diagnostics import Diagnostic as Diagnostic
     from dragoman.session.handle import SessionHandle as SessionHandle
     from dragoman.session.login import login as login
@@ -70,9 +73,6 @@ if TYPE_CHECKING:
     from dragoman.session.sync import AgentRuntimeSync as AgentRuntimeSync
     from dragoman.session.sync import SyncRun as SyncRun
     from dragoman.session.sync import SyncSession as SyncSession
-    from dragoman.session.sync import open_session_sync as open_session_sync
-    from dragoman.session.sync import resume_session_sync as resume_session_sync
-    from dragoman.session.sync import run_sync as run_sync
     from dragoman.workspace import Workspace as Workspace
 
 _HOMES = {
@@ -124,12 +124,12 @@ _HOMES = {
     "evaluate": "evaluation.evaluate",
     "evaluate_sync": "evaluation.evaluate",
     "login": "session.login",
-    "open_session": "session.client",
-    "open_session_sync": "session.sync",
-    "resume_session": "session.client",
-    "resume_session_sync": "session.sync",
-    "run": "session.client",
-    "run_sync": "session.sync",
+    "open_session": "hub.local",
+    "open_session_sync": "hub.local",
+    "resume_session": "hub.local",
+    "resume_session_sync": "hub.local",
+    "run": "hub.local",
+    "run_sync": "hub.local",
     "tool": "evaluation.tool",
 }
 _MODULES = {"errors": "errors", "events": "record.events", "ports": "session.ports"}

@@ -48,7 +48,8 @@ class Item:
 
 async def evaluated(agent: Any, prompt: Any = "Which item?", **options: Any) -> PromptResponse[Any]:
     async with asyncio.timeout(LIMIT), runtime_on(agent, limits=Limits(cancel_grace=2, close_grace=1)) as runtime:
-        return await evaluate(runtime, prompt, **{"retry": NO_RETRY, **options})
+        response: PromptResponse[Any] = await evaluate(runtime, prompt, **{"retry": NO_RETRY, **options})
+        return response
 
 
 # -- values

@@ -40,9 +40,9 @@ def handing_over(value: Any) -> str:
 async def evaluated(stage: Stage, prompt: str, **options: Any) -> PromptResponse[Any]:  # noqa: F811 (the fixture)
     stage.more_env = stage.agent.mcp_env
     async with asyncio.timeout(LIMIT):
-        return await evaluate(
-            stage.spec, prompt, **{"cwd": stage.folder, "max_rounds": ROUNDS, "retry": NO_RETRY, **options}
-        )
+        settings = {"cwd": stage.folder, "max_rounds": ROUNDS, "retry": NO_RETRY, **options}
+        response: PromptResponse[Any] = await evaluate(stage.spec, prompt, **settings)
+        return response
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])

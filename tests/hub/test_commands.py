@@ -291,7 +291,7 @@ async def test_an_agent_that_is_gone_leaves_a_session_that_can_be_restarted(new_
         assert owned.error is not None
         with pytest.raises(DragomanError):
             await hub.command(requests.SessionPrompt(session_id=owned.id, text="hello"))
-        again = await hub.continue_session(owned.id, "anew")
+        again = await hub.continue_session(owned.id, "new")
         assert again.session is not None
         assert again.id == owned.id
         assert again.session.agent_session_id != before

@@ -50,7 +50,7 @@ async def test_two_who_restart_a_session_at_once_leave_one_agent(new_hub: NewHub
         owned = await hub.start_session("demo", config(tmp_path))
         await asyncio.gather(
             hub.continue_session(owned.id),
-            hub.continue_session(owned.id, "anew"),
+            hub.continue_session(owned.id, "new"),
             hub.continue_session(owned.id, anyway=False),
         )
         (again,) = hub.owned_sessions.values()

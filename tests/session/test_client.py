@@ -13,9 +13,10 @@ import pytest
 
 import dragoman
 from dragoman.errors import AgentCrashed, CommandNotFound, ConfigError, ExitedAtStart, InputError
+from dragoman.hub.local import open_session, run
 from dragoman.record.fold import SessionFold
 from dragoman.session import ports
-from dragoman.session.client import LocalClient, open_session, run
+from dragoman.session.client import LocalClient
 from dragoman.session.handle import handle_of
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec

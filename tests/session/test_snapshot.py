@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError, RequestTimeout
-from dragoman.session.client import LocalClient, open_session, resume_session
+from dragoman.hub.local import open_session, resume_session
+from dragoman.session.client import LocalClient
 from dragoman.session.handle import SessionHandle, read_handle, with_servers
 from dragoman.session.spec import AgentSpec, Limits
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -21,18 +21,22 @@ from dragoman.evaluation.response import Prompt, PromptResponse, Retry
 from dragoman.evaluation.rounds import Guard
 from dragoman.evaluation.tool import Tool, tools_of
 from dragoman.evaluation.transaction import check_state
-from dragoman.evaluation.types import Type, shape_of
+from dragoman.evaluation.types import shape_of
 from dragoman.host.permission import OnPermission
-from dragoman.host.policy.access import parse_access
 from dragoman.host.policy.rulebook import rule_sources
 from dragoman.host.policy.rules import Rule
-from dragoman.session.client import Agent, LocalClient, limits_of
+from dragoman.hub.local import default_journal
+from dragoman.session.client import Agent, client_from_options, limits_of
+from dragoman.session.journal_client import JournalClient
+from dragoman.session.options import ProcessOptions, RunLimitOptions, SessionOptions, check_keywords, session_config
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, Limits, OnEvent, SessionConfig, rules_of
+from dragoman.session.spec import AgentSpec, Limits, OnEvent, SessionConfig
 from dragoman.session.sync import background  # the one loop of all programs that are not async
 from dragoman.wire.vocabulary import McpServer
-from dragoman.workspace import Workspace
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm  # known to type checkers without being installed
 
 T = TypeVar("T")
 
@@ -40,57 +44,67 @@ T = TypeVar("T")
 CUMULATIVE_USAGE_QUIRK: Final = "cumulative-usage"
 
 
+class EvaluateOptions(SessionOptions, ProcessOptions, RunLimitOptions, total=False):
+    """Keywords of `evaluate`, beside those of a session, of the agent's process and of a run.
+
+    `access` is "read-only" by default: nobody is asked. `deadline` holds for all rounds and attempts together.
+    """
+
+    tools: Sequence[Tool | Callable[..., Any]]  # functions that the agent may call
+    state: object | None  # the tools' state; a call that fails leaves it as it was
+    budget: Budget | None  # limits on tokens, cost and tool calls, of all rounds and attempts together
+    max_rounds: int  # prompts until there is a valid value; 3 by default
+    guards: Guard | Sequence[Guard]  # checks of a result before it counts
+    retry: Retry | None  # when a failed attempt is repeated
+    allowed_paths: Sequence[str | Path] | None  # the agent may write here, and nowhere else
+    transport: Transport  # how the agent reaches the tools: "auto", "http" or "stdio"
+    prepare: Callable[[AgentSpec], AgentSpec] | None  # changes how the agent is started
+
+
+Evaluated: TypeAlias = "Agent | AgentRuntime | None"
+
+
 @overload
 async def evaluate(
-    agent: Agent | AgentRuntime | None, prompt: Input | Prompt, *, output_type: type[T], **options: Any
+    agent: Evaluated, prompt: Prompt, *, output_type: None = None, **options: Unpack[EvaluateOptions]
+) -> PromptResponse[Any]: ...
+@overload
+async def evaluate(
+    agent: Evaluated, prompt: Input, *, output_type: None = None, **options: Unpack[EvaluateOptions]
+) -> PromptResponse[None]: ...
+@overload
+async def evaluate(
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[T]: ...
 @overload
 async def evaluate(
-    agent: Agent | AgentRuntime | None, prompt: Input | Prompt, *, output_type: Type = None, **options: Any
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: Mapping[str, Any], **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[Any]: ...
+@overload
 async def evaluate(
-    agent: Agent | AgentRuntime | None,
-    prompt: Input | Prompt,
-    *,
-    output_type: Type = None,
-    tools: Sequence[Tool | Callable[..., Any]] = (),
-    state: object | None = None,
-    deadline: float | None = None,
-    idle_limit: float | None = None,
-    heartbeat: Callable[[], None] | None = None,
-    budget: Budget | None = None,
-    max_rounds: int = 3,
-    guards: Guard | Sequence[Guard] = (),
-    retry: Retry | None = None,
-    cwd: str | Path = ".",
-    additional: Sequence[str | Path] = (),
-    access: str = "read-only",
-    allowed_paths: Sequence[str | Path] | None = None,
-    rules: Sequence[Rule] = (),
-    on_permission: OnPermission | None = None,
-    on_event: OnEvent | None = None,
-    mcp_servers: Sequence[McpServer] = (),
-    transport: Transport = "auto",
-    env: Mapping[str, str | None] | None = None,
-    headers: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
-    prepare: Callable[[AgentSpec], AgentSpec] | None = None,
-    **session: Any,
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: TypeForm[T], **options: Unpack[EvaluateOptions]
+) -> PromptResponse[T]: ...
+async def evaluate(
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[Any]:
-    """One prompt to a fresh session of an agent, until there is a value of `output_type`.
+    """Send one prompt to a new session of an agent, until there is a value of `output_type`.
 
-    `agent` is what `open_session` takes, or an `AgentRuntime` that is running and stays so. `tools` are functions
-    that the agent may call while it works, and `state` is theirs: a call that fails leaves it as it was. `deadline`
-    and `budget` hold for all of it: starting, all rounds and attempts. `guards` look at a result before it counts.
+    `agent` is what `open_session` takes, or a started `AgentRuntime`, which stays open. `output_type` is a Python type
+    or a JSON Schema; without it the output is None, and the agent's text is the result. `tools` are functions that the
+    agent may call, and `state` is theirs: a call that fails leaves it as it was. `guards` check a result before it
+    counts.
 
-    Nobody is asked: `tools` are allowed, all else by `access` and `rules`; with `allowed_paths` it may write there and
-    nowhere else. `on_permission`, where given, answers what these leave open. `transport` is how the agent reaches the
-    tools: by HTTP where it can, else by a program on stdio. `prepare` may change how the agent is started. The rest
-    (`model`, `mode`, `options`, `system_prompt`, …) is what `SessionConfig` takes.
+    Nobody is asked: `tools` are allowed, all else by `access` and `rules`; with `allowed_paths` the agent may write
+    there and nowhere else. `on_permission`, if given, answers what these leave open. The session is stored in the
+    journal; `journal=False` or `DRAGOMAN_JOURNAL=off` turns that off.
 
-    Raises `OutputInvalid`, `GuardFailed`, `BudgetExceeded`, `DeadlineExceeded`, … ; `error.result` is the response so
+    Raises `OutputInvalid`, `GuardFailed`, `BudgetExceeded`, `DeadlineExceeded`, …; `error.result` is the response so
     far, with its stats.
     """
+    check_keywords("evaluate", options, EvaluateOptions)
+    tools: Sequence[Tool | Callable[..., Any]] = options.get("tools", ())
+    state, budget, max_rounds = options.get("state"), options.get("budget"), options.get("max_rounds", 3)
+    transport, guards = options.get("transport", "auto"), options.get("guards", ())
     if isinstance(prompt, Prompt):
         tools = (*prompt.tools, *tools)
         output_type = prompt.output_type if output_type is None else output_type
@@ -110,67 +124,90 @@ async def evaluate(
         check_state(state)
     shape = None if output_type is None else shape_of(output_type)
     served = (*tools_by_name, *((OUTPUT_TOOL,) if shape is not None else ()))
-    workspace = Workspace(cwd, additional)
-    permissions = Permissions(
-        SERVER, served, allowed_paths=allowed_paths, cwd=workspace.cwd, on_permission=on_permission
-    )
-    config = SessionConfig(
-        workspace=workspace,
-        access=parse_access(access),
-        rules=(*permissions.session_rules, *rules_of(list(rules))),
-        on_permission=permissions,
-        mcp_servers=tuple(mcp_servers),
-        **session,
-    )
     settings = load()
-    runtime, spec = _runtime_of(agent, config, settings, env=env, headers=headers, limits=limits, prepare=prepare)
-    plan = Plan(
-        prompt=prompt,
-        shape=shape,
-        tools=tuple(tools_by_name.values()),
-        state=state,
-        config=config,
-        permissions=permissions,
-        runtime=runtime,
-        given_runtime=isinstance(agent, AgentRuntime),
-        transport=transport,
-        guards=(guards,) if callable(guards) else tuple(guards),
-        max_rounds=max_rounds,
-        idle_limit=idle_limit,
-        heartbeat=heartbeat,
-        on_event=on_event,
+    options["access"] = options.get("access") or "read-only"
+    config = session_config(options, settings)
+    permissions = Permissions(
+        SERVER,
+        served,
+        allowed_paths=options.get("allowed_paths"),
+        cwd=config.workspace.cwd,
+        on_permission=config.on_permission,
     )
-    return await run_attempts(
-        plan,
-        deadline=deadline,
-        budget=budget or NO_BUDGET,
-        retry=retry or Retry(),
-        cumulative=_reports_cumulative_usage(spec, settings),
+    config = msgspec.structs.replace(
+        config, rules=(*permissions.session_rules, *config.rules), on_permission=permissions, on_event=None
     )
+    keeps_journal = False if isinstance(agent, AgentRuntime) else options.get("journal")
+    async with default_journal(settings, keeps_journal) as journal_client:
+        new_runtime, spec = _runtime_factory(agent, config, settings, options, journal_client)
+        plan = Plan(
+            prompt=prompt,
+            shape=shape,
+            tools=tuple(tools_by_name.values()),
+            state=state,
+            config=config,
+            permissions=permissions,
+            runtime=new_runtime,
+            given_runtime=isinstance(agent, AgentRuntime),
+            transport=transport,
+            guards=(guards,) if callable(guards) else tuple(guards),
+            max_rounds=max_rounds,
+            idle_limit=options.get("idle_limit"),
+            heartbeat=options.get("heartbeat"),
+            on_event=options.get("on_event"),
+        )
+        return await run_attempts(
+            plan,
+            deadline=options.get("deadline"),
+            budget=budget or NO_BUDGET,
+            retry=options.get("retry") or Retry(),
+            cumulative=_reports_cumulative_usage(spec, settings),
+        )
 
 
-def evaluate_sync(agent: Agent | AgentRuntime | None, prompt: Input | Prompt, **options: Any) -> PromptResponse[Any]:
-    """As `evaluate`, for programs that are not async."""
-    return background.call(evaluate(agent, prompt, **options))
+@overload
+def evaluate_sync(
+    agent: Evaluated, prompt: Prompt, *, output_type: None = None, **options: Unpack[EvaluateOptions]
+) -> PromptResponse[Any]: ...
+@overload
+def evaluate_sync(
+    agent: Evaluated, prompt: Input, *, output_type: None = None, **options: Unpack[EvaluateOptions]
+) -> PromptResponse[None]: ...
+@overload
+def evaluate_sync(
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
+) -> PromptResponse[T]: ...
+@overload
+def evaluate_sync(
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: Mapping[str, Any], **options: Unpack[EvaluateOptions]
+) -> PromptResponse[Any]: ...
+@overload
+def evaluate_sync(
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: TypeForm[T], **options: Unpack[EvaluateOptions]
+) -> PromptResponse[T]: ...
+def evaluate_sync(
+    agent: Evaluated, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+) -> PromptResponse[Any]:
+    """Evaluate as `evaluate` does, for programs that are not async."""
+    return background.call(evaluate(agent, prompt, output_type=output_type, **options))
 
 
-def _runtime_of(
-    agent: Agent | AgentRuntime | None,
+def _runtime_factory(
+    agent: Evaluated,
     config: SessionConfig,
     settings: Config,
-    *,
-    env: Mapping[str, str | None] | None,
-    headers: Mapping[str, str] | None,
-    limits: Limits | None,
-    prepare: Callable[[AgentSpec], AgentSpec] | None,
+    options: EvaluateOptions,
+    journal_client: JournalClient | None,
 ) -> tuple[Callable[[], AgentRuntime], AgentSpec]:
+    """Return a function that makes a runtime for each attempt, and the spec of its agent."""
     if isinstance(agent, AgentRuntime):
         runtime = agent
         return lambda: runtime, agent.spec
-    spec = LocalClient(config=settings, env=env, headers=headers, limits=limits).spec_of(agent)
+    limits = options.get("limits")
+    spec = client_from_options(settings, options, None).spec_of(agent)
     if spec.cwd is None:
         spec = msgspec.structs.replace(spec, cwd=config.workspace.cwd)
-    if prepare is not None:
+    if (prepare := options.get("prepare")) is not None:
         spec = prepare(spec)
 
     def new_runtime() -> AgentRuntime:
@@ -180,6 +217,8 @@ def _runtime_of(
             line_limit=settings.line_limit,
             sources=rule_sources(settings),
             on_question=config.on_question,
+            on_diagnostic=options.get("on_diagnostic"),
+            journal_client=journal_client,
         )
 
     return new_runtime, spec
@@ -245,19 +284,41 @@ class AcpAdapter:
         self.model_config = model_config
         self.adapter_config = adapter_config or AdapterConfig()
 
-    async def evaluate(self, prompt: Input | Prompt, **options: Any) -> PromptResponse[Any]:
-        """As `dragoman.evaluate`; `options` go before what was configured."""
-        return await evaluate(self.model_config.agent, prompt, **{**self._options(), **options})
+    @overload
+    async def evaluate(
+        self, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
+    ) -> PromptResponse[T]: ...
+    @overload
+    async def evaluate(
+        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+    ) -> PromptResponse[Any]: ...
+    async def evaluate(
+        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+    ) -> PromptResponse[Any]:
+        """Evaluate as `dragoman.evaluate` does; `options` override the configuration."""
+        merged: EvaluateOptions = {**self._options(), **options}
+        return await evaluate(self.model_config.agent, prompt, output_type=output_type, **merged)
 
-    def evaluate_sync(self, prompt: Input | Prompt, **options: Any) -> PromptResponse[Any]:
-        return evaluate_sync(self.model_config.agent, prompt, **{**self._options(), **options})
+    @overload
+    def evaluate_sync(
+        self, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
+    ) -> PromptResponse[T]: ...
+    @overload
+    def evaluate_sync(
+        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+    ) -> PromptResponse[Any]: ...
+    def evaluate_sync(
+        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+    ) -> PromptResponse[Any]:
+        """Evaluate as `evaluate` does, for programs that are not async."""
+        return background.call(self.evaluate(prompt, output_type=output_type, **options))
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> EvaluateOptions:
         model, adapter = msgspec.structs.asdict(self.model_config), msgspec.structs.asdict(self.adapter_config)
         del model["agent"]
         for name in (*_OFFERS, "isolation"):
             adapter.pop(name)
-        return {**model, **adapter, "prepare": self._prepare_spec}
+        return cast(EvaluateOptions, {**model, **adapter, "prepare": self._prepare_spec})
 
     def _prepare_spec(self, spec: AgentSpec) -> AgentSpec:
         config = self.adapter_config

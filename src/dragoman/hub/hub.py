@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -38,9 +38,10 @@ from dragoman.journal.session_record import SessionRecord
 from dragoman.journal.sessions import descendants, find_session
 from dragoman.journal.sqlite import SqliteJournal
 from dragoman.record import notes
-from dragoman.session.client import Agent, Continuing, LocalClient, Opening, RuntimePool, open_session, resume_session
-from dragoman.session.handle import config_of_handle, read_handle
+from dragoman.session.client import Agent, Continuing, LocalClient, Opening, RuntimePool, client_from_options
+from dragoman.session.handle import config_of_handle, read_handle, with_servers
 from dragoman.session.journal_client import JournalClient
+from dragoman.session.options import LocalOptions, ResumeOptions, check_keywords, resumed_config, session_config
 from dragoman.session.session import Session, new_id
 from dragoman.session.spec import SessionConfig
 from dragoman.wire.messages import Notification
@@ -141,18 +142,27 @@ class Hub:
             raise InputError("the hub is not started", guidance="Use `async with Hub() as hub:`.")
         return self._journal_client
 
-    def open_session(self, agent: Agent | None = None, **settings: Any) -> Opening:
-        """Open a session as `dragoman.open_session` does, and store it in the journal."""
-        return open_session(agent, journal_client=self.journal_client, **settings)
+    def open_session(self, agent: Agent | None = None, **options: Unpack[LocalOptions]) -> Opening[Session]:
+        """Open a session as `dragoman.open_session` does, stored in the journal of this hub."""
+        check_keywords("open_session", options, LocalOptions)
 
-    def resume_session(self, session_id: str, **settings: Any) -> Opening:
-        """Continue a session of the journal with the agent that it was with."""
+        async def open_it() -> Session:
+            client = client_from_options(self._config, options, self.journal_client)
+            return await client.open(agent, session_config(options, self._config), options.get("session_id"))
 
-        async def open_it() -> Any:
+        return Opening(open_it)
+
+    def resume_session(self, session_id: str, **options: Unpack[ResumeOptions]) -> Opening[Session]:
+        """Resume a session of the journal, with the agent that it was with."""
+        check_keywords("resume_session", options, ResumeOptions)
+
+        async def open_it() -> Session:
             row = await self.find(session_id)
             if row.handle is None:
                 raise _not_continuable(row)
-            return await resume_session(row.handle, journal_client=self.journal_client, **settings)
+            handle = with_servers(read_handle(row.handle), options.get("mcp_servers"))
+            client = client_from_options(self._config, options, self.journal_client)
+            return await client.resume(handle, resumed_config(handle, options), options.get("how", "resume"))
 
         return Opening(open_it)
 

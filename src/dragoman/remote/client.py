@@ -155,14 +155,14 @@ class Client:
         self,
         handle: SessionHandle | str | bytes | Mapping[str, object],
         *,
-        how: Literal["resume", "load", "anew"] = "resume",
+        how: Literal["resume", "load", "new"] = "resume",
         on_permission: OnPermission | None = None,
         on_question: OnQuestion | None = None,
         on_event: OnEvent | None = None,
     ) -> RemoteSession:
         """Resume a session of the server: by its id, or by the result of `snapshot()`.
 
-        `how`: "resume" in the way that the agent supports, "load" by having it replay its history, "anew" with an agent
+        `how`: "resume" in the way that the agent supports, "load" by having it replay its history, "new" with an agent
         that remembers nothing.
         """
         session_id = _session_id(handle)
@@ -272,7 +272,7 @@ def _resume_request(how: str, session_id: str) -> requests.Request[results.Sessi
             return requests.SessionResume(session_id=session_id)
         case "load":
             return requests.SessionLoad(session_id=session_id)
-        case "anew":
+        case "new":
             return requests.SessionRestart(session_id=session_id)
         case _:
             raise InputError(f"how is 'resume', 'load' or 'anew', not {how!r}")

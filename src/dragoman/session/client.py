@@ -1,37 +1,30 @@
-"""The front door: a session, or a whole run, from the name of an agent.
+"""`LocalClient`: sessions by the name of an agent, on this machine.
 
-`LocalClient` is the `AgentClient` of this machine: every session gets a process of its own, which ends
-with it, unless its agent is `shared`. The functions below are what most programs need of it.
+Every session gets a process of its own, which ends with it, unless its agent is `shared`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from dragoman.agents.preset import load_preset
 from dragoman.config import Config, load
 from dragoman.errors import InputError
-from dragoman.host.permission import OnPermission, answer_later
-from dragoman.host.policy.access import parse_access
+from dragoman.host.permission import answer_later
 from dragoman.host.policy.rulebook import rule_sources
-from dragoman.host.policy.rules import Rule
-from dragoman.host.question.question import OnQuestion, Question
+from dragoman.host.question.question import Question
 from dragoman.session.diagnostics import Diagnostic
-from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle, with_servers
-from dragoman.session.prompt import Input
-from dragoman.session.run import RunResult
+from dragoman.session.handle import HEADER, QUERY, VARIABLE, SessionHandle, config_of_handle, read_handle
+from dragoman.session.options import ProcessOptions
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
-from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, OnEvent, SessionConfig, rules_of, spec_of_preset
-from dragoman.wire.vocabulary import McpServer
-from dragoman.workspace import Workspace
+from dragoman.session.spec import REMOTE_SCHEMES, AgentSpec, Limits, SessionConfig, spec_of_preset
 
 if TYPE_CHECKING:
     from dragoman.session.journal_client import JournalClient
@@ -39,16 +32,27 @@ if TYPE_CHECKING:
 Agent = str | AgentSpec | Sequence[str]
 
 # How a session goes on: in the way that the agent can; by `session/load`; or with an agent that remembers nothing.
-Continuing: TypeAlias = Literal["resume", "load", "anew"]
+Continuing: TypeAlias = Literal["resume", "load", "new"]
 
 
 class LocalSession(Session):
-    """A session with a process of its own: the process ends with the last session on it."""
+    """A session with a process of its own: the process ends with the last session on it.
+
+    `on_end` is awaited once, when both are closed.
+    """
+
+    on_end: Callable[[], Awaitable[None]] | None = None
 
     async def close(self) -> None:
         await super().close()
         if not self._runtime.busy:
             await self._runtime.close()
+        await self._call_on_end()
+
+    async def _call_on_end(self) -> None:
+        on_end, self.on_end = self.on_end, None
+        if on_end is not None:
+            await on_end()
 
     async def _end(self) -> None:
         try:
@@ -58,20 +62,27 @@ class LocalSession(Session):
             # is being closed already, it waits for us, and we must not wait for it.
             if not self._runtime.busy and not self._runtime.closed:
                 await self._runtime.close()
+                await self._call_on_end()
 
 
-class Opening:
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+SessionT = TypeVar("SessionT", bound=_Closable)
+
+
+class Opening(Generic[SessionT]):
     """A session about to be opened: await it, or enter it."""
 
-    def __init__(self, open_it: Callable[[], Any]) -> None:
+    def __init__(self, open_it: Callable[[], Coroutine[Any, Any, SessionT]]) -> None:
         self._open_it = open_it
-        self._session: Session | None = None
+        self._session: SessionT | None = None
 
-    def __await__(self) -> Generator[Any, None, Session]:
-        session: Generator[Any, None, Session] = self._open_it().__await__()
-        return session
+    def __await__(self) -> Generator[Any, None, SessionT]:
+        return self._open_it().__await__()
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> SessionT:
         self._session = await self
         return self._session
 
@@ -172,7 +183,7 @@ class LocalClient:
                     return await runtime.resume_session(known, given)
                 case "load":
                     return await runtime.load_session(known, given)
-                case "anew":
+                case "new":
                     return await runtime.open_session(given, known.session_id)
 
         return await self._opened(self.spec_of_handle(known), given, open_it, restart=restart)
@@ -284,122 +295,18 @@ def limits_of(config: Config) -> Limits:
     )
 
 
-def open_session(
-    agent: Agent | None = None,
-    *,
-    cwd: str | Path = ".",
-    additional: Sequence[str | Path] = (),
-    access: str | None = None,
-    rules: Sequence[Rule] = (),
-    on_permission: OnPermission | None = None,
-    on_question: OnQuestion | None = None,
-    on_event: OnEvent | None = None,
-    network: bool | None = None,
-    web_search: bool | None = None,
-    model: str | None = None,
-    mode: str | None = None,
-    reasoning_effort: str | None = None,
-    options: Mapping[str, str | bool] | None = None,
-    mcp_servers: Sequence[McpServer] = (),
-    system_prompt: str | None = None,
-    env: Mapping[str, str | None] | None = None,
-    headers: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
-    session_id: str | None = None,
-    journal_client: JournalClient | None = None,
-    on_diagnostic: Callable[[Diagnostic], None] | None = None,
-) -> Opening:
-    """A session with an agent, in a process of its own. Await it, or use it with `async with`.
-
-    `agent` is a preset's name ("claude", "codex", …; the configured default when left out), an address
-    ("wss://…", "https://…", with `headers` for a token), a command as a list, or an `AgentSpec`. `access`
-    is what it may do unasked: "read-only", "ask" (the default), "edit-inside" or "full"; `rules` are the
-    session's own, above those of the user's settings; `on_permission` is asked about the rest, and
-    `on_question` answers what the agent itself wants to know.
-    """
-
-    async def open_it() -> Session:
-        settings = load()
-        client = LocalClient(
-            config=settings,
-            env=env,
-            headers=headers,
-            limits=limits,
-            journal_client=journal_client,
-            on_diagnostic=on_diagnostic,
-        )
-        config = SessionConfig(
-            workspace=Workspace(cwd, additional),
-            access=parse_access(access or settings.access),
-            rules=rules_of(rules),
-            on_permission=on_permission,
-            on_question=on_question,
-            on_event=on_event,
-            network=network,
-            web_search=web_search,
-            model=model,
-            mode=mode,
-            reasoning_effort=reasoning_effort,
-            options=dict(options or {}),
-            mcp_servers=tuple(mcp_servers),
-            system_prompt=system_prompt,
-        )
-        return await client.open(agent, config, session_id)
-
-    return Opening(open_it)
-
-
-def resume_session(
-    handle: SessionHandle | str | bytes | Mapping[str, object],
-    *,
-    rules: Sequence[Rule] = (),
-    on_permission: OnPermission | None = None,
-    on_question: OnQuestion | None = None,
-    on_event: OnEvent | None = None,
-    mcp_servers: Sequence[McpServer] | None = None,
-    env: Mapping[str, str | None] | None = None,
-    headers: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
-    how: Continuing = "resume",
-    journal_client: JournalClient | None = None,
-    on_diagnostic: Callable[[Diagnostic], None] | None = None,
-) -> Opening:
-    """The session of `Session.snapshot()`, in a new process. Await it, or use it with `async with`.
-
-    What the snapshot left out because it is secret (`handle.secrets`) is passed again here; `mcp_servers`
-    join those that it kept. `how`: "resume" as the agent can, "load" by having it tell its history again, "anew" with
-    an agent that remembers nothing.
-    """
-
-    async def open_it() -> Session:
-        known = with_servers(read_handle(handle), mcp_servers)
-        client = LocalClient(
-            env=env, headers=headers, limits=limits, journal_client=journal_client, on_diagnostic=on_diagnostic
-        )
-        config = replace(
-            config_of_handle(known),
-            rules=rules_of(rules),
-            on_permission=on_permission,
-            on_question=on_question,
-            on_event=on_event,
-        )
-        return await client.resume(known, config, how)
-
-    return Opening(open_it)
-
-
-async def run(
-    agent: Agent | None,
-    prompt: Input,
-    *,
-    deadline: float | None = None,
-    idle_limit: float | None = None,
-    on_event: OnEvent | None = None,
-    **session: Any,
-) -> RunResult:
-    """One prompt to a fresh session of an agent; the session and its process end with it.
-
-    Takes what `open_session` takes. Raises what the run failed with.
-    """
-    async with open_session(agent, on_event=on_event, **session) as opened:
-        return await opened.run(prompt, deadline=deadline, idle_limit=idle_limit)
+def client_from_options(
+    config: Config,
+    options: ProcessOptions,
+    journal_client: JournalClient | None,
+    runtime_pool: RuntimePool | None = None,
+) -> LocalClient:
+    return LocalClient(
+        config=config,
+        env=options.get("env"),
+        headers=options.get("headers"),
+        limits=options.get("limits"),
+        journal_client=journal_client,
+        runtime_pool=runtime_pool,
+        on_diagnostic=options.get("on_diagnostic"),
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from types import TracebackType
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from dragoman.record.events import Event
 from dragoman.session.capabilities import Capabilities
@@ -16,6 +16,8 @@ from dragoman.session.handle import SessionHandle
 from dragoman.session.prompt import Input
 from dragoman.session.run import RunResult
 from dragoman.session.spec import SessionConfig
+
+T_co = TypeVar("T_co", covariant=True)
 
 SessionStatus: TypeAlias = Literal["idle", "running", "waiting", "error"]
 
@@ -39,6 +41,28 @@ class Run(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
     async def result(self) -> RunResult: ...
+    async def cancel(self) -> None: ...
+
+
+class ValidatedResult(Protocol[T_co]):
+    """The result of a run with an `output_type`: `output` is of that type."""
+
+    @property
+    def output(self) -> T_co: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def stop_reason(self) -> str | None: ...
+
+
+class OutputRun(Protocol[T_co]):
+    """A run with an `output_type`: the prompt, and further prompts until there is a valid value."""
+
+    @property
+    def id(self) -> str: ...
+    def __await__(self) -> Generator[Any, None, ValidatedResult[T_co]]: ...
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+    async def result(self) -> ValidatedResult[T_co]: ...
     async def cancel(self) -> None: ...
 
 

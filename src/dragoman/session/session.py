@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
 import dragoman.session as session_package
 from dragoman.errors import (
@@ -29,7 +29,6 @@ from dragoman.host.permission import PermissionRequest
 from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
-from dragoman.host.policy.rules import Rule
 from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.host.terminal.terminal import Terminal
 from dragoman.record import events, notes, rows
@@ -40,7 +39,8 @@ from dragoman.session.dispatcher import SessionDispatcher
 from dragoman.session.handle import SessionHandle, handle_of
 from dragoman.session.interfaces import Runtime
 from dragoman.session.lifecycle import CloseOnce, call_safely
-from dragoman.session.ports import SessionStatus
+from dragoman.session.options import RunOptions, check_keywords
+from dragoman.session.ports import OutputRun, SessionStatus
 from dragoman.session.prompt import Input, assemble
 from dragoman.session.run import Run
 from dragoman.session.run_queue import RunQueue
@@ -48,6 +48,11 @@ from dragoman.session.spec import AgentSpec, SessionConfig, rules_of
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import copy_error
 from dragoman.wire.messages import Message, Notification, Request
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm  # known to type checkers without being installed
+
+T = TypeVar("T")
 
 _RUN_ID: Final = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
@@ -113,44 +118,22 @@ class Session:
     # -- for programs
 
     @overload
-    def run(
-        self,
-        prompt: Input,
-        *,
-        deadline: float | None = None,
-        idle_limit: float | None = None,
-        heartbeat: Callable[[], None] | None = None,
-        rules: Sequence[Rule] = (),
-        when_busy: Literal["queue", "raise"] = "queue",
-        output_type: None = None,
-    ) -> Run: ...
-
+    def run(self, prompt: Input, *, output_type: None = None, **options: Unpack[RunOptions]) -> Run: ...
     @overload
     def run(
-        self,
-        prompt: Input,
-        *,
-        deadline: float | None = None,
-        idle_limit: float | None = None,
-        heartbeat: Callable[[], None] | None = None,
-        rules: Sequence[Rule] = (),
-        when_busy: Literal["queue", "raise"] = "queue",
-        output_type: Any,
-        max_rounds: int = 3,
-    ) -> Any: ...
-
+        self, prompt: Input, *, output_type: type[T], max_rounds: int = 3, **options: Unpack[RunOptions]
+    ) -> OutputRun[T]: ...
+    @overload
     def run(
-        self,
-        prompt: Input,
-        *,
-        deadline: float | None = None,
-        idle_limit: float | None = None,
-        heartbeat: Callable[[], None] | None = None,
-        rules: Sequence[Rule] = (),
-        when_busy: Literal["queue", "raise"] = "queue",
-        output_type: Any = None,
-        max_rounds: int = 3,
-    ) -> Any:
+        self, prompt: Input, *, output_type: Mapping[str, Any], max_rounds: int = 3, **options: Unpack[RunOptions]
+    ) -> OutputRun[Any]: ...
+    @overload
+    def run(
+        self, prompt: Input, *, output_type: TypeForm[T], max_rounds: int = 3, **options: Unpack[RunOptions]
+    ) -> OutputRun[T]: ...
+    def run(
+        self, prompt: Input, *, output_type: Any = None, max_rounds: int = 3, **options: Unpack[RunOptions]
+    ) -> Run | OutputRun[Any]:
         """Send a prompt, or queue it behind the run that is active.
 
         `deadline` and `idle_limit` are seconds from the moment the prompt is sent; `heartbeat` is called
@@ -159,24 +142,20 @@ class Session:
         Returns a `Run`. With `output_type` it ends with a `PromptResponse`, whose `output` is of that type: where the
         agent's answer does not fit, it is asked again, up to `max_rounds` times.
         """
+        check_keywords("run", options, RunOptions)
         if output_type is not None:
             assert session_package.run_for_output is not None  # bound by the package itself
-            return session_package.run_for_output(
-                self,
-                prompt,
-                output_type,
-                max_rounds=max_rounds,
-                deadline=deadline,
-                idle_limit=idle_limit,
-                heartbeat=heartbeat,
-                rules=rules,
-                when_busy=when_busy,
+            output_run: OutputRun[Any] = session_package.run_for_output(
+                self, prompt, output_type, max_rounds=max_rounds, **options
             )
+            return output_run
+        deadline, idle_limit = options.get("deadline"), options.get("idle_limit")
         for name, seconds in (("deadline", deadline), ("idle_limit", idle_limit)):
             if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
                 raise InputError(f"{name} must be a number of seconds, more than 0, not {seconds!r}")
         self.check_open()
         blocks = assemble(prompt, self.capabilities())
+        when_busy = options.get("when_busy", "queue")
         if when_busy not in ("queue", "raise"):
             raise InputError(f"when_busy is 'queue' or 'raise', not {when_busy!r}")
         if when_busy == "raise" and (busy := self._run_queue.first) is not None:
@@ -186,8 +165,8 @@ class Session:
             new_id(),
             deadline=deadline,
             idle_limit=idle_limit,
-            heartbeat=heartbeat,
-            rules=rules_of(rules),
+            heartbeat=options.get("heartbeat"),
+            rules=rules_of(options.get("rules", ())),
             clock=self._runtime.clock,
         )
         self._run_queue.add(run, blocks)

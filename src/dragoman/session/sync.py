@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, cast, overload
 
 from dragoman.errors import InputError
 from dragoman.record.events import Event
-from dragoman.session import client, ports
+from dragoman.session import ports
 from dragoman.session.capabilities import Capabilities
 from dragoman.session.handle import SessionHandle
-from dragoman.session.ports import SessionStatus
+from dragoman.session.options import RunOptions
+from dragoman.session.ports import SessionStatus, ValidatedResult
 from dragoman.session.prompt import Input
-from dragoman.session.run import Run, RunResult
+from dragoman.session.run import RunResult
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.session import Session
 from dragoman.session.spec import AgentSpec, SessionConfig
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm  # known to type checkers without being installed
+
+T = TypeVar("T")
+ResultT = TypeVar("ResultT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
 _T = TypeVar("_T")
 
 
@@ -78,10 +84,24 @@ class _Background:
 background = _Background()
 
 
-class SyncRun:
+class _AsyncRun(Protocol[ResultT_co]):
+    """A run that is iterated over batch by batch: that of a session here or on a server, or one with an output type."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def done(self) -> bool: ...
+    async def result(self) -> ResultT_co: ...
+    async def cancel(self) -> None: ...
+    def claim(self) -> None: ...
+    async def next_events(self) -> list[Event]: ...
+    def drain(self) -> None: ...
+
+
+class SyncRun(Generic[ResultT]):
     """A run to iterate over, or to wait for with `result()`."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: _AsyncRun[ResultT]) -> None:
         self._run = run
 
     @property
@@ -92,7 +112,7 @@ class SyncRun:
     def done(self) -> bool:
         return self._run.done
 
-    def result(self) -> RunResult:
+    def result(self) -> ResultT:
         return background.call(self._run.result())
 
     def cancel(self) -> None:
@@ -106,13 +126,15 @@ class SyncRun:
         finally:
             background.soon(self._run.drain)  # as in the async loop: who leaves early must not hold up the agent
 
-    def __enter__(self) -> SyncRun:
+    def __enter__(self) -> SyncRun[ResultT]:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        background.call(self._run.__aexit__(kind, problem, trace))
+        if not self._run.done:
+            background.soon(self._run.drain)
+            self.cancel()
 
 
 class _Session(ports.Session, Protocol):
@@ -131,11 +153,25 @@ class SyncSession:
     def id(self) -> str:
         return self._session.id
 
-    def run(self, prompt: Input, **options: Any) -> SyncRun:
-        """As `Session.run`; iterate over what it returns, or call its `result()`."""
+    @overload
+    def run(self, prompt: Input, *, output_type: None = None, **options: Unpack[RunOptions]) -> SyncRun[RunResult]: ...
+    @overload
+    def run(
+        self, prompt: Input, *, output_type: type[T], max_rounds: int = 3, **options: Unpack[RunOptions]
+    ) -> SyncRun[ValidatedResult[T]]: ...
+    @overload
+    def run(
+        self, prompt: Input, *, output_type: TypeForm[T], max_rounds: int = 3, **options: Unpack[RunOptions]
+    ) -> SyncRun[ValidatedResult[T]]: ...
+    def run(
+        self, prompt: Input, *, output_type: Any = None, max_rounds: int = 3, **options: Unpack[RunOptions]
+    ) -> SyncRun[Any]:
+        """Send a prompt as `Session.run` does; iterate over what it returns, or call its `result()`."""
+        output = {} if output_type is None else {"output_type": output_type, "max_rounds": max_rounds}
 
-        async def begin() -> Run:
-            return cast(Run, self._session.run(prompt, **options))
+        async def begin() -> _AsyncRun[Any]:
+            session: Any = self._session
+            return cast("_AsyncRun[Any]", session.run(prompt, **output, **options))
 
         return SyncRun(background.call(begin()))
 
@@ -207,22 +243,3 @@ class AgentRuntimeSync:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def open_session_sync(agent: client.Agent | None = None, **options: Any) -> SyncSession:
-    """As `open_session`; use it with `with`."""
-    return SyncSession(background.call(_opened(client.open_session(agent, **options))))
-
-
-def resume_session_sync(handle: SessionHandle | str | bytes | Mapping[str, object], **options: Any) -> SyncSession:
-    """As `resume_session`; use it with `with`."""
-    return SyncSession(background.call(_opened(client.resume_session(handle, **options))))
-
-
-def run_sync(agent: client.Agent | None, prompt: Input, **options: Any) -> RunResult:
-    """As `run`: one prompt to a fresh session of an agent, and what it brought."""
-    return background.call(client.run(agent, prompt, **options))
-
-
-async def _opened(opening: client.Opening) -> Session:
-    return await opening

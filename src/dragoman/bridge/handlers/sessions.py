@@ -102,7 +102,7 @@ async def resume_session(services: Services, request: requests.SessionResume, ca
 async def restart_session(
     services: Services, request: requests.SessionRestart, caller: Caller
 ) -> results.SessionOpened:
-    return await _resume(services, request.session_id, "resume" if request.reload else "anew")
+    return await _resume(services, request.session_id, "resume" if request.reload else "new")
 
 
 @handles(requests.SessionFork)

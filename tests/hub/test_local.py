@@ -1,0 +1,106 @@
+"""Sessions that a program opens by name: typed keywords, stored in the journal unless that is turned off."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dragoman
+from dragoman.hub.hub import Hub
+from dragoman.hub.local import open_session, resume_session, run, run_sync
+from dragoman.testing.leaks import nothing_left
+from dragoman.testing.stage import LIMIT
+
+
+async def stored_texts(home: Path) -> list[str]:
+    """Return the prompts of all sessions in the journal, the latest session first."""
+    async with Hub(home) as hub:
+        return [str(session.title) for session in await hub.sessions()]
+
+
+async def test_a_session_of_a_program_is_stored(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left():
+        async with open_session("demo", cwd=tmp_path) as session:
+            await session.run("hello")
+        assert await stored_texts(home) == ["hello"]
+
+
+async def test_a_run_of_a_program_is_stored(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        result = await run("demo", "plan", cwd=tmp_path)
+        assert "Here is a plan" in result.text
+        assert await stored_texts(home) == ["plan"]
+
+
+async def test_an_evaluation_is_stored(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        response = await dragoman.evaluate("demo", "hello", cwd=tmp_path)
+        assert response.text.startswith("Hello!")
+        assert await stored_texts(home) == ["hello"]
+
+
+def test_a_blocking_run_is_stored(home: Path, tmp_path: Path) -> None:
+    run_sync("demo", "hello", cwd=tmp_path)
+    assert asyncio.run(stored_texts(home)) == ["hello"]
+
+
+async def test_the_keyword_turns_the_journal_off(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT):
+        await run("demo", "hello", cwd=tmp_path, journal=False)
+        await dragoman.evaluate("demo", "hello", cwd=tmp_path, journal=False)
+    assert not (home / "journal.db").exists()
+
+
+async def test_the_setting_turns_the_journal_off_and_the_keyword_on_again(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_JOURNAL", "off")
+    async with asyncio.timeout(LIMIT):
+        await run("demo", "hello", cwd=tmp_path)
+        assert not (home / "journal.db").exists()
+        await run("demo", "plan", cwd=tmp_path, journal=True)
+        assert await stored_texts(home) == ["plan"]
+
+
+async def test_sessions_at_the_same_time_share_one_hub_until_the_last_one_ends(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left():
+        async with open_session("demo", cwd=tmp_path) as first:
+            async with open_session("demo", cwd=tmp_path) as second:
+                await asyncio.gather(first.run("hello"), second.run("plan"))
+            await first.run("usage")
+        assert sorted(await stored_texts(home)) == ["hello", "plan"]
+
+
+async def test_a_session_that_cannot_be_opened_leaves_nothing_open(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left():
+        with pytest.raises(dragoman.errors.CommandNotFound):
+            await open_session(["no-such-program"], cwd=tmp_path)
+
+
+async def test_a_resumed_session_goes_on_in_the_same_record(home: Path, tmp_path: Path) -> None:
+    async with asyncio.timeout(LIMIT), nothing_left():
+        async with open_session("demo", cwd=tmp_path) as session:
+            await session.run("hello")
+            handle = session.snapshot()
+        async with resume_session(handle) as resumed:
+            assert resumed.id == session.id
+            await resumed.run("plan")
+        async with Hub(home) as hub:
+            [row] = await hub.sessions()
+            messages = (await hub.journal.rows(row.id)).messages
+    assert [message.text for message in messages if message.kind == "user"] == ["hello", "plan"]
+
+
+async def test_a_misspelled_keyword_is_named() -> None:
+    calls: list[Any] = [
+        partial(open_session, "demo"),
+        partial(run, "demo", "x"),
+        partial(dragoman.evaluate, "demo", "x"),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'acces'"):
+            await call(acces="full")
