@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Unpack, cast
+from typing import TypeVar, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from dragoman.config import Config, load
@@ -35,6 +35,8 @@ from dragoman.session.run import RunResult
 from dragoman.session.session import Session
 from dragoman.session.sync import SyncSession, background
 
+T = TypeVar("T")
+
 HandleSource = SessionHandle | str | bytes | Mapping[str, object]
 
 
@@ -50,8 +52,13 @@ class _SharedHub:
     async def acquire(self) -> JournalClient:
         async with self._lock:
             if self._hub is None:
+                start = asyncio.ensure_future(Hub(config=self._config).start())
                 try:
-                    self._hub = await Hub(config=self._config).start()
+                    self._hub = await _uninterrupted(start)
+                except asyncio.CancelledError:
+                    if not start.cancelled() and start.exception() is None:
+                        await start.result().close()
+                    raise
                 except JournalError as error:
                     without = "To work without the journal: journal=False, or DRAGOMAN_JOURNAL=off."
                     error.guidance = f"{error.guidance} {without}".strip()
@@ -60,11 +67,23 @@ class _SharedHub:
             return self._hub.journal_client
 
     async def release(self) -> None:
+        await _uninterrupted(asyncio.ensure_future(self._release()))
+
+    async def _release(self) -> None:
         async with self._lock:
             self._users -= 1
             if self._users == 0 and self._hub is not None:
                 hub, self._hub = self._hub, None
                 await hub.close()
+
+
+async def _uninterrupted(task: asyncio.Future[T]) -> T:
+    """Wait for a task to its end, even if the caller is cancelled meanwhile: half a start leaves things open."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 _shared_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, _SharedHub]] = WeakKeyDictionary()
