@@ -51,11 +51,15 @@ CASES: dict[str, Callable[[Settings, Peers], Case]] = {
 PAGE = ROOT / "docs" / "performance.md"
 
 PREFACE = """\
-# What it costs
+# Performance
 
-Measured by `make bench`, which writes this page: all contenders side by side in one run, taking turns, each in
-processes of its own. Figures are medians, with the smallest and the largest in brackets. Ratios carry over from one
+`make bench` measures these figures and writes this page. All contenders run side by side in one run, in turns, each in
+its own processes. Figures are medians, with the smallest and the largest in brackets. Ratios carry over from one
 machine to another, absolute values do not.
+
+A *bar* is a limit that a ratio has to keep, so that a change that makes Dragoman slower is noticed: "at least 3×" means
+that Dragoman has to be at least three times as fast as the other contender, "at most 2×" that it may cost at most twice
+as much. An *aim* is what we would like to reach. Rows without a bar are for information.
 """
 
 
@@ -88,8 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="What Dragoman costs, side by side with the official SDKs. Ends with 0 whether bars are met or "
-        "missed, with 1 when something could not be measured.",
+        description="Measure Dragoman side by side with the official SDKs. The exit code is 0 whether bars are met or "
+        "missed, and 1 when something could not be measured.",
     )
     parser.add_argument("--only", type=_names, metavar="CASE,…", help=f"only these cases: {', '.join(CASES)}")
     parser.add_argument("--repetitions", type=_positive, default=5, help="rounds of the long cases (default: 5)")
