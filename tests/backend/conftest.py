@@ -1,4 +1,4 @@
-"""A front end's side of a backend session, on a scripted agent in memory or on the demo agent's real process."""
+"""A front end of a backend session, with a scripted agent in memory or the demo agent in its own process."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from dragoman.testing.leaks import nothing_left
 from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import Script, ScriptedAgent
 
-LIMIT = 30.0
-"""Seconds until a test gives up waiting: far more than anything here takes."""
+TIMEOUT_S = 30.0  # until a test gives up waiting: far more than anything here takes
 
 
 @pytest.fixture(autouse=True)
@@ -44,17 +43,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def scripted(agent: ScriptedAgent | Script, **options: Any) -> BackendAdapter:
-    """`options` are those of `BackendAdapter`."""
-    made = agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent)
-    return BackendAdapter(AgentSpec(command=["memory"]), launch=in_memory(made.main), **options)
+    """Return an adapter of a scripted agent. `options` are those of `BackendAdapter`."""
+    scripted_agent = agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent)
+    return BackendAdapter(AgentSpec(command=["memory"]), launch=in_memory(scripted_agent.main), **options)
 
 
 @asynccontextmanager
-async def talking(
+async def connected(
     adapter: BackendAdapter, config: SessionConfig | Path, **options: Any
 ) -> AsyncIterator[BackendSession]:
-    """A connected session. `options` are those of `connect`."""
-    async with asyncio.timeout(LIMIT), await adapter.connect(config, **options) as session:
+    """Yield a connected session. `options` are those of `connect`."""
+    async with asyncio.timeout(TIMEOUT_S), await adapter.connect(config, **options) as session:
         yield session
 
 
@@ -64,24 +63,25 @@ def demo(tmp_path: Path) -> BackendAdapter:
 
 
 async def until(session: BackendSession, *types: str) -> list[UnifiedMessage]:
-    """The messages up to the first of these types."""
-    return await until_one(session, lambda message: message.type in types)
+    """Return the messages up to the first of these types."""
+    return await until_message(session, lambda message: message.type in types)
 
 
-async def until_one(session: BackendSession, wanted: Callable[[UnifiedMessage], bool]) -> list[UnifiedMessage]:
-    told = []
+async def until_message(session: BackendSession, is_last: Callable[[UnifiedMessage], bool]) -> list[UnifiedMessage]:
+    """Return the messages up to the first that `is_last` accepts."""
+    messages = []
     async for message in session.messages:
-        told.append(message)
-        if wanted(message):
-            return told
-    raise AssertionError(f"the messages ended without it: {[message.type for message in told][-20:]}")
+        messages.append(message)
+        if is_last(message):
+            return messages
+    raise AssertionError(f"the messages ended without it: {[message.type for message in messages][-20:]}")
 
 
-def text_of(told: list[UnifiedMessage]) -> str:
-    """The agent's words."""
+def text_of(messages: list[UnifiedMessage]) -> str:
+    """Return the agent's text, without its thoughts."""
     return "".join(
         block["text"]
-        for message in told
+        for message in messages
         if message.type == "stream_event" and not message.metadata.get("thought")
         for block in message.content
         if block["type"] == "text"

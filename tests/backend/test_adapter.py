@@ -1,4 +1,4 @@
-"""Connecting: which agent, what is declared, whose files and terminals."""
+"""`BackendAdapter.connect`: the agent, the capabilities, and handlers for files and terminals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dragoman.wire import vocabulary as acp
 from dragoman.workspace import Workspace
 from session.servers import websocket_server
 
-from .conftest import scripted, talking, text_of, until
+from .conftest import connected, scripted, text_of, until
 
 
 class Buffers:
@@ -70,12 +70,12 @@ async def test_an_agent_can_be_elsewhere(folder: Path, tmp_path: Path) -> None:
         with pytest.raises(AuthenticationRequired):
             await BackendAdapter(url=url).connect(folder)
         adapter = BackendAdapter(url=url, headers={"Authorization": "abracadabra"})
-        async with talking(adapter, folder) as session:
+        async with connected(adapter, folder) as session:
             await session.send(user_message("permission"))
-            asked = (await until(session, "permission_request"))[-1]
-            await session.send(permission_response(asked, "allow"))
-            told = await until(session, "result")
-            assert "You allowed it" in text_of(told)
+            request = (await until(session, "permission_request"))[-1]
+            await session.send(permission_response(request, "allow"))
+            messages = await until(session, "result")
+            assert "You allowed it" in text_of(messages)
             await session.send(user_message("crash"))
             *_, result, error = [message async for message in session.messages]
             assert (result.metadata["status"], error.metadata["kind"]) == ("interrupted", "AgentCrashed")
@@ -84,12 +84,12 @@ async def test_an_agent_can_be_elsewhere(folder: Path, tmp_path: Path) -> None:
 def test_an_address_is_checked_before_anything_is_tried() -> None:
     with pytest.raises(InputError, match="ws://"):
         BackendAdapter(url="ftp://agents.example/acp")
-    with pytest.raises(InputError, match="which of them"):
+    with pytest.raises(InputError, match="only one of them"):
         BackendAdapter("demo", url="wss://agents.example/acp")
 
 
 async def test_an_agent_can_be_named_by_its_preset(folder: Path) -> None:
-    async with talking(BackendAdapter("demo", env={"DRAGOMAN_DEMO_PACE": "0"}), folder) as session:
+    async with connected(BackendAdapter("demo", env={"DRAGOMAN_DEMO_PACE": "0"}), folder) as session:
         await session.send(user_message("hello"))
         assert (await until(session, "result"))[-1].metadata["stopReason"] == "end_turn"
 
@@ -104,7 +104,7 @@ async def test_an_agent_that_cannot_be_had_is_a_clear_error(folder: Path) -> Non
 
 
 async def test_a_session_that_cannot_be_opened_leaves_no_agent(folder: Path) -> None:
-    async def refuse(asked: object) -> object:
+    async def refuse(request: object) -> object:
         raise RuntimeError("not today")
 
     with pytest.raises(RequestFailed, match="not today"):
@@ -122,7 +122,7 @@ async def test_the_rest_of_the_config_is_the_sessions(folder: Path) -> None:
         await turn.say(turn.text)
 
     config = SessionConfig(workspace=Workspace(folder), system_prompt="Be brief. ")
-    async with talking(scripted(script), config) as session:
+    async with connected(scripted(script), config) as session:
         await session.send(user_message("Hi"))
         assert text_of(await until(session, "result")) == "Be brief. Hi"
 
@@ -130,11 +130,11 @@ async def test_the_rest_of_the_config_is_the_sessions(folder: Path) -> None:
 async def test_files_are_read_and_written_by_the_callers_handler(folder: Path, tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("saved\n")
     buffers = Buffers()
-    async with talking(BackendAdapter(demo_spec(tmp_path / "demo")), folder, file_handler=buffers) as session:
+    async with connected(BackendAdapter(demo_spec(tmp_path / "demo")), folder, file_handler=buffers) as session:
         await session.send(user_message("edit notes.txt: more"))
-        asked = (await until(session, "permission_request"))[-1]
-        assert asked.metadata["toolCall"]["content"][0]["oldText"] == "unsaved\n"
-        await session.send(permission_response(asked, "allow"))
+        request = (await until(session, "permission_request"))[-1]
+        assert request.metadata["toolCall"]["content"][0]["oldText"] == "unsaved\n"
+        await session.send(permission_response(request, "allow"))
         await until(session, "result")
         assert buffers.text == "unsaved\nmore\n"
         assert (folder / "notes.txt").read_text() == "saved\n"
@@ -142,10 +142,10 @@ async def test_files_are_read_and_written_by_the_callers_handler(folder: Path, t
 
 async def test_commands_are_run_by_the_callers_handler(folder: Path, tmp_path: Path) -> None:
     screens = Screens()
-    async with talking(BackendAdapter(demo_spec(tmp_path / "demo")), folder, terminal_handler=screens) as session:
+    async with connected(BackendAdapter(demo_spec(tmp_path / "demo")), folder, terminal_handler=screens) as session:
         await session.send(user_message("run their-program now"))
-        asked = (await until(session, "permission_request"))[-1]
-        await session.send(permission_response(asked, "allow"))
+        request = (await until(session, "permission_request"))[-1]
+        await session.send(permission_response(request, "allow"))
         assert "from our own screen" in text_of(await until(session, "result"))
     assert screens.open == set()
 
@@ -155,12 +155,12 @@ async def test_what_a_handler_serves_is_offered_to_the_agent(folder: Path) -> No
     config = SessionConfig(workspace=Workspace(folder), file_handler=Buffers())
     nothing = AgentSpec(command=["memory"], read_files=False, write_files=False, terminals=False)
     adapter = BackendAdapter(nothing, launch=in_memory(agent.main))
-    async with talking(adapter, config, terminal_handler=Screens()):
+    async with connected(adapter, config, terminal_handler=Screens()):
         offered = (await agent.hears("initialize")).params["clientCapabilities"]
         assert offered["fs"] == {"readTextFile": True, "writeTextFile": True}
         assert offered["terminal"] is True
     agent = ScriptedAgent()
-    async with talking(BackendAdapter(nothing, launch=in_memory(agent.main)), folder):
+    async with connected(BackendAdapter(nothing, launch=in_memory(agent.main)), folder):
         offered = (await agent.hears("initialize")).params["clientCapabilities"]
         assert not any(offered.get("fs", {}).values())
         assert not offered.get("terminal")
@@ -171,17 +171,17 @@ async def test_stderr_is_captured_and_shown(folder: Path) -> None:
         turn.agent.complain("a word of warning")
         await turn.say("hi")
 
-    heard: list[Diagnostic] = []
-    async with talking(scripted(script), folder, on_diagnostic=heard.append) as session:
+    diagnostics: list[Diagnostic] = []
+    async with connected(scripted(script), folder, on_diagnostic=diagnostics.append) as session:
         await session.send(user_message("go"))
         await until(session, "result")
         assert session.stderr == "a word of warning"
-        assert [(each.kind, each.text) for each in heard] == [("stderr", "a word of warning")]
+        assert [(diagnostic.kind, diagnostic.text) for diagnostic in diagnostics] == [("stderr", "a word of warning")]
 
 
 async def test_a_front_end_in_another_process_sends_json(folder: Path) -> None:
     sent = b'{"id":"1","timestamp":0,"type":"user_message","role":"user","content":[{"type":"text","text":"hello"}]}'
     spec = AgentSpec(command=[sys.executable, "-m", "dragoman.agents.demo"], env={"DRAGOMAN_DEMO_PACE": "0"})
-    async with talking(BackendAdapter(spec), folder) as session:
+    async with connected(BackendAdapter(spec), folder) as session:
         await session.send(read_message(sent))
         assert (await until(session, "result"))[-1].metadata["in_reply_to"] == "1"

@@ -80,8 +80,8 @@ def test_a_change_of_configuration_may_be_one_of_mode(key: str) -> None:
 
 
 def test_model_and_mode_can_change_at_once() -> None:
-    told = parse_actions(message("configuration_change", modeId="plan", model="large"))
-    assert told == (ChangeSetting("model", "large"), ChangeSetting("mode", "plan"))
+    actions = parse_actions(message("configuration_change", modeId="plan", model="large"))
+    assert actions == (ChangeSetting("model", "large"), ChangeSetting("mode", "plan"))
 
 
 def test_an_option_can_be_named() -> None:

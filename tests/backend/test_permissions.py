@@ -18,7 +18,7 @@ from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.wire.messages import Message, Noise
 from dragoman.workspace import Workspace
 
-from .conftest import scripted, talking, text_of, until
+from .conftest import connected, scripted, text_of, until
 
 ONCE = {"optionId": "once", "name": "Once", "kind": "allow_once"}
 ALWAYS = {"optionId": "always", "name": "Always", "kind": "allow_always"}
@@ -26,66 +26,65 @@ NO = {"optionId": "no", "name": "No", "kind": "reject_once"}
 NEVER = {"optionId": "never", "name": "Never", "kind": "reject_always"}
 
 
-async def asks(turn: Turn) -> None:
+async def ask_with_all_options(turn: Turn) -> None:
     await turn.say(str(await turn.ask_permission(options=[NEVER, ALWAYS, NO, ONCE])))
 
 
-async def asked_by(session: BackendSession) -> UnifiedMessage:
+async def permission_request_of(session: BackendSession) -> UnifiedMessage:
     await session.send(user_message("go"))
     return (await until(session, "permission_request"))[-1]
 
 
-async def refused(session: BackendSession, answer: UnifiedMessage) -> str:
-    """What the sender is told of an answer that gained nothing."""
+async def error_text(session: BackendSession, answer: UnifiedMessage) -> str:
+    """Send an answer that gains nothing, and return the error's text."""
     await session.send(answer)
     error = (await until(session, "error"))[-1]
     assert error.metadata["in_reply_to"] == answer.id
-    message: str = error.metadata["message"]
-    return message
+    return str(error.metadata["message"])
 
 
 async def test_to_allow_selects_the_option_that_allows_once(folder: Path) -> None:
-    async with talking(scripted(asks), folder) as session:
-        await session.send(permission_response(await asked_by(session), "allow"))
+    async with connected(scripted(ask_with_all_options), folder) as session:
+        await session.send(permission_response(await permission_request_of(session), "allow"))
         assert text_of(await until(session, "result")) == "once"
 
 
 async def test_to_deny_selects_the_option_that_rejects_once(folder: Path) -> None:
-    async with talking(scripted(asks), folder) as session:
-        await session.send(permission_response(await asked_by(session), "deny"))
+    async with connected(scripted(ask_with_all_options), folder) as session:
+        await session.send(permission_response(await permission_request_of(session), "deny"))
         assert text_of(await until(session, "result")) == "no"
 
 
 async def test_an_option_can_be_chosen_by_its_id(folder: Path) -> None:
-    async with talking(scripted(asks), folder) as session:
-        await session.send(permission_response(await asked_by(session), "deny", option_id="never"))
+    async with connected(scripted(ask_with_all_options), folder) as session:
+        await session.send(permission_response(await permission_request_of(session), "deny", option_id="never"))
         assert text_of(await until(session, "result")) == "never"
 
 
 async def test_an_answer_that_contradicts_itself_leaves_the_question_open(folder: Path) -> None:
-    async with talking(scripted(asks), folder) as session:
-        asked = await asked_by(session)
-        assert "is allow_once" in await refused(session, permission_response(asked, "deny", option_id="once"))
-        assert "no option 'x'" in await refused(session, permission_response(asked, "allow", option_id="x"))
-        await session.send(permission_response(asked, "deny"))
+    async with connected(scripted(ask_with_all_options), folder) as session:
+        request = await permission_request_of(session)
+        assert "is allow_once" in await error_text(session, permission_response(request, "deny", option_id="once"))
+        assert "no option 'x'" in await error_text(session, permission_response(request, "allow", option_id="x"))
+        await session.send(permission_response(request, "deny"))
         assert text_of(await until(session, "result")) == "no"
 
 
 async def test_an_unknown_id_gains_nothing(folder: Path) -> None:
-    async with talking(scripted(asks), folder) as session:
-        asked = await asked_by(session)
-        assert "is open" in await refused(session, permission_response("message-1", "allow"))
-        assert "is open" in await refused(session, permission_response("0", "allow"))
+    async with connected(scripted(ask_with_all_options), folder) as session:
+        request = await permission_request_of(session)
+        assert "is open" in await error_text(session, permission_response("message-1", "allow"))
+        assert "is open" in await error_text(session, permission_response("0", "allow"))
         assert session.status() == "waiting"
-        await session.send(permission_response(asked, "deny"))
+        await session.send(permission_response(request, "deny"))
         assert text_of(await until(session, "result")) == "no"
 
 
 async def test_the_first_of_two_answers_counts(folder: Path) -> None:
-    async with talking(scripted(asks), folder) as session:
-        asked = await asked_by(session)
-        await session.send(permission_response(asked, "deny"))
-        assert "is open" in await refused(session, permission_response(asked, "allow"))
+    async with connected(scripted(ask_with_all_options), folder) as session:
+        request = await permission_request_of(session)
+        await session.send(permission_response(request, "deny"))
+        assert "is open" in await error_text(session, permission_response(request, "allow"))
         assert text_of(await until(session, "result")) == "no"
 
 
@@ -98,11 +97,11 @@ async def test_an_answer_after_the_run_gains_nothing(folder: Path) -> None:
         asking.add_done_callback(lambda asking: outcomes.append(asking.result()))
 
     outcomes: list[str | None] = []
-    async with talking(scripted(script), folder) as session:
-        asked = await asked_by(session)
+    async with connected(scripted(script), folder) as session:
+        request = await permission_request_of(session)
         seen.set()
         await until(session, "result")
-        assert "is open" in await refused(session, permission_response(asked, "allow"))
+        assert "is open" in await error_text(session, permission_response(request, "allow"))
         assert outcomes in ([], [None])
 
 
@@ -117,11 +116,11 @@ async def test_an_answer_to_what_the_agent_took_back_gains_nothing(folder: Path)
         await turn.say("never mind")
         await turn.wait_cancelled()
 
-    async with talking(scripted(script), folder) as session:
-        asked = await asked_by(session)
+    async with connected(scripted(script), folder) as session:
+        request = await permission_request_of(session)
         taken_back.set()
         await until(session, "stream_event")
-        assert "is open" in await refused(session, permission_response(asked, "allow"))
+        assert "is open" in await error_text(session, permission_response(request, "allow"))
 
 
 class SameId(ScriptedAgent):
@@ -146,11 +145,11 @@ class SameId(ScriptedAgent):
 
 
 async def test_a_late_answer_does_not_reach_a_later_request_with_the_same_id(folder: Path) -> None:
-    async with talking(scripted(SameId()), folder) as session:
-        first = await asked_by(session)
+    async with connected(scripted(SameId()), folder) as session:
+        first = await permission_request_of(session)
         await session.send(permission_response(first, "deny"))
         second = (await until(session, "permission_request"))[-1]
-        assert "is open" in await refused(session, permission_response(first, "allow"))
+        assert "is open" in await error_text(session, permission_response(first, "allow"))
         assert session.status() == "waiting"
         await session.send(permission_response(second, "deny"))
         assert session.status() == "running"
@@ -162,8 +161,8 @@ async def test_two_requests_at_once_are_answered_each_on_its_own(folder: Path) -
         both = [turn.ask_permission(title, options=[ONCE, NO]) for title in ("one", "two")]
         await turn.say(" ".join(str(chosen) for chosen in await asyncio.gather(*both)))
 
-    async with talking(scripted(script), folder) as session:
-        first = await asked_by(session)
+    async with connected(scripted(script), folder) as session:
+        first = await permission_request_of(session)
         second = (await until(session, "permission_request"))[-1]
         await session.send(permission_response(second, "allow"))
         await session.send(permission_response(first, "deny"))
@@ -174,10 +173,10 @@ async def test_where_nothing_allows_an_allow_is_refused_and_nothing_is_done(fold
     async def script(turn: Turn) -> None:
         await turn.say(str(await turn.ask_permission(options=[NO])))
 
-    async with talking(scripted(script), folder) as session:
-        asked = await asked_by(session)
-        assert "no option that allows" in await refused(session, permission_response(asked, "allow"))
-        await session.send(permission_response(asked, "deny"))
+    async with connected(scripted(script), folder) as session:
+        request = await permission_request_of(session)
+        assert "no option that allows" in await error_text(session, permission_response(request, "allow"))
+        await session.send(permission_response(request, "deny"))
         assert text_of(await until(session, "result")) == "no"
 
 
@@ -187,39 +186,39 @@ async def test_a_request_that_cannot_be_read_is_shown_but_has_no_answer(folder: 
             await turn.agent.request("session/request_permission", {"sessionId": turn.session_id})
         await turn.say("refused")
 
-    async with talking(scripted(script), folder) as session:
-        asked = await asked_by(session)
+    async with connected(scripted(script), folder) as session:
+        request = await permission_request_of(session)
         assert text_of(await until(session, "result")) == "refused"
-        assert "is open" in await refused(session, permission_response(asked, "allow"))
+        assert "is open" in await error_text(session, permission_response(request, "allow"))
 
 
-# -- what we are asked to do
+# -- requests of the host
 
 
-async def writes(turn: Turn) -> None:
+async def write_file(turn: Turn) -> None:
     path = f"{turn.agent.all_heard('session/new')[0].params['cwd']}/new.txt"
     try:
         await turn.agent.request(
             "fs/write_text_file", {"sessionId": turn.session_id, "path": path, "content": "written"}
         )
         await turn.say("done")
-    except RequestFailed as problem:
-        await turn.say(str(problem.code))
+    except RequestFailed as error:
+        await turn.say(str(error.code))
 
 
-@pytest.mark.parametrize(("behavior", "said"), [("allow", "done"), ("deny", str(DENIED))])
+@pytest.mark.parametrize(("behavior", "reply"), [("allow", "done"), ("deny", str(DENIED))])
 async def test_a_file_that_we_are_to_write_is_asked_for_like_the_agents_own(
-    folder: Path, behavior: str, said: str
+    folder: Path, behavior: str, reply: str
 ) -> None:
     spec = AgentSpec(command=["memory"], write_files=True)
-    adapter = BackendAdapter(spec, launch=in_memory(ScriptedAgent(writes).main))
-    async with talking(adapter, SessionConfig(workspace=Workspace(folder))) as session:
-        asked = await asked_by(session)
-        assert asked.metadata["origin"] == "files"
-        assert asked.metadata["request_id"] == asked.id
-        [diff] = asked.metadata["toolCall"]["content"]
+    adapter = BackendAdapter(spec, launch=in_memory(ScriptedAgent(write_file).main))
+    async with connected(adapter, SessionConfig(workspace=Workspace(folder))) as session:
+        request = await permission_request_of(session)
+        assert request.metadata["origin"] == "files"
+        assert request.metadata["request_id"] == request.id
+        [diff] = request.metadata["toolCall"]["content"]
         assert (diff["type"], diff["newText"]) == ("diff", "written")
-        await session.send(permission_response(asked, "allow" if behavior == "allow" else "deny"))
-        assert text_of(await until(session, "result")) == said
+        await session.send(permission_response(request, "allow" if behavior == "allow" else "deny"))
+        assert text_of(await until(session, "result")) == reply
         assert (folder / "new.txt").exists() == (behavior == "allow")
-        assert "is open" in await refused(session, permission_response(asked, "allow"))
+        assert "is open" in await error_text(session, permission_response(request, "allow"))

@@ -17,7 +17,7 @@ from dragoman.backend import (
     user_message,
 )
 
-from .conftest import talking, text_of, until
+from .conftest import connected, text_of, until
 
 # The first test of an agent may have to install it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -31,17 +31,17 @@ def agent(request: pytest.FixtureRequest) -> RealAgent:
 
 @pytest.fixture
 async def session(stage: Stage) -> AsyncIterator[BackendSession]:  # noqa: F811 (the fixture)
-    async with talking(BackendAdapter(stage.spec), stage.folder) as session:
+    async with connected(BackendAdapter(stage.spec), stage.folder) as session:
         yield session
 
 
 async def test_a_prompt_streams_thoughts_and_words(session: BackendSession) -> None:
     await session.send(user_message("[[think:Hm.]][[say:One. Two. Three.]]"))
-    told = await until(session, "result")
-    assert [message.type for message in told].count("session_init") == 2
-    assert text_of(told) == "One. Two. Three."
-    assert any(message.metadata.get("thought") for message in told)
-    assert told[-1].metadata["stopReason"] == "end_turn"
+    messages = await until(session, "result")
+    assert [message.type for message in messages].count("session_init") == 2
+    assert text_of(messages) == "One. Two. Three."
+    assert any(message.metadata.get("thought") for message in messages)
+    assert messages[-1].metadata["stopReason"] == "end_turn"
 
 
 @pytest.mark.parametrize("behavior", ["allow", "deny"])
@@ -51,11 +51,11 @@ async def test_a_command_runs_only_when_it_is_allowed(
     behavior: str,
 ) -> None:
     await session.send(user_message(stage.agent.run("echo made > made.txt")))
-    asked = (await until(session, "permission_request"))[-1]
-    await session.send(permission_response(asked, "allow" if behavior == "allow" else "deny"))
-    told = await until(session, "result")
+    request = (await until(session, "permission_request"))[-1]
+    await session.send(permission_response(request, "allow" if behavior == "allow" else "deny"))
+    messages = await until(session, "result")
     assert (stage.folder / "made.txt").exists() == (behavior == "allow")
-    errors = [message.metadata.get("is_error", False) for message in told if message.type == "tool_use_summary"]
+    errors = [message.metadata.get("is_error", False) for message in messages if message.type == "tool_use_summary"]
     assert errors == ([False] if behavior == "allow" else [True] if stage.agent.tells_of_refusal else [])
 
 
@@ -79,8 +79,8 @@ async def test_the_model_is_changed(session: BackendSession) -> None:
         now = opened["models"]["currentModelId"]
     await session.send(configuration_change(model=next(each for each in offered if each != now)))
     await session.send(user_message("[[say:Hello.]]"))
-    told = await until(session, "result")
+    messages = await until(session, "result")
     method = "session/set_config_option" if options else "session/set_model"
-    [changed] = [message for message in told if message.metadata.get("method") == method]
+    [changed] = [message for message in messages if message.metadata.get("method") == method]
     assert "error" not in changed.metadata
-    assert not any(message.type == "error" for message in told)
+    assert not any(message.type == "error" for message in messages)

@@ -1,4 +1,4 @@
-"""Messages to and from agents that do as a test says."""
+"""Messages to and from scripted agents."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.backend import (
+    BackendAdapter,
     UnifiedMessage,
     configuration_change,
     interrupt,
@@ -17,10 +18,12 @@ from dragoman.backend import (
 )
 from dragoman.backend.session import MAX_PENDING_MESSAGES
 from dragoman.errors import AgentCrashed, RequestFailed, SessionClosed
-from dragoman.session.spec import Limits
+from dragoman.session.spec import AgentSpec, Limits, SessionConfig
+from dragoman.testing.memory import in_memory
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
+from dragoman.workspace import Workspace
 
-from .conftest import scripted, talking, text_of, until
+from .conftest import connected, scripted, text_of, until
 
 ONCE = {"optionId": "once", "name": "Once", "kind": "allow_once"}
 ALWAYS = {"optionId": "always", "name": "Always", "kind": "allow_always"}
@@ -45,10 +48,10 @@ async def test_every_frame_is_a_message_in_the_order_of_the_wire(folder: Path) -
             await turn.agent.request("_vendor/six", {"six": 6})
         await turn.tool("seven", status="completed")
 
-    async with talking(scripted(script), folder) as session:
+    async with connected(scripted(script), folder) as session:
         await session.send(user_message("go"))
-        told = await until(session, "result")
-        assert [message.type for message in told] == [
+        messages = await until(session, "result")
+        assert [message.type for message in messages] == [
             "session_init",
             "session_init",
             "stream_event",
@@ -61,35 +64,52 @@ async def test_every_frame_is_a_message_in_the_order_of_the_wire(folder: Path) -
             "tool_use_summary",
             "result",
         ]
-        assert told[3].metadata["line"] == "two: not JSON"
-        assert told[4].metadata["params"] == {"three": 3}
-        assert told[5].metadata == {"sessionUpdate": "four", "x": 4}
-        assert told[7].metadata["method"] == "_vendor/six"
-        assert [message.timestamp for message in told] == sorted(message.timestamp for message in told)
-        assert len({message.id for message in told}) == len(told)
+        assert messages[3].metadata["line"] == "two: not JSON"
+        assert messages[4].metadata["params"] == {"three": 3}
+        assert messages[5].metadata == {"sessionUpdate": "four", "x": 4}
+        assert messages[7].metadata["method"] == "_vendor/six"
+        assert [message.timestamp for message in messages] == sorted(message.timestamp for message in messages)
+        assert len({message.id for message in messages}) == len(messages)
 
 
 async def test_what_comes_between_runs_and_before_the_session_is_told_too(folder: Path) -> None:
-    async def new_session(asked: ReceivedRequest) -> object:
-        asked.agent.update("s", "agent_message_chunk", content={"type": "text", "text": "early"})
+    async def new_session(request: ReceivedRequest) -> object:
+        request.agent.update("s", "agent_message_chunk", content={"type": "text", "text": "early"})
         return {"sessionId": "s"}
 
     agent = ScriptedAgent(echo, answers={"session/new": new_session})
-    async with talking(scripted(agent), folder) as session:
-        told = [await anext(session.messages) for _ in range(3)]
-        assert [message.type for message in told] == ["session_init", "stream_event", "session_init"]
+    async with connected(scripted(agent), folder) as session:
+        messages = [await anext(session.messages) for _ in range(3)]
+        assert [message.type for message in messages] == ["session_init", "stream_event", "session_init"]
         agent.update("s", "current_mode_update", currentModeId="m")
         assert (await anext(session.messages)).metadata["modeId"] == "m"
 
 
 async def test_the_blocks_of_a_prompt_reach_the_agent(folder: Path) -> None:
     agent = ScriptedAgent(echo, capabilities={"promptCapabilities": {"image": True}})
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         image = {"type": "image", "mimeType": "image/png", "data": "aGk="}
         await session.send(user_message("look", image))
         await until(session, "result")
         prompted = await agent.hears("session/prompt")
         assert prompted.params["prompt"] == [{"type": "text", "text": "look"}, image]
+
+
+async def test_a_file_that_we_wrote_is_told_after_the_agent_asked_for_it(folder: Path) -> None:
+    async def write(turn: Turn) -> None:
+        path = f"{turn.agent.all_heard('session/new')[0].params['cwd']}/new.txt"
+        params = {"sessionId": turn.session_id, "path": path, "content": "written"}
+        await turn.agent.request("fs/write_text_file", params)
+
+    spec = AgentSpec(command=["memory"], write_files=True)
+    adapter = BackendAdapter(spec, launch=in_memory(ScriptedAgent(write).main))
+    async with connected(adapter, SessionConfig(workspace=Workspace(folder))) as session:
+        await session.send(user_message("go"))
+        request = (await until(session, "permission_request"))[-1]
+        await session.send(permission_response(request, "allow"))
+        [summary] = [message for message in await until(session, "result") if message.type == "tool_use_summary"]
+        assert (summary.role, summary.metadata["origin"], summary.metadata["status"]) == ("tool", "files", "completed")
+        assert summary.metadata["title"] == "Write new.txt"
 
 
 # -- what cannot be done
@@ -111,7 +131,7 @@ async def test_a_message_that_cannot_be_carried_out_is_an_error_to_its_sender(
     folder: Path, wrong: UnifiedMessage, says: str
 ) -> None:
     agent = ScriptedAgent(echo)
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         await session.send(wrong)
         error = (await until(session, "error"))[-1]
         assert says in error.metadata["message"]
@@ -125,12 +145,12 @@ async def test_a_prompt_that_the_agent_refuses_has_a_result_that_says_so(folder:
     async def script(turn: Turn) -> None:
         turn.refuse(-32603, "no", {"details": "because"})
 
-    async with talking(scripted(script), folder) as session:
+    async with connected(scripted(script), folder) as session:
         prompt = user_message("go")
         await session.send(prompt)
-        told = (await until(session, "result"))[-1]
-        assert told.metadata["error"] == {"code": -32603, "message": "no", "data": {"details": "because"}}
-        assert (told.metadata["is_error"], told.metadata["in_reply_to"]) == (True, prompt.id)
+        result = (await until(session, "result"))[-1]
+        assert result.metadata["error"] == {"code": -32603, "message": "no", "data": {"details": "because"}}
+        assert (result.metadata["is_error"], result.metadata["in_reply_to"]) == (True, prompt.id)
 
 
 # -- configuration
@@ -148,11 +168,11 @@ async def test_where_there_are_options_model_and_mode_are_changed_by_them(folder
         session={"configOptions": options, "modes": modes},
         answers={"session/set_config_option": {"configOptions": options}},
     )
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         await session.send(configuration_change(model="b", mode="b"))
         await agent.hears("session/set_config_option", 2)
-        heard = agent.all_heard("session/set_config_option")
-        assert [(asked.params["configId"], asked.params["value"]) for asked in heard] == [
+        requests = agent.all_heard("session/set_config_option")
+        assert [(request.params["configId"], request.params["value"]) for request in requests] == [
             ("the-model", "b"),
             ("the-mode", "b"),
         ]
@@ -167,7 +187,7 @@ async def test_where_there_are_none_they_are_changed_by_the_older_calls(folder: 
         session={"modes": modes, "models": models},
         answers={"session/set_mode": {}, "session/set_model": {}},
     )
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         await session.send(configuration_change(model="b", mode="b"))
         assert (await agent.hears("session/set_model")).params["modelId"] == "b"
         assert (await agent.hears("session/set_mode")).params["modeId"] == "b"
@@ -176,7 +196,7 @@ async def test_where_there_are_none_they_are_changed_by_the_older_calls(folder: 
 async def test_a_prompt_waits_for_the_change_that_was_sent_before_it(folder: Path) -> None:
     done: list[str] = []
 
-    async def slowly(asked: ReceivedRequest) -> object:
+    async def slowly(request: ReceivedRequest) -> object:
         for _ in range(100):
             await asyncio.sleep(0)
         done.append("changed")
@@ -188,7 +208,7 @@ async def test_a_prompt_waits_for_the_change_that_was_sent_before_it(folder: Pat
 
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
     agent = ScriptedAgent(script, session={"modes": modes}, answers={"session/set_mode": slowly})
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         for message in (user_message("one"), configuration_change(mode="b"), user_message("two")):
             await session.send(message)
         for _ in range(2):
@@ -199,7 +219,7 @@ async def test_a_prompt_waits_for_the_change_that_was_sent_before_it(folder: Pat
 async def test_neither_an_interrupt_nor_an_answer_waits_for_a_change_that_hangs(folder: Path) -> None:
     hangs = asyncio.Event()
 
-    async def never(asked: ReceivedRequest) -> object:
+    async def never(request: ReceivedRequest) -> object:
         hangs.set()
         await asyncio.Event().wait()
         return {}
@@ -211,14 +231,14 @@ async def test_neither_an_interrupt_nor_an_answer_waits_for_a_change_that_hangs(
 
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
     agent = ScriptedAgent(script, session={"modes": modes}, answers={"session/set_mode": never})
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         await session.send(user_message("go"))
-        asked = (await until(session, "permission_request"))[-1]
+        request = (await until(session, "permission_request"))[-1]
         await session.send(configuration_change(mode="b"))
         await hangs.wait()
         queued = user_message("behind the change")
         await session.send(queued)
-        await session.send(permission_response(asked, "allow"))
+        await session.send(permission_response(request, "allow"))
         assert text_of(await until(session, "stream_event")) == "once"
         await session.send(interrupt())
         results = [(await until(session, "result"))[-1] for _ in range(2)]
@@ -233,13 +253,13 @@ async def test_neither_an_interrupt_nor_an_answer_waits_for_a_change_that_hangs(
 
 async def test_prompts_wait_for_each_other_and_each_has_its_own_result(folder: Path) -> None:
     agent = ScriptedAgent(echo)
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         prompts = [user_message(text) for text in ("a", "b", "c")]
         for prompt in prompts:
             await session.send(prompt)
-        told = [message for _ in prompts for message in await until(session, "result")]
-        assert text_of(told) == "abc"
-        results = [message for message in told if message.type == "result"]
+        messages = [message for _ in prompts for message in await until(session, "result")]
+        assert text_of(messages) == "abc"
+        results = [message for message in messages if message.type == "result"]
         assert [result.metadata["in_reply_to"] for result in results] == [prompt.id for prompt in prompts]
         assert not agent.overlapped
 
@@ -250,7 +270,7 @@ async def test_an_interrupt_drops_what_waits_and_each_prompt_has_its_result(fold
         return await turn.wait_cancelled()
 
     agent = ScriptedAgent(script)
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         prompts = [user_message(text) for text in ("a", "b")]
         for prompt in prompts:
             await session.send(prompt)
@@ -266,12 +286,12 @@ async def test_an_interrupt_drops_what_waits_and_each_prompt_has_its_result(fold
 
 async def test_a_prompt_that_is_interrupted_at_once_never_reaches_the_agent(folder: Path) -> None:
     agent = ScriptedAgent(echo)
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         prompt = user_message("a")
         await session.send(prompt)
         await session.send(interrupt())
-        told = (await until(session, "result"))[-1]
-        assert (told.metadata["status"], told.metadata["in_reply_to"]) == ("cancelled", prompt.id)
+        result = (await until(session, "result"))[-1]
+        assert (result.metadata["status"], result.metadata["in_reply_to"]) == ("cancelled", prompt.id)
         await session.send(user_message("b"))
         assert text_of(await until(session, "result")) == "b"
         assert len(agent.all_heard("session/prompt")) == 1
@@ -279,7 +299,7 @@ async def test_a_prompt_that_is_interrupted_at_once_never_reaches_the_agent(fold
 
 async def test_an_interrupt_of_nothing_does_nothing(folder: Path) -> None:
     agent = ScriptedAgent(echo)
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         await session.send(interrupt())
         await session.send(user_message("a"))
         assert text_of(await until(session, "result")) == "a"
@@ -290,7 +310,7 @@ async def test_more_prompts_than_anyone_waits_for_are_refused(folder: Path) -> N
     async def script(turn: Turn) -> object:
         return await turn.wait_cancelled()
 
-    async with talking(scripted(script), folder) as session:
+    async with connected(scripted(script), folder) as session:
         prompts = [user_message("a") for _ in range(MAX_PENDING_MESSAGES + 1)]
         for prompt in prompts:
             await session.send(prompt)
@@ -306,7 +326,7 @@ async def test_more_prompts_than_anyone_waits_for_are_refused(folder: Path) -> N
 
 async def test_an_agent_that_dies_between_runs_is_reported_and_ends_the_messages(folder: Path) -> None:
     agent = ScriptedAgent(echo)
-    async with talking(scripted(agent, limits=Limits(close_grace=0.05)), folder) as session:
+    async with connected(scripted(agent, limits=Limits(close_grace=0.05)), folder) as session:
         agent.exit(9)
         *_, error = [message async for message in session.messages]
         assert (error.type, error.metadata["exit_code"]) == ("error", 9)
@@ -321,7 +341,7 @@ async def test_a_closed_session_ends_its_messages_and_takes_none(folder: Path) -
         return await turn.wait_cancelled()
 
     agent = ScriptedAgent(script)
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         await session.send(user_message("go"))
         await until(session, "stream_event")
         await session.close()
@@ -333,7 +353,7 @@ async def test_a_closed_session_ends_its_messages_and_takes_none(folder: Path) -
 
 
 async def test_a_reader_that_waits_learns_that_the_session_was_closed(folder: Path) -> None:
-    async with talking(scripted(echo), folder) as session:
+    async with connected(scripted(echo), folder) as session:
         for _ in range(2):
             await anext(session.messages)
         waiting = asyncio.ensure_future(anext(session.messages, None))
@@ -343,13 +363,13 @@ async def test_a_reader_that_waits_learns_that_the_session_was_closed(folder: Pa
 
 
 async def test_a_session_that_is_closed_while_messages_wait_leaves_nothing(folder: Path) -> None:
-    async def never(asked: ReceivedRequest) -> object:
+    async def never(request: ReceivedRequest) -> object:
         await asyncio.Event().wait()
         return {}
 
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
     agent = ScriptedAgent(echo, session={"modes": modes}, answers={"session/set_mode": never})
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         await session.send(configuration_change(mode="b"))
         await session.send(user_message("behind it"))
         await agent.hears("session/set_mode")

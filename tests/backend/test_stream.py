@@ -1,4 +1,4 @@
-"""The messages that wait: in order, none lost, and not more than there is room for."""
+"""`MessageStream`: messages in order, none lost, and an agent that is not read while too many wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.session.run import MAX_WAITING_EVENTS, RESUME_READING_EVENTS
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from session.servers import settled
 
-from .conftest import LIMIT, scripted, talking, text_of, until
+from .conftest import TIMEOUT_S, connected, scripted, text_of, until
 
 
 def message(number: int) -> UnifiedMessage:
@@ -89,37 +89,38 @@ async def test_a_stream_that_ends_has_room_for_what_the_agent_still_writes() -> 
 
 
 async def test_an_agent_whose_messages_nobody_reads_is_not_read_either(folder: Path) -> None:
-    said = 0
+    written = 0
 
     async def script(turn: Turn) -> None:
-        nonlocal said
-        for said in range(1, 100_001):  # noqa: B007 (it is looked at from outside)
+        nonlocal written
+        for written in range(1, 100_001):  # noqa: B007 (it is looked at from outside)
             await turn.say("word ")
 
-    async with talking(scripted(script), folder) as session:
+    async with connected(scripted(script), folder) as session:
         await session.send(user_message("go"))
-        stuck = await settled(lambda: said)
+        await full(session.messages)
+        stuck = await settled(lambda: written)
         # Beyond the bound, what one read brings and what fits into the pipe; the agent itself waits with the rest.
         assert MAX_WAITING_EVENTS < stuck < MAX_WAITING_EVENTS + 10_000
         assert MAX_WAITING_EVENTS < len(session.messages) <= stuck + 2
-        told = await until(session, "result")
-        assert text_of(told) == "word " * 100_000
+        messages = await until(session, "result")
+        assert text_of(messages) == "word " * 100_000
 
 
 async def test_a_process_whose_messages_nobody_reads_loses_none_of_them(demo: BackendAdapter, folder: Path) -> None:
-    async with talking(demo, folder) as session:
+    async with connected(demo, folder) as session:
         await session.send(user_message("flood 100000"))
         await full(session.messages)
-        told = await until(session, "result")
-        assert text_of(told) == "".join(f"drop {number}\n" for number in range(1, 100_001))
+        messages = await until(session, "result")
+        assert text_of(messages) == "".join(f"drop {number}\n" for number in range(1, 100_001))
 
 
 async def test_an_interrupt_is_carried_out_though_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
-    async with talking(demo, folder) as session:
+    async with connected(demo, folder) as session:
         await session.send(user_message("flood 10000000"))
         await full(session.messages)
         await session.send(interrupt())
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             while session.status() != "idle":  # noqa: ASYNC110 (there is no event to wait for but the messages themselves)
                 await asyncio.sleep(0)
         assert (await until(session, "result"))[-1].metadata["stopReason"] == "cancelled"
@@ -128,7 +129,7 @@ async def test_an_interrupt_is_carried_out_though_nobody_reads(demo: BackendAdap
 async def test_a_change_is_made_though_nobody_reads(folder: Path) -> None:
     modes = {"currentModeId": "a", "availableModes": [{"id": "a", "name": "a"}, {"id": "b", "name": "b"}]}
     agent = ScriptedAgent(session={"modes": modes}, answers={"session/set_mode": {}})
-    async with talking(scripted(agent), folder) as session:
+    async with connected(scripted(agent), folder) as session:
         while session.messages.has_room:
             agent.update("session-1", "notice", message="unasked")
             await agent.connection.drain()
@@ -140,7 +141,7 @@ async def test_a_change_is_made_though_nobody_reads(folder: Path) -> None:
 
 
 async def test_a_session_is_closed_though_nobody_reads(demo: BackendAdapter, folder: Path) -> None:
-    async with talking(demo, folder) as session:
+    async with connected(demo, folder) as session:
         await session.send(user_message("flood 10000000"))
         await full(session.messages)
 
@@ -151,9 +152,9 @@ async def test_the_death_of_an_agent_is_heard_of_though_nobody_reads(folder: Pat
             await turn.say("word ")
         turn.crash(4)
 
-    async with talking(scripted(script), folder) as session:
+    async with connected(scripted(script), folder) as session:
         await session.send(user_message("go"))
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(TIMEOUT_S):
             while session.status() != "error":  # noqa: ASYNC110 (as above)
                 await asyncio.sleep(0)
         *_, result, error = [message async for message in session.messages]
@@ -161,5 +162,6 @@ async def test_the_death_of_an_agent_is_heard_of_though_nobody_reads(folder: Pat
 
 
 async def full(stream: MessageStream) -> None:
+    """Return when the stream has no room, so that the agent is not read."""
     while stream.has_room:  # noqa: ASYNC110 (it is the only sign of it)
         await asyncio.sleep(0)

@@ -29,25 +29,25 @@ class Wire:
 
     def __init__(self) -> None:
         self.view = MessageView()
-        self._conversation = ConnectionReader()
+        self._reader = ConnectionReader()
         self._ids = 0
 
     def frame(self, direction: Literal["in", "out"], frame: Any) -> list[UnifiedMessage]:
         line = frame if isinstance(frame, bytes) else msgspec.json.encode({"jsonrpc": "2.0", **frame})
-        told: list[UnifiedMessage] = []
-        for heard in self._conversation.read(direction, line):
+        messages: list[UnifiedMessage] = []
+        for routed in self._reader.read(direction, line):
             if direction == "out":
-                self.view.on_sent(heard.message)
+                self.view.on_sent(routed.message)
             else:
-                told.extend(self.view.on_received(heard.message, 7.0))
-        return told
+                messages.extend(self.view.on_received(routed.message, 7.0))
+        return messages
 
     def answered(self, method: str, params: Any, answer: Any) -> UnifiedMessage:
-        """The message that the agent's answer to a request of ours becomes."""
+        """Return the message of the agent's answer to a request of ours."""
         self._ids += 1
         self.frame("out", {"id": self._ids, "method": method, "params": params})
-        [told] = self.frame("in", {"id": self._ids, **answer})
-        return told
+        [message] = self.frame("in", {"id": self._ids, **answer})
+        return message
 
     def opened(self) -> Wire:
         self.answered("session/new", {"cwd": "/"}, {"result": {"sessionId": SESSION}})
@@ -58,8 +58,8 @@ class Wire:
         return self.frame("in", {"method": "session/update", "params": {"sessionId": SESSION, "update": update}})
 
     def update(self, kind: str, /, **fields: Any) -> UnifiedMessage:
-        [told] = self.updates(kind, **fields)
-        return told
+        [message] = self.updates(kind, **fields)
+        return message
 
 
 @pytest.fixture
@@ -76,45 +76,45 @@ def kind(message: UnifiedMessage) -> tuple[str, str]:
 
 def test_the_answer_to_initialize_begins_the_session_with_the_agents_capabilities() -> None:
     result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}, "agentInfo": {"name": "a"}}
-    told = Wire().answered("initialize", {"protocolVersion": 1}, {"result": result})
-    assert kind(told) == ("session_init", "system")
-    assert told.metadata == result
-    assert told.timestamp == 7.0
+    message = Wire().answered("initialize", {"protocolVersion": 1}, {"result": result})
+    assert kind(message) == ("session_init", "system")
+    assert message.metadata == result
+    assert message.timestamp == 7.0
 
 
 def test_the_answer_to_session_new_begins_the_session_with_its_id() -> None:
     result = {"sessionId": SESSION, "modes": {"currentModeId": "code", "availableModes": []}}
-    told = Wire().answered("session/new", {"cwd": "/"}, {"result": result})
-    assert kind(told) == ("session_init", "system")
-    assert told.metadata == result
+    message = Wire().answered("session/new", {"cwd": "/"}, {"result": result})
+    assert kind(message) == ("session_init", "system")
+    assert message.metadata == result
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 @pytest.mark.parametrize(("result", "session"), [(None, "old"), ({}, "old"), ({"sessionId": "new"}, "new")])
 def test_so_does_the_answer_to_a_session_that_is_continued(method: str, result: object, session: str) -> None:
-    told = Wire().answered(method, {"sessionId": "old", "cwd": "/"}, {"result": result})
-    assert kind(told) == ("session_init", "system")
-    assert told.metadata["sessionId"] == session
+    message = Wire().answered(method, {"sessionId": "old", "cwd": "/"}, {"result": result})
+    assert kind(message) == ("session_init", "system")
+    assert message.metadata["sessionId"] == session
 
 
 def test_a_chunk_of_the_agents_words_is_streamed(wire: Wire) -> None:
-    told = wire.update("agent_message_chunk", content=TEXT, messageId="m")
-    assert kind(told) == ("stream_event", "assistant")
-    assert told.content == (TEXT,)
-    assert told.metadata == {"sessionUpdate": "agent_message_chunk", "messageId": "m"}
+    message = wire.update("agent_message_chunk", content=TEXT, messageId="m")
+    assert kind(message) == ("stream_event", "assistant")
+    assert message.content == (TEXT,)
+    assert message.metadata == {"sessionUpdate": "agent_message_chunk", "messageId": "m"}
 
 
 def test_a_chunk_of_its_thoughts_is_streamed_as_a_thought(wire: Wire) -> None:
-    told = wire.update("agent_thought_chunk", content=TEXT)
-    assert kind(told) == ("stream_event", "assistant")
-    assert told.content == (TEXT,)
-    assert told.metadata["thought"] is True
+    message = wire.update("agent_thought_chunk", content=TEXT)
+    assert kind(message) == ("stream_event", "assistant")
+    assert message.content == (TEXT,)
+    assert message.metadata["thought"] is True
 
 
 def test_a_tool_call_is_progress(wire: Wire) -> None:
-    told = wire.update("tool_call", toolCallId="t", title="Read x", kind="read", status="pending", rawInput={"p": 1})
-    assert kind(told) == ("tool_progress", "tool")
-    assert told.metadata == {
+    message = wire.update("tool_call", toolCallId="t", title="Read x", kind="read", status="pending", rawInput={"p": 1})
+    assert kind(message) == ("tool_progress", "tool")
+    assert message.metadata == {
         "sessionUpdate": "tool_call",
         "toolCallId": "t",
         "title": "Read x",
@@ -125,27 +125,27 @@ def test_a_tool_call_is_progress(wire: Wire) -> None:
 
 
 def test_a_tool_call_that_leaves_out_its_kind_and_status_has_the_protocols_own(wire: Wire) -> None:
-    told = wire.update("tool_call", toolCallId="t", title="x")
-    assert (told.metadata["kind"], told.metadata["status"]) == ("other", "pending")
+    message = wire.update("tool_call", toolCallId="t", title="x")
+    assert (message.metadata["kind"], message.metadata["status"]) == ("other", "pending")
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress", None])
 def test_an_update_of_a_tool_call_that_is_not_finished_is_progress(wire: Wire, status: str | None) -> None:
     wire.update("tool_call", toolCallId="t", title="x")
     content = [{"type": "content", "content": TEXT}]
-    told = wire.update("tool_call_update", toolCallId="t", status=status, content=content)
-    assert kind(told) == ("tool_progress", "tool")
-    assert (told.metadata["status"], told.metadata["content"]) == (status, content)
+    message = wire.update("tool_call_update", toolCallId="t", status=status, content=content)
+    assert kind(message) == ("tool_progress", "tool")
+    assert (message.metadata["status"], message.metadata["content"]) == (status, content)
 
 
 def test_a_completed_tool_call_is_summed_up_with_its_result(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="t", title="Run it", kind="execute")
     diff = {"type": "diff", "path": "/a", "newText": "b"}
     content = [{"type": "content", "content": TEXT}, diff]
-    told = wire.update("tool_call_update", toolCallId="t", status="completed", content=content, rawOutput=3)
-    assert kind(told) == ("tool_use_summary", "tool")
-    assert told.content == (TEXT, diff)
-    assert told.metadata == {
+    message = wire.update("tool_call_update", toolCallId="t", status="completed", content=content, rawOutput=3)
+    assert kind(message) == ("tool_use_summary", "tool")
+    assert message.content == (TEXT, diff)
+    assert message.metadata == {
         "sessionUpdate": "tool_call_update",
         "toolCallId": "t",
         "status": "completed",
@@ -157,69 +157,69 @@ def test_a_completed_tool_call_is_summed_up_with_its_result(wire: Wire) -> None:
 
 def test_a_failed_tool_call_is_summed_up_as_an_error(wire: Wire) -> None:
     content = [{"type": "content", "content": TEXT}]
-    told = wire.update("tool_call_update", toolCallId="t", status="failed", content=content)
-    assert kind(told) == ("tool_use_summary", "tool")
-    assert told.content == (TEXT,)
-    assert told.metadata["is_error"] is True
+    message = wire.update("tool_call_update", toolCallId="t", status="failed", content=content)
+    assert kind(message) == ("tool_use_summary", "tool")
+    assert message.content == (TEXT,)
+    assert message.metadata["is_error"] is True
 
 
 def test_a_plan_is_a_change_of_status(wire: Wire) -> None:
     entries = [{"content": "think", "priority": "high", "status": "pending"}]
-    told = wire.update("plan", entries=entries)
-    assert kind(told) == ("status_change", "system")
-    assert told.metadata["entries"] == entries
+    message = wire.update("plan", entries=entries)
+    assert kind(message) == ("status_change", "system")
+    assert message.metadata["entries"] == entries
 
 
 def test_commands_are_passed_on_whole(wire: Wire) -> None:
     commands = [{"name": "web", "description": "Search", "input": {"hint": "query"}}]
-    told = wire.update("available_commands_update", availableCommands=commands)
-    assert kind(told) == ("unknown", "system")
-    assert told.metadata == {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+    message = wire.update("available_commands_update", availableCommands=commands)
+    assert kind(message) == ("unknown", "system")
+    assert message.metadata == {"sessionUpdate": "available_commands_update", "availableCommands": commands}
 
 
 def test_a_change_of_mode_is_one_of_configuration(wire: Wire) -> None:
-    told = wire.update("current_mode_update", currentModeId="plan")
-    assert kind(told) == ("configuration_change", "system")
-    assert told.metadata["modeId"] == "plan"
+    message = wire.update("current_mode_update", currentModeId="plan")
+    assert kind(message) == ("configuration_change", "system")
+    assert message.metadata["modeId"] == "plan"
 
 
 def test_a_permission_request_can_be_answered_by_its_request_id(wire: Wire) -> None:
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
     params = {"sessionId": SESSION, "toolCall": {"toolCallId": "t"}, "options": options, "_meta": {"a": 1}}
-    [told] = wire.frame("in", {"id": 0, "method": "session/request_permission", "params": params})
-    assert kind(told) == ("permission_request", "system")
-    assert told.metadata == {**params, "request_id": told.id, "origin": "agent"}
+    [message] = wire.frame("in", {"id": 0, "method": "session/request_permission", "params": params})
+    assert kind(message) == ("permission_request", "system")
+    assert message.metadata == {**params, "request_id": message.id, "origin": "agent"}
 
 
 def test_two_permission_requests_of_the_same_id_have_different_request_ids(wire: Wire) -> None:
     """An agent may use an id again once it was answered; a late answer must not reach the second."""
     params = {"sessionId": SESSION, "toolCall": {"toolCallId": "t"}, "options": []}
-    asked = {"id": 0, "method": "session/request_permission", "params": params}
-    [first] = wire.frame("in", asked)
+    request = {"id": 0, "method": "session/request_permission", "params": params}
+    [first] = wire.frame("in", request)
     wire.frame("out", {"id": 0, "result": {"outcome": {"outcome": "cancelled"}}})
-    [second] = wire.frame("in", asked)
+    [second] = wire.frame("in", request)
     assert first.metadata["request_id"] != second.metadata["request_id"]
 
 
 def test_the_answer_to_a_prompt_is_its_result(wire: Wire) -> None:
     result = {"stopReason": "max_tokens", "usage": {"totalTokens": 3}}
-    told = wire.answered("session/prompt", {"sessionId": SESSION, "prompt": []}, {"result": result})
-    assert kind(told) == ("result", "system")
-    assert told.metadata == result
+    message = wire.answered("session/prompt", {"sessionId": SESSION, "prompt": []}, {"result": result})
+    assert kind(message) == ("result", "system")
+    assert message.metadata == result
 
 
 def test_a_prompt_that_is_answered_with_an_error_has_a_result_that_says_so(wire: Wire) -> None:
     error = {"code": -32000, "message": "log in", "data": {"a": 1}}
-    told = wire.answered("session/prompt", {"sessionId": SESSION, "prompt": []}, {"error": error})
-    assert kind(told) == ("result", "system")
-    assert told.metadata == {"stopReason": None, "is_error": True, "error": error}
+    message = wire.answered("session/prompt", {"sessionId": SESSION, "prompt": []}, {"error": error})
+    assert kind(message) == ("result", "system")
+    assert message.metadata == {"stopReason": None, "is_error": True, "error": error}
 
 
 @pytest.mark.parametrize("result", [None, {}, {"stopReason": 5}, "done"])
 def test_a_prompt_that_is_answered_without_a_stop_reason_went_wrong(wire: Wire, result: object) -> None:
-    told = wire.answered("session/prompt", {"sessionId": SESSION, "prompt": []}, {"result": result})
-    assert kind(told) == ("result", "system")
-    assert told.metadata["is_error"] is True
+    message = wire.answered("session/prompt", {"sessionId": SESSION, "prompt": []}, {"result": result})
+    assert kind(message) == ("result", "system")
+    assert message.metadata["is_error"] is True
 
 
 EVERYTHING_ELSE: list[dict[str, Any]] = [
@@ -238,28 +238,28 @@ EVERYTHING_ELSE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("update", EVERYTHING_ELSE, ids=lambda update: str(update.get("sessionUpdate")))
 def test_every_other_update_is_passed_on_whole(wire: Wire, update: dict[str, Any]) -> None:
-    [told] = wire.frame("in", {"method": "session/update", "params": {"sessionId": SESSION, "update": update}})
-    assert kind(told) == ("unknown", "system")
-    assert told.metadata == update
+    [message] = wire.frame("in", {"method": "session/update", "params": {"sessionId": SESSION, "update": update}})
+    assert kind(message) == ("unknown", "system")
+    assert message.metadata == update
 
 
 def test_every_other_request_is_passed_on_whole(wire: Wire) -> None:
-    asked = {"id": "a", "method": "fs/read_text_file", "params": {"sessionId": SESSION, "path": "/x"}}
-    [told] = wire.frame("in", asked)
-    assert (kind(told), told.metadata) == (("unknown", "system"), asked)
+    request = {"id": "a", "method": "fs/read_text_file", "params": {"sessionId": SESSION, "path": "/x"}}
+    [message] = wire.frame("in", request)
+    assert (kind(message), message.metadata) == (("unknown", "system"), request)
 
 
 def test_every_other_notification_is_passed_on_whole(wire: Wire) -> None:
-    said = {"method": "_vendor/status", "params": {"ok": True}}
-    [told] = wire.frame("in", said)
-    assert (kind(told), told.metadata) == (("unknown", "system"), said)
+    frame = {"method": "_vendor/status", "params": {"ok": True}}
+    [message] = wire.frame("in", frame)
+    assert (kind(message), message.metadata) == (("unknown", "system"), frame)
 
 
 @pytest.mark.parametrize("answer", [{"result": {"configOptions": []}}, {"error": {"code": -32602, "message": "no"}}])
 def test_every_other_answer_is_passed_on_whole_with_its_method(wire: Wire, answer: dict[str, Any]) -> None:
-    told = wire.answered("session/set_config_option", {"sessionId": SESSION}, answer)
-    assert kind(told) == ("unknown", "system")
-    assert told.metadata == {"id": told.metadata["id"], "method": "session/set_config_option", **answer}
+    message = wire.answered("session/set_config_option", {"sessionId": SESSION}, answer)
+    assert kind(message) == ("unknown", "system")
+    assert message.metadata == {"id": message.metadata["id"], "method": "session/set_config_option", **answer}
 
 
 # -- what the table leaves open
@@ -276,23 +276,23 @@ def test_a_tool_call_that_is_finished_at_first_sight_is_progress_and_summary(wir
 
 def test_a_summary_has_the_result_that_was_told_before_the_end(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="t", title="x", content=[{"type": "terminal", "terminalId": "1"}])
-    told = wire.update("tool_call_update", toolCallId="t", status="completed", title="")
-    assert told.content == ({"type": "terminal", "terminalId": "1"},)
-    assert told.metadata["title"] == "x"
+    message = wire.update("tool_call_update", toolCallId="t", status="completed", title="")
+    assert message.content == ({"type": "terminal", "terminalId": "1"},)
+    assert message.metadata["title"] == "x"
 
 
 def test_a_result_that_was_taken_back_is_not_shown(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="t", title="x", content=[{"type": "content", "content": TEXT}])
-    told = wire.update("tool_call_update", toolCallId="t", status="completed", content=[])
-    assert told.content == ()
+    message = wire.update("tool_call_update", toolCallId="t", status="completed", content=[])
+    assert message.content == ()
 
 
 def test_a_tool_calls_id_may_be_used_again(wire: Wire) -> None:
     wire.update("tool_call", toolCallId="", title="first", content=[{"type": "content", "content": TEXT}])
     wire.update("tool_call_update", toolCallId="", status="completed")
     wire.update("tool_call", toolCallId="", title="second")
-    told = wire.update("tool_call_update", toolCallId="", status="completed")
-    assert (told.metadata["title"], told.content) == ("second", ())
+    message = wire.update("tool_call_update", toolCallId="", status="completed")
+    assert (message.metadata["title"], message.content) == ("second", ())
 
 
 def test_what_a_turn_left_unfinished_is_not_taken_for_the_next_ones(wire: Wire) -> None:
@@ -304,8 +304,8 @@ def test_what_a_turn_left_unfinished_is_not_taken_for_the_next_ones(wire: Wire) 
 
 def test_what_wraps_a_block_and_says_more_is_kept(wire: Wire) -> None:
     item = {"type": "content", "content": TEXT, "_meta": {"a": 1}}
-    told = wire.update("tool_call_update", toolCallId="t", status="completed", content=[item])
-    assert told.content == (item,)
+    message = wire.update("tool_call_update", toolCallId="t", status="completed", content=[item])
+    assert message.content == (item,)
 
 
 def test_what_comes_before_the_sessions_id_is_its_own() -> None:
@@ -314,31 +314,31 @@ def test_what_comes_before_the_sessions_id_is_its_own() -> None:
 
 def test_what_is_said_in_another_session_is_not_this_ones(wire: Wire) -> None:
     params = {"sessionId": "another", "update": {"sessionUpdate": "agent_message_chunk", "content": TEXT}}
-    [told] = wire.frame("in", {"method": "session/update", "params": params})
-    assert (kind(told), told.metadata["params"]) == (("unknown", "system"), params)
-    asked = {"sessionId": "another", "toolCall": {"toolCallId": "t"}, "options": []}
-    [told] = wire.frame("in", {"id": 1, "method": "session/request_permission", "params": asked})
-    assert kind(told) == ("unknown", "system")
+    [message] = wire.frame("in", {"method": "session/update", "params": params})
+    assert (kind(message), message.metadata["params"]) == (("unknown", "system"), params)
+    request = {"sessionId": "another", "toolCall": {"toolCallId": "t"}, "options": []}
+    [message] = wire.frame("in", {"id": 1, "method": "session/request_permission", "params": request})
+    assert kind(message) == ("unknown", "system")
 
 
 def test_what_stands_beside_the_update_is_kept(wire: Wire) -> None:
     update = {"sessionUpdate": "plan", "entries": []}
     params = {"sessionId": SESSION, "update": update, "_meta": {"traceparent": "00"}}
-    [told] = wire.frame("in", {"method": "session/update", "params": params})
-    assert told.metadata["params"] == {"_meta": {"traceparent": "00"}}
+    [message] = wire.frame("in", {"method": "session/update", "params": params})
+    assert message.metadata["params"] == {"_meta": {"traceparent": "00"}}
 
 
 @pytest.mark.parametrize("line", [b"not JSON", b"null", b"\xff\xfe", b'{"id": 99, "result": {}}'])
 def test_a_line_that_is_no_message_is_passed_on_as_text(wire: Wire, line: bytes) -> None:
-    [told] = wire.frame("in", line)
-    assert kind(told) == ("unknown", "system")
-    assert told.metadata["line"] == line.decode("utf-8", "backslashreplace")
-    assert told.metadata["noise"]
+    [message] = wire.frame("in", line)
+    assert kind(message) == ("unknown", "system")
+    assert message.metadata["line"] == line.decode("utf-8", "backslashreplace")
+    assert message.metadata["noise"]
 
 
 def test_of_a_line_that_is_too_long_its_beginning_is_passed_on() -> None:
-    [told] = MessageView().on_received(Oversized(length=100, sha256="ab", head=b'{"id"'), 1.0)
-    assert told.metadata == {"oversized": 100, "sha256": "ab", "head": '{"id"'}
+    [message] = MessageView().on_received(Oversized(length=100, sha256="ab", head=b'{"id"'), 1.0)
+    assert message.metadata == {"oversized": 100, "sha256": "ab", "head": '{"id"'}
 
 
 def test_a_broken_character_does_not_cost_the_words_around_it(wire: Wire) -> None:
@@ -349,14 +349,14 @@ def test_a_broken_character_does_not_cost_the_words_around_it(wire: Wire) -> Non
         }
     )
     line = line.replace(b'chunk"', b'chunk","content":{"type":"text","text":"a\xffb"}')
-    [told] = wire.frame("in", line)
-    assert kind(told) == ("stream_event", "assistant")
-    assert told.content[0]["text"] == "a\ufffdb"
+    [message] = wire.frame("in", line)
+    assert kind(message) == ("stream_event", "assistant")
+    assert message.content[0]["text"] == "a\ufffdb"
 
 
 def test_ids_count_the_messages(wire: Wire) -> None:
-    told = [wire.update("plan", entries=[]).id for _ in range(3)]
-    assert told == ["message-2", "message-3", "message-4"]
+    messages = [wire.update("plan", entries=[]).id for _ in range(3)]
+    assert messages == ["message-2", "message-3", "message-4"]
 
 
 def test_what_no_frame_says_is_told_in_the_same_words() -> None:
@@ -394,8 +394,8 @@ def test_a_question_of_our_own_looks_like_the_agents() -> None:
 
 
 def test_a_message_can_be_read_from_another_process(wire: Wire) -> None:
-    told = wire.update("agent_message_chunk", content=TEXT)
-    assert read_message(msgspec.json.encode(told)) == told
+    message = wire.update("agent_message_chunk", content=TEXT)
+    assert read_message(msgspec.json.encode(message)) == message
     with pytest.raises(InputError, match=r"\$\.type"):
         read_message(b'{"id": "1", "timestamp": 0, "type": "sing", "role": "user"}')
     with pytest.raises(InputError, match="no message"):
@@ -420,17 +420,17 @@ FIELDS = st.dictionaries(
 def test_whatever_an_update_says_is_in_its_message(updates: list[tuple[str, dict[str, Any]]]) -> None:
     wire = Wire().opened()
     for tag, fields in updates:
-        for told in wire.updates(tag, **fields):
-            assert told.metadata["sessionUpdate"] == tag
+        for messages in wire.updates(tag, **fields):
+            assert messages.metadata["sessionUpdate"] == tag
             for name, value in fields.items():
-                if name == "content" and name not in told.metadata:
+                if name == "content" and name not in messages.metadata:
                     unwrapped = [value] if isinstance(value, dict) else value or []
-                    assert value is None or len(told.content) == len(unwrapped)
-                elif told.type == "tool_progress" and name in ("kind", "status") and tag == "tool_call":
-                    assert told.metadata[name]
+                    assert value is None or len(messages.content) == len(unwrapped)
+                elif messages.type == "tool_progress" and name in ("kind", "status") and tag == "tool_call":
+                    assert messages.metadata[name]
                 elif name not in ("title", "kind"):
-                    assert told.metadata[name] == value
-            msgspec.json.encode(told)
+                    assert messages.metadata[name] == value
+            msgspec.json.encode(messages)
 
 
 @given(st.binary(max_size=60) | JSON.map(msgspec.json.encode))
@@ -457,22 +457,22 @@ def recorded(case: str) -> Iterator[tuple[Literal["in", "out"], Any]]:
 def test_every_frame_of_a_real_agent_is_a_message_in_its_place(case: str) -> None:
     wire, prompts, results, ids, session = Wire(), 0, 0, [], None
     for direction, frame in recorded(case):
-        told = wire.frame(direction, frame)
-        session = next((each.metadata.get("sessionId") for each in told if each.type == "session_init"), session)
-        ids += [message.id for message in told]
+        messages = wire.frame(direction, frame)
+        session = next((each.metadata.get("sessionId") for each in messages if each.type == "session_init"), session)
+        ids += [message.id for message in messages]
         if direction == "out":
-            assert told == []
+            assert messages == []
             prompts += frame.get("method") == "session/prompt"
             continue
-        assert 1 <= len(told) <= 2
-        results += sum(message.type == "result" for message in told)
+        assert 1 <= len(messages) <= 2
+        results += sum(message.type == "result" for message in messages)
         params = frame.get("params") or {}
         if params.get("sessionId") == session and params.get("update", {}).get("sessionUpdate") in KINDS:
-            assert all(message.type != "unknown" for message in told)
+            assert all(message.type != "unknown" for message in messages)
     assert results <= prompts
     assert ids == [f"message-{number}" for number in range(1, len(ids) + 1)]
 
 
 def test_noise_is_told_with_its_reason() -> None:
-    [told] = MessageView().on_received(Noise("blank line", b""), 1.0)
-    assert told.metadata == {"noise": "blank line", "line": ""}
+    [message] = MessageView().on_received(Noise("blank line", b""), 1.0)
+    assert message.metadata == {"noise": "blank line", "line": ""}

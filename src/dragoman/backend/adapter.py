@@ -1,4 +1,4 @@
-"""`BackendAdapter`: an agent as a backend of a coding-agent front end."""
+"""`BackendAdapter`: an agent as the backend of a front end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dragoman.workspace import Workspace
 
 
 class BackendCapabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a front end may count on, with any agent."""
+    """The features that a front end can rely on, with any agent."""
 
     streaming: bool = True
     permissions: bool = True
@@ -33,8 +33,8 @@ class BackendCapabilities(msgspec.Struct, frozen=True, kw_only=True):
 class BackendAdapter:
     """`agent` is a preset's name (the configured default when left out), a command as a list, or an `AgentSpec`.
 
-    Or it listens at a `url` (`ws://`, `wss://`, `http://`, `https://`), which is told `headers`, such as a token.
-    `launch` makes another link to it than we would.
+    Or the agent listens at a `url` (`ws://`, `wss://`, `http://`, `https://`), which gets the `headers`, such as a
+    token. `env` is added to the agent's environment. `launch` starts the agent, or connects to it, in another way.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class BackendAdapter:
         self._launch = launch
         if url is not None:
             if agent is not None:
-                raise InputError("both an agent and a url are given: which of them?", guidance="Leave one of them out.")
+                raise InputError("agent and url are both given; pass only one of them")
             self._agent = AgentSpec(url=url, headers=dict(headers or {}))
 
     async def connect(
@@ -66,16 +66,16 @@ class BackendAdapter:
         resume: SessionHandle | str | bytes | Mapping[str, object] | None = None,
         on_diagnostic: Callable[[Diagnostic], None] | None = None,
     ) -> BackendSession:
-        """A session in a folder, or with a whole `SessionConfig`; it has a process, or a connection, of its own.
+        """Open a session in a folder, or with a whole `SessionConfig`; it has a process, or a connection, of its own.
 
-        What `access` leaves to be asked becomes a permission_request. A handler serves the agent's files or terminals
-        in place of ours, and offers them to agents that we would not offer them to. `resume` is a snapshot of an
-        earlier session. Raises where the agent cannot be started or the session not be opened.
+        What no rule and not `access` decides becomes a permission_request. A handler serves the agent's files or
+        terminals in place of Dragoman, also to agents to which Dragoman would not offer them. `resume` is a snapshot of
+        an earlier session. Raises if the agent cannot be started or the session cannot be opened.
         """
         config = config if isinstance(config, SessionConfig) else SessionConfig(workspace=Workspace(config))
         if config.on_permission is not None:
             raise InputError(
-                "on_permission is not for a backend session: the front end is asked, by permission_request",
+                "on_permission cannot be used with a backend session: the front end gets a permission_request",
                 guidance="Leave it out, and answer with permission_response.",
             )
         files, terminals = file_handler or config.file_handler, terminal_handler or config.terminal_handler
