@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.host.policy.policy import build_policy
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.requests import Requests
 from dragoman.workspace import Workspace
 
@@ -45,14 +45,14 @@ def main(what: str, count: int) -> None:
     print(json.dumps({"seconds": seconds}))
 
 
-def _rules(count: int) -> list[Rule]:
+def _rules(count: int) -> list[PolicyRule]:
     """A mix as people write it: none of them is about what is asked, so that all must be looked at."""
     kinds = (
-        lambda number: Rule("deny", path=f"**/secret{number}/**"),
-        lambda number: Rule("allow", command=f"tool{number} *"),
-        lambda number: Rule("allow", path=f"docs{number}/**", kind="write"),
-        lambda number: Rule("deny", mcp=f"server{number}/*"),
-        lambda number: Rule("ask", command=[f"git verb{number} *", f"npm verb{number}"]),
+        lambda number: PolicyRule("deny", path=f"**/secret{number}/**"),
+        lambda number: PolicyRule("allow", command=f"tool{number} *"),
+        lambda number: PolicyRule("allow", path=f"docs{number}/**", kind="write"),
+        lambda number: PolicyRule("deny", mcp=f"server{number}/*"),
+        lambda number: PolicyRule("ask", command=[f"git verb{number} *", f"npm verb{number}"]),
     )
     return [kinds[number % len(kinds)](number) for number in range(count)]
 

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from dragoman.evaluation.evaluate import ModelConfig as ModelConfig
     from dragoman.evaluation.evaluate import evaluate as evaluate
     from dragoman.evaluation.evaluate import evaluate_sync as evaluate_sync
-    from dragoman.evaluation.response import Prompt as Prompt
+    from dragoman.evaluation.response import EvaluationPrompt as EvaluationPrompt
+    from dragoman.evaluation.response import EvaluationStats as EvaluationStats
     from dragoman.evaluation.response import PromptResponse as PromptResponse
-    from dragoman.evaluation.response import Retry as Retry
-    from dragoman.evaluation.response import Stats as Stats
+    from dragoman.evaluation.response import RetryPolicy as RetryPolicy
     from dragoman.evaluation.server import ToolServer as ToolServer
-    from dragoman.evaluation.tool import Context as Context
     from dragoman.evaluation.tool import Tool as Tool
+    from dragoman.evaluation.tool import ToolContext as ToolContext
     from dragoman.evaluation.tool import ToolError as ToolError
     from dragoman.evaluation.tool import tool as tool
-    from dragoman.host.permission import Answer as Answer
+    from dragoman.host.permission import PermissionAnswer as PermissionAnswer
     from dragoman.host.permission import PermissionRequest as PermissionRequest
     from dragoman.host.permission import answer_later as answer_later
-    from dragoman.host.policy.rules import Rule as Rule
+    from dragoman.host.policy.rules import PolicyRule as PolicyRule
     from dragoman.host.question.question import Question as Question
     from dragoman.host.question.question import QuestionAnswer as QuestionAnswer
     from dragoman.hub.hub import Hub as Hub
@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from dragoman.hub.local import run as run
     from dragoman.hub.local import run_sync as run_sync
     from dragoman.record import events as events
+    from dragoman.record import rows as rows
     from dragoman.remote.client import Client as Client
     from dragoman.remote.session import RemoteSession as RemoteSession
-    from dragoman.remote.sync import ClientSync as ClientSync
+    from dragoman.remote.sync import SyncClient as SyncClient
     from dragoman.session.capabilities import Capabilities as Capabilities
     from dragoman.session.client import LocalClient as LocalClient
     from dragoman.session.diagnostics import Diagnostic as Diagnostic
@@ -58,11 +59,11 @@ if TYPE_CHECKING:
     from dragoman.session.login import login as login
     from dragoman.session.login_method import LoginMethod as LoginMethod
     from dragoman.session.ports import AgentClient as AgentClient
-    from dragoman.session.prompt import Attachment as Attachment
-    from dragoman.session.prompt import Audio as Audio
-    from dragoman.session.prompt import File as File
-    from dragoman.session.prompt import Image as Image
-    from dragoman.session.prompt import Link as Link
+    from dragoman.session.prompt import AudioAttachment as AudioAttachment
+    from dragoman.session.prompt import FileAttachment as FileAttachment
+    from dragoman.session.prompt import ImageAttachment as ImageAttachment
+    from dragoman.session.prompt import LinkAttachment as LinkAttachment
+    from dragoman.session.prompt import TextAttachment as TextAttachment
     from dragoman.session.run import Run as Run
     from dragoman.session.run import RunResult as RunResult
     from dragoman.session.runtime import AgentRuntime as AgentRuntime
@@ -70,9 +71,12 @@ if TYPE_CHECKING:
     from dragoman.session.spec import AgentSpec as AgentSpec
     from dragoman.session.spec import Limits as Limits
     from dragoman.session.spec import SessionConfig as SessionConfig
-    from dragoman.session.sync import AgentRuntimeSync as AgentRuntimeSync
+    from dragoman.session.sync import SyncAgentRuntime as SyncAgentRuntime
     from dragoman.session.sync import SyncRun as SyncRun
     from dragoman.session.sync import SyncSession as SyncSession
+    from dragoman.wire.vocabulary import McpServerHttp as McpServerHttp
+    from dragoman.wire.vocabulary import McpServerSse as McpServerSse
+    from dragoman.wire.vocabulary import McpServerStdio as McpServerStdio
     from dragoman.workspace import Workspace as Workspace
 
 _HOMES = {
@@ -80,43 +84,46 @@ _HOMES = {
     "AdapterConfig": "evaluation.evaluate",
     "AgentClient": "session.ports",
     "AgentRuntime": "session.runtime",
-    "AgentRuntimeSync": "session.sync",
     "AgentSpec": "session.spec",
-    "Answer": "host.permission",
-    "Attachment": "session.prompt",
-    "Audio": "session.prompt",
+    "AudioAttachment": "session.prompt",
     "BackendAdapter": "backend",
     "Budget": "evaluation.budget",
     "Capabilities": "session.capabilities",
     "Client": "remote.client",
-    "ClientSync": "remote.sync",
-    "Context": "evaluation.tool",
     "Diagnostic": "session.diagnostics",
-    "File": "session.prompt",
+    "EvaluationPrompt": "evaluation.response",
+    "EvaluationStats": "evaluation.response",
+    "FileAttachment": "session.prompt",
     "Hub": "hub.hub",
-    "Image": "session.prompt",
+    "ImageAttachment": "session.prompt",
     "Limits": "session.spec",
-    "Link": "session.prompt",
+    "LinkAttachment": "session.prompt",
     "LocalClient": "session.client",
     "LoginMethod": "session.login_method",
+    "McpServerHttp": "wire.vocabulary",
+    "McpServerSse": "wire.vocabulary",
+    "McpServerStdio": "wire.vocabulary",
     "ModelConfig": "evaluation.evaluate",
+    "PermissionAnswer": "host.permission",
     "PermissionRequest": "host.permission",
-    "Prompt": "evaluation.response",
+    "PolicyRule": "host.policy.rules",
     "PromptResponse": "evaluation.response",
     "Question": "host.question.question",
     "QuestionAnswer": "host.question.question",
     "RemoteSession": "remote.session",
-    "Retry": "evaluation.response",
-    "Rule": "host.policy.rules",
+    "RetryPolicy": "evaluation.response",
     "Run": "session.run",
     "RunResult": "session.run",
     "Session": "session.session",
     "SessionConfig": "session.spec",
     "SessionHandle": "session.handle",
-    "Stats": "evaluation.response",
+    "SyncAgentRuntime": "session.sync",
+    "SyncClient": "remote.sync",
     "SyncRun": "session.sync",
     "SyncSession": "session.sync",
+    "TextAttachment": "session.prompt",
     "Tool": "evaluation.tool",
+    "ToolContext": "evaluation.tool",
     "ToolError": "evaluation.tool",
     "ToolServer": "evaluation.server",
     "Workspace": "workspace",
@@ -132,7 +139,7 @@ _HOMES = {
     "run_sync": "hub.local",
     "tool": "evaluation.tool",
 }
-_MODULES = {"errors": "errors", "events": "record.events", "ports": "session.ports"}
+_MODULES = {"errors": "errors", "events": "record.events", "ports": "session.ports", "rows": "record.rows"}
 
 
 def _run_for_output(*arguments: Any, **settings: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from dragoman import PermissionRequest, events
 from dragoman.errors import DragomanError
-from dragoman.host.permission import Answer
+from dragoman.host.permission import PermissionAnswer
 from dragoman.wire import vocabulary as acp
 
 from . import notes_server
@@ -58,7 +58,7 @@ async def always_in_two_processes(stage: Stage) -> None:
             await session.run(f"{stage.agent.run('touch made.txt')}[[say:It is done.]]")
 
 
-async def _always(request: PermissionRequest) -> Answer:
+async def _always(request: PermissionRequest) -> PermissionAnswer:
     return request.allow(always=True)
 
 

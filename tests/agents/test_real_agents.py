@@ -10,7 +10,7 @@ import pytest
 import dragoman
 from dragoman import PermissionRequest, events
 from dragoman.errors import AgentCrashed, DragomanError, RequestFailed
-from dragoman.host.permission import Answer
+from dragoman.host.permission import PermissionAnswer
 
 from .acts import Tool, all_events, allow, refuse
 from .conftest import LIMIT, Stage, processes
@@ -65,7 +65,7 @@ async def test_a_refused_tool_call_is_not_carried_out(stage: Stage) -> None:
 async def test_what_is_allowed_always_is_not_asked_again(stage: Stage) -> None:
     needs_asking(stage)
 
-    async def allow_always(request: PermissionRequest) -> Answer:
+    async def allow_always(request: PermissionRequest) -> PermissionAnswer:
         return request.allow(always=True)
 
     async with asyncio.timeout(LIMIT), stage.session(allow_always) as session:

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import events
 from dragoman.record.rows import Setting
-from dragoman.session.prompt import File, Image
+from dragoman.session.prompt import FileAttachment, ImageAttachment
 
 from .acts import all_events
 from .conftest import Shared
@@ -88,7 +88,7 @@ async def test_an_image_in_the_prompt_reaches_the_model(shared: Shared) -> None:
     if not shared.runtime.capabilities().image:
         pytest.skip(f"{shared.agent.id} does not offer promptCapabilities.image")
     async with shared.session() as session:
-        result = await session.run(["What is this? [[say:A dot.]]", Image(DOT, "image/png")])
+        result = await session.run(["What is this? [[say:A dot.]]", ImageAttachment(DOT, "image/png")])
         assert result.text == "A dot."
         assert shared.requests.had(base64.b64encode(DOT).decode()) or shared.requests.had("image/png;base64,")
 
@@ -98,7 +98,7 @@ async def test_a_file_in_the_prompt_reaches_the_model(shared: Shared) -> None:
     folder = shared.folder()
     (folder / "note.txt").write_text("The code word is heliotrope.")
     async with shared.session(folder=folder) as session:
-        result = await session.run(["Read this. [[say:Heard.]]", File(folder / "note.txt")])
+        result = await session.run(["Read this. [[say:Heard.]]", FileAttachment(folder / "note.txt")])
         assert result.text == "Heard."
         if not shared.agent.shows_files:
             assert shared.requests.had("note.txt")

@@ -16,7 +16,7 @@ from dragoman.backend.messages import (
     parse_actions,
 )
 from dragoman.errors import InputError
-from dragoman.host.permission import CANCELLED, Answer, Option, PermissionRequest
+from dragoman.host.permission import CANCELLED, Option, PermissionAnswer, PermissionRequest
 from dragoman.wire import vocabulary as acp
 
 ONCE = Option("once", "Once", "allow_once")
@@ -51,15 +51,15 @@ def test_a_slash_command_is_a_prompt_like_any_other() -> None:
 def test_an_allowing_permission_response_takes_an_option_that_allows() -> None:
     [action] = parse_actions(message("permission_response", request_id="q", behavior="allow"))
     assert action == AnswerPermission("q", "allow")
-    assert choose_answer(asking(NO, ALWAYS, ONCE), action) == Answer("selected", "once", allowed=True)
-    assert choose_answer(asking(NO, ALWAYS), action) == Answer("selected", "always", allowed=True)
+    assert choose_answer(asking(NO, ALWAYS, ONCE), action) == PermissionAnswer("selected", "once", allowed=True)
+    assert choose_answer(asking(NO, ALWAYS), action) == PermissionAnswer("selected", "always", allowed=True)
 
 
 def test_a_denying_permission_response_takes_an_option_that_rejects() -> None:
     [action] = parse_actions(message("permission_response", request_id="q", behavior="deny"))
     assert action == AnswerPermission("q", "deny")
-    assert choose_answer(asking(ONCE, NEVER, NO), action) == Answer("selected", "no")
-    assert choose_answer(asking(ONCE, NEVER), action) == Answer("selected", "never")
+    assert choose_answer(asking(ONCE, NEVER, NO), action) == PermissionAnswer("selected", "no")
+    assert choose_answer(asking(ONCE, NEVER), action) == PermissionAnswer("selected", "never")
 
 
 def test_an_interrupt_is_an_interrupt() -> None:

@@ -20,7 +20,7 @@ from dragoman.errors import InputError
 from dragoman.record import rows
 from dragoman.record.fold import SessionFold
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.prompt import File, Link
+from dragoman.session.prompt import FileAttachment, LinkAttachment
 from dragoman.wire.vocabulary import Cost
 
 
@@ -134,8 +134,10 @@ def test_short_text_goes_whole_and_the_rest_as_a_link(tmp_path: Path) -> None:
     able = Capabilities(protocol_version=1, embedded_context=True)
     text, *parts = prompt_parts("look", found, able)
     assert text == "look"
-    assert [type(part) for part in parts] == [File, Link, Link, Link]
-    assert all(isinstance(part, Link) for part in prompt_parts("", found, Capabilities(protocol_version=1))[1:])
+    assert [type(part) for part in parts] == [FileAttachment, LinkAttachment, LinkAttachment, LinkAttachment]
+    assert all(
+        isinstance(part, LinkAttachment) for part in prompt_parts("", found, Capabilities(protocol_version=1))[1:]
+    )
 
 
 # -- commands

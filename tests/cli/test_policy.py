@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.host.policy.remembered import Remembered
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.workspace import Workspace
 
 from .conftest import Cli
@@ -141,7 +141,7 @@ def test_control_characters_in_a_command_are_shown_and_not_obeyed(cli: Cli) -> N
 
 
 def test_the_rules_in_force_are_listed_with_where_they_stand(ruled: Cli) -> None:
-    Remembered(ruled.home).add(Workspace(ruled.workspace), [Rule("allow", command="npm test")])
+    Remembered(ruled.home).add(Workspace(ruled.workspace), [PolicyRule("allow", command="npm test")])
     (entry,) = Remembered(ruled.home).list()
     done = ruled("policy", "list")
     assert (done.code, done.err) == (0, "")
@@ -163,14 +163,14 @@ def test_the_rules_in_force_are_listed_with_where_they_stand(ruled: Cli) -> None
 
 def test_what_other_workspaces_remember_is_listed_on_request(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    (entry,) = Remembered(cli.home).add(Workspace(tmp_path / "other"), [Rule("deny", command="npm publish")])
+    (entry,) = Remembered(cli.home).add(Workspace(tmp_path / "other"), [PolicyRule("deny", command="npm publish")])
     assert entry.id not in cli("policy", "list").out
     done = cli("policy", "list", "--all")
     assert f"  {entry.id}  deny   command npm publish (since " in done.out
 
 
 def test_what_is_revoked_no_longer_answers(cli: Cli) -> None:
-    (entry,) = Remembered(cli.home).add(Workspace(cli.workspace), [Rule("allow", command="npm test")])
+    (entry,) = Remembered(cli.home).add(Workspace(cli.workspace), [PolicyRule("allow", command="npm test")])
     assert judged(cli, "npm test")["decision"] == "allow"
     done = cli("policy", "revoke", entry.id)
     assert (done.code, done.err) == (0, "")

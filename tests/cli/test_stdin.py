@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.cli.stdin import prompt_parts
 from dragoman.errors import InputError
-from dragoman.session.prompt import Attachment, File, Image
+from dragoman.session.prompt import FileAttachment, ImageAttachment, TextAttachment
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_words_are_joined(nothing: int) -> None:
 
 
 def test_what_is_piped_goes_with_the_words(piped: int) -> None:
-    assert prompt_parts(["look"], fd=piped) == ("look", Attachment("stdin", "notes\n"))
+    assert prompt_parts(["look"], fd=piped) == ("look", TextAttachment("stdin", "notes\n"))
 
 
 @pytest.mark.parametrize("words", [[], ["-"], [""]])
@@ -42,7 +42,7 @@ def test_what_is_piped_is_the_prompt_where_there_are_no_words(piped: int, words:
 
 def test_files_and_images_come_after(nothing: int) -> None:
     parts = prompt_parts(["look"], files=[Path("a")], images=[Path("b")], fd=nothing)
-    assert parts == ("look", File(Path("a")), Image(Path("b")))
+    assert parts == ("look", FileAttachment(Path("a")), ImageAttachment(Path("b")))
 
 
 def test_nothing_at_all_is_said_with_an_example(nothing: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dragoman.errors import BudgetExceeded, OutputInvalid
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import AcpAdapter, AdapterConfig, ModelConfig
-from dragoman.evaluation.response import NO_RETRY, Prompt
+from dragoman.evaluation.response import NO_RETRY, EvaluationPrompt
 from dragoman.session.spec import AgentSpec
 from dragoman.testing.demo import demo_spec
 
@@ -25,11 +25,11 @@ def adapter(tmp_path: Path, **config: Any) -> AcpAdapter:
 
 
 async def test_a_prompt_object_is_evaluated_within_what_was_configured(tmp_path: Path) -> None:
-    prompt = Prompt(text='{"n": 3}', output_type=dict[str, int])
+    prompt = EvaluationPrompt(text='{"n": 3}', output_type=dict[str, int])
     response = await adapter(tmp_path).evaluate(prompt)
     assert response.output == {"n": 3}
     with pytest.raises(OutputInvalid) as failed:
-        await adapter(tmp_path, max_rounds=2).evaluate(Prompt(text="hello", output_type=int))
+        await adapter(tmp_path, max_rounds=2).evaluate(EvaluationPrompt(text="hello", output_type=int))
     assert failed.value.result.stats.rounds == 2
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Image
+from dragoman import ImageAttachment
 from dragoman.evaluation.content import Content, Picture, Text, Unfit, content_of
 from dragoman.evaluation.types import shape_of
 
@@ -50,8 +50,8 @@ def test_a_text_is_shown_as_it_is_and_other_values_as_json() -> None:
     [
         (PNG, PNG, "image/png"),
         (WEBP, WEBP, "image/webp"),
-        (Image(PNG), PNG, "image/png"),
-        (Image(b"?", "image/x"), b"?", "image/x"),
+        (ImageAttachment(PNG), PNG, "image/png"),
+        (ImageAttachment(b"?", "image/x"), b"?", "image/x"),
         (Drawing(), PNG + b"PNG", "image/png"),
     ],
 )
@@ -62,7 +62,7 @@ def test_what_is_an_image_is_shown_as_one(given: Any, data: bytes, kind: str) ->
 
 def test_an_image_may_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "drawing.svg").write_text("<svg/>")
-    [picture] = shown(Image(tmp_path / "drawing.svg"))
+    [picture] = shown(ImageAttachment(tmp_path / "drawing.svg"))
     assert picture == Picture(base64.b64encode(b"<svg/>").decode(), "image/svg+xml")
 
 
@@ -76,7 +76,7 @@ def test_bytes_that_are_no_image_are_shown_in_base64() -> None:
 
 def test_an_image_of_an_unknown_kind_is_no_guess() -> None:
     with pytest.raises(Unfit, match="mime_type"):
-        shown(Image(b"?"))
+        shown(ImageAttachment(b"?"))
 
 
 def test_a_result_that_breaks_its_promise_is_an_error_that_says_where() -> None:

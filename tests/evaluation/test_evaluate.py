@@ -25,7 +25,7 @@ from dragoman.errors import (
 from dragoman.evaluation.attempt import SERVER
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
-from dragoman.evaluation.response import NO_RETRY, Prompt, PromptResponse, Retry
+from dragoman.evaluation.response import NO_RETRY, EvaluationPrompt, PromptResponse, RetryPolicy
 from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
@@ -37,7 +37,7 @@ from evaluation.acting import acting, hands, runtime_on
 pytestmark = pytest.mark.usefixtures("leaves_nothing")
 
 LIMIT = 20.0
-QUICK = Retry(backoff=0.0)
+QUICK = RetryPolicy(backoff=0.0)
 
 
 @dataclass
@@ -185,7 +185,7 @@ async def test_a_prompt_may_carry_its_tools_and_its_type() -> None:
             assert went
             await tools.hand_over(value=int(answer) if answer.isdigit() else 3)
 
-    response = await evaluated(script, Prompt(text="How many?", tools=[lookup], output_type=int))
+    response = await evaluated(script, EvaluationPrompt(text="How many?", tools=[lookup], output_type=int))
     assert response.output == 3
     (call,) = response.stats.tool_calls
     assert (call.name, call.arguments, call.outcome, call.tool_call_id) == ("lookup", {"sku": "A-1"}, "ok", "call-1")
@@ -599,7 +599,7 @@ async def test_nothing_is_tried_again_after_a_tool_with_side_effects_unless_told
             await tools.call("act", {})
         turn.refuse(-32603, "overloaded")
 
-    retry = Retry(attempts=2, backoff=0.0, after_side_effects=after_side_effects)
+    retry = RetryPolicy(attempts=2, backoff=0.0, after_side_effects=after_side_effects)
     with pytest.raises(RequestFailed) as failed:
         await evaluated(script, tools=[act], retry=retry)
     assert failed.value.result.stats.attempts == attempts
@@ -630,7 +630,7 @@ async def test_the_agents_own_tools_count_as_side_effects_by_their_kind(kind: st
         turn.refuse(-32603, "overloaded")
 
     with pytest.raises(RequestFailed) as failed:
-        await evaluated(script, retry=Retry(attempts=2, backoff=0.0))
+        await evaluated(script, retry=RetryPolicy(attempts=2, backoff=0.0))
     assert failed.value.result.stats.attempts == attempts
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dragoman.cli.eval import outcome_line
 from dragoman.errors import InputError, OutputInvalid
 from dragoman.evaluation.fleet import Fleet, Outcome, Results, Task, compared, read_tasks
-from dragoman.evaluation.response import PromptResponse, Stats
+from dragoman.evaluation.response import EvaluationStats, PromptResponse
 from dragoman.evaluation.tool import ToolError
 from dragoman.evaluation.toolbox import Toolbox
 from dragoman.record.rows import Usage
@@ -31,7 +31,9 @@ async def echo(task: Task, agent: str) -> PromptResponse[Any]:
     if agent == "fails":
         raise OutputInvalid("no")
     usage = Usage(total_tokens=10, cost=Cost(amount=0.5, currency="USD"))
-    return PromptResponse(output=int(task.prompt), text=task.prompt, stop_reason="end_turn", stats=Stats(usage=usage))
+    return PromptResponse(
+        output=int(task.prompt), text=task.prompt, stop_reason="end_turn", stats=EvaluationStats(usage=usage)
+    )
 
 
 async def test_each_task_goes_to_each_agent_and_never_more_at_once_than_asked_for() -> None:
@@ -141,7 +143,7 @@ async def test_what_a_function_of_the_user_raised_is_in_the_outcome_and_what_it_
         tools = Toolbox([broken, careful])
         for name in ("broken", "careful", "broken"):
             await tools.call(name, {"sku": "pear"})
-        stats = Stats(tool_calls=tuple(tools.calls), calls=5)
+        stats = EvaluationStats(tool_calls=tuple(tools.calls), calls=5)
         return PromptResponse(output=1, text="", stop_reason="end_turn", stats=stats)
 
     ended: list[Outcome] = []
@@ -188,7 +190,7 @@ async def test_what_is_expected_is_the_output_or_without_a_schema_the_text(
     expected: Any, schema: dict[str, Any] | None, output: Any, text: str, status: str
 ) -> None:
     async def answers(task: Task, agent: str) -> PromptResponse[Any]:
-        return PromptResponse(output=output, text=text, stop_reason="end_turn", stats=Stats())
+        return PromptResponse(output=output, text=text, stop_reason="end_turn", stats=EvaluationStats())
 
     of_task, of_all = (Task(id="a", prompt="p", expected=expected, schema=each) for each in (schema, None))
     for task, common in ((of_task, None), (of_all, schema)):

@@ -16,7 +16,7 @@ from dragoman.errors import (
     RequestFailed,
     StartTimeout,
 )
-from dragoman.evaluation.response import NO_RETRY, Retry
+from dragoman.evaluation.response import NO_RETRY, RetryPolicy
 
 
 def refused(code: int) -> RequestFailed:
@@ -38,23 +38,23 @@ def refused(code: int) -> RequestFailed:
     ],
 )
 def test_the_category_decides_and_limits_of_the_whole_are_final(problem: DragomanError, again: bool) -> None:
-    assert Retry().should_retry(problem, 1, side_effects=False) is again
-    assert not Retry().should_retry(problem, 3, side_effects=False)
-    assert not Retry().should_retry(problem, 1, side_effects=True)
+    assert RetryPolicy().should_retry(problem, 1, side_effects=False) is again
+    assert not RetryPolicy().should_retry(problem, 3, side_effects=False)
+    assert not RetryPolicy().should_retry(problem, 1, side_effects=True)
     assert not NO_RETRY.should_retry(problem, 1, side_effects=False)
 
 
 def test_other_categories_can_be_chosen() -> None:
-    assert Retry(categories=("agent",)).should_retry(AgentCrashed("gone"), 1, side_effects=False)
+    assert RetryPolicy(categories=("agent",)).should_retry(AgentCrashed("gone"), 1, side_effects=False)
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(failed=st.integers(1, 10_000))
 def test_the_pauses_grow_up_to_the_longest(failed: int) -> None:
-    retry = Retry(backoff=0.5, factor=2, max_backoff=10)
+    retry = RetryPolicy(backoff=0.5, factor=2, max_backoff=10)
     assert 0.5 <= retry.pause(failed) <= retry.pause(failed + 1) <= 10
 
 
 def test_a_retry_that_cannot_be_is_refused() -> None:
     with pytest.raises(InputError):
-        Retry(attempts=0)
+        RetryPolicy(attempts=0)

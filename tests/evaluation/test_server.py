@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman import Image
+from dragoman import ImageAttachment
 from dragoman.errors import InputError
 from dragoman.evaluation.server import ToolServer
-from dragoman.evaluation.tool import Context, ToolError, tool
+from dragoman.evaluation.tool import ToolContext, ToolError, tool
 from dragoman.evaluation.toolbox import Call
 from dragoman.testing.leaks import nothing_left
 
@@ -142,11 +142,11 @@ async def test_progress_is_told_in_order_from_plain_and_async_functions(way: str
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         received.append((progress, total, message))
 
-    def plain(ctx: Context) -> str:
+    def plain(ctx: ToolContext) -> str:
         ctx.progress(1, 2, "half")
         return "done"
 
-    async def later(ctx: Context) -> str:
+    async def later(ctx: ToolContext) -> str:
         ctx.progress(2, 2, "whole")
         return "done"
 
@@ -159,7 +159,7 @@ async def test_progress_is_told_in_order_from_plain_and_async_functions(way: str
 @every_way
 async def test_images_are_shown_as_images(way: str) -> None:
     async def chart() -> list[Any]:
-        return ["the chart:", Image(PIXEL, "image/png")]
+        return ["the chart:", ImageAttachment(PIXEL, "image/png")]
 
     async with ToolServer([chart]) as server, joined(server, way) as agent:
         result = await agent.call_tool("chart", {})
@@ -204,7 +204,7 @@ async def test_a_failing_call_leaves_the_state_as_it_was_and_calls_take_turns(wa
     shelf = Shelf()
     inside = 0
 
-    async def add(sku: str, ctx: Context) -> int:
+    async def add(sku: str, ctx: ToolContext) -> int:
         nonlocal inside
         inside += 1
         assert inside == 1, "two calls were in the state at once"
@@ -225,7 +225,7 @@ async def test_a_failing_call_leaves_the_state_as_it_was_and_calls_take_turns(wa
 async def test_a_cancelled_call_is_cancelled_and_undone(way: str) -> None:
     shelf, begun = Shelf(), asyncio.Event()
 
-    async def endless(ctx: Context) -> str:
+    async def endless(ctx: ToolContext) -> str:
         ctx.state.items.append(Item("half done"))
         begun.set()
         await asyncio.Event().wait()
@@ -259,7 +259,7 @@ class Undone:
 async def test_closing_ends_calls_that_never_return_and_what_they_did_is_undone_when_they_do() -> None:
     begun, released, state = threading.Event(), threading.Event(), Undone()
 
-    def stuck(ctx: Context) -> str:
+    def stuck(ctx: ToolContext) -> str:
         ctx.state.items.append("half done")
         begun.set()
         released.wait(LIMIT)

@@ -15,10 +15,10 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from dragoman import Image
+from dragoman import ImageAttachment
 from dragoman.errors import InputError
 from dragoman.evaluation.content import MOST_BYTES
-from dragoman.evaluation.tool import Context, Tool, tool, tools_of
+from dragoman.evaluation.tool import Tool, ToolContext, tool, tools_of
 from dragoman.evaluation.types import Invalid
 
 
@@ -72,8 +72,8 @@ ARGUMENTS = {
 }
 
 
-def call(made: Tool, arguments: Any, context: Context | None = None) -> Any:
-    return made.bound(arguments, context or Context())()
+def call(made: Tool, arguments: Any, context: ToolContext | None = None) -> Any:
+    return made.bound(arguments, context or ToolContext())()
 
 
 def test_arguments_of_every_kind_become_what_the_hints_say() -> None:
@@ -117,7 +117,7 @@ def test_all_that_is_wrong_with_the_arguments_is_said_at_once_and_where() -> Non
     wrong = {**ARGUMENTS, "text": 5, "point": {"x": "one"}, "how": "later"}
     del wrong["when"]
     with pytest.raises(Invalid) as refused:
-        Tool(take).bound(wrong, Context())
+        Tool(take).bound(wrong, ToolContext())
     messages = [str(problem) for problem in refused.value.problems]
     assert "text: expected string, got 5" in messages
     assert 'point.x: expected integer, got "one"' in messages
@@ -137,7 +137,7 @@ def lambda_named(text: str) -> str:
 @pytest.mark.parametrize("arguments", [[], "text", None])
 def test_arguments_that_are_no_object_are_refused(arguments: Any) -> None:
     with pytest.raises(Invalid, match="no object"):
-        Tool(lambda_named).bound(arguments, Context())
+        Tool(lambda_named).bound(arguments, ToolContext())
 
 
 def test_a_decorated_function_is_still_that_function() -> None:
@@ -154,12 +154,12 @@ def test_a_decorated_function_is_still_that_function() -> None:
 def test_the_context_is_injected_and_no_argument() -> None:
     heard: list[tuple[float, float | None, str | None]] = []
 
-    def work(steps: int, *, ctx: Context) -> Any:
+    def work(steps: int, *, ctx: ToolContext) -> Any:
         ctx.progress(steps, 10, "on it")
         return ctx.state
 
     made = Tool(work)
-    context = Context("call-1", {"a": 1}, lambda *progress: heard.append(progress))
+    context = ToolContext("call-1", {"a": 1}, lambda *progress: heard.append(progress))
     assert list(made.input_schema["properties"]) == ["steps"]
     assert call(made, {"steps": 3, "ctx": "mine"}, context) == {"a": 1}
     assert heard == [(3, 10, "on it")]
@@ -195,7 +195,7 @@ def test_methods_partials_and_callable_objects_are_tools_too() -> None:
         def decorated(self, times: int) -> int:
             return self.stock * times
 
-        async def __call__(self, times: int, ctx: Context | None = None) -> int:
+        async def __call__(self, times: int, ctx: ToolContext | None = None) -> int:
             return self.stock * times
 
     shop = Shop(2)
@@ -211,12 +211,12 @@ def test_methods_partials_and_callable_objects_are_tools_too() -> None:
 def test_a_schema_of_the_callers_own_hands_over_the_arguments_as_they_are() -> None:
     schema = {"type": "object", "properties": {"any": {}}}
 
-    def take_all(arguments: dict[str, Any], ctx: Context) -> Any:
+    def take_all(arguments: dict[str, Any], ctx: ToolContext) -> Any:
         return [arguments, ctx.call_id]
 
     made = Tool(take_all, input_schema=schema)
     assert made.input_schema == schema
-    assert call(made, {"any": 1, "more": 2}, Context("call-9")) == [{"any": 1, "more": 2}, "call-9"]
+    assert call(made, {"any": 1, "more": 2}, ToolContext("call-9")) == [{"any": 1, "more": 2}, "call-9"]
 
 
 def returning(hint: Any) -> Tool:
@@ -226,7 +226,9 @@ def returning(hint: Any) -> Tool:
     return Tool(made)
 
 
-@pytest.mark.parametrize("hint", [str, None, Any, bytes, Image, list[Image], list[Any], tuple[str, bytes], list])
+@pytest.mark.parametrize(
+    "hint", [str, None, Any, bytes, ImageAttachment, list[ImageAttachment], list[Any], tuple[str, bytes], list]
+)
 def test_results_that_are_shown_as_they_are_promise_no_schema(hint: Any) -> None:
     assert returning(hint).output_schema is None
 

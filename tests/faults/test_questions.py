@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import Answer, PermissionRequest, errors, events
+from dragoman import PermissionAnswer, PermissionRequest, errors, events
 
 from .stage import Neighbour, Witness, config, rogue, untouched
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_300_questions_at_once_are_answered_each_by_its_own_id(neighbour: Neighbour, tmp_path: Path) -> None:
     request_count = 0
 
-    async def every_third(request: PermissionRequest) -> Answer:
+    async def every_third(request: PermissionRequest) -> PermissionAnswer:
         nonlocal request_count
         request_count += 1
         return request.allow() if int(request.title[1:]) % 3 == 0 else request.reject()

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.host.permission import Answer, PermissionRequest
+from dragoman.host.permission import PermissionAnswer, PermissionRequest
 from dragoman.host.permission_service import NOBODY_TO_ASK
 from dragoman.record import rows
 from dragoman.wire import vocabulary as acp
@@ -100,7 +100,7 @@ async def test_a_plain_function_answers(agent_with: Build, reply: Any, outcome: 
 
 
 async def test_a_coroutine_function_answers(agent_with: Build) -> None:
-    async def answer(request: PermissionRequest) -> Answer:
+    async def answer(request: PermissionRequest) -> PermissionAnswer:
         return request.allow(always=True)
 
     outcome = await agent_with(on_permission=answer).permission()
@@ -120,7 +120,9 @@ async def test_callbacks_of_every_shape_answer(agent_with: Build) -> None:
         assert await agent_with(on_permission=callback).permission() == YES_ONCE
 
 
-@pytest.mark.parametrize("reply", ["no-such-option", 1, {"outcome": "allow"}, Answer("selected", "nope", allowed=True)])
+@pytest.mark.parametrize(
+    "reply", ["no-such-option", 1, {"outcome": "allow"}, PermissionAnswer("selected", "nope", allowed=True)]
+)
 async def test_nonsense_denies_and_the_reason_says_so(agent_with: Build, reply: Any) -> None:
     agent = agent_with(on_permission=lambda _: reply)
     assert await agent.permission() == NO_ONCE

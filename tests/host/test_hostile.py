@@ -16,7 +16,7 @@ from dragoman.host.policy.effects import MAX_PATHS
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
 from dragoman.host.policy.rulebook import RuleSources
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.form import MAX_SCHEMA_BYTES, read_form
 from dragoman.host.requests import Requests
 from dragoman.host.terminal import terminal, terminals
@@ -65,7 +65,7 @@ async def test_a_file_whose_name_reads_like_a_command_is_not_allowed_by_that_com
     agent_with: Build, workspace: Workspace
 ) -> None:
     put_program(workspace)
-    agent = agent_with(session=(Rule("allow", command="ls *"),))
+    agent = agent_with(session=(PolicyRule("allow", command="ls *"),))
     error = await agent.refused("terminal/create", command="ls a/b")
     assert error.message.startswith("terminal/create ('ls a/b') was not allowed: nobody to ask")
 
@@ -142,7 +142,7 @@ async def test_a_terminal_of_any_size_is_one_that_a_terminal_can_have(agent_with
 )
 def test_a_command_is_all_that_the_input_says_of_it(workspace: Workspace, given: dict[str, Any]) -> None:
     request = wants(workspace, kind="execute", rawInput=given)
-    assert answer(workspace, request, user=[Rule("allow", command="git status")]) == "ask"
+    assert answer(workspace, request, user=[PolicyRule("allow", command="git status")]) == "ask"
 
 
 def test_a_question_shows_a_command_with_its_arguments(workspace: Workspace) -> None:
@@ -156,7 +156,7 @@ def test_what_was_said_of_a_command_before_counts_though_the_question_has_an_inp
     before = {"command": "make", "env": {"SHELL": "./x"}, "cwd": "/elsewhere"}
     request = wants(workspace, known_call(raw_input=before), kind="execute", rawInput={"description": "build it"})
     assert request.command == "make"
-    assert answer(workspace, request, user=[Rule("allow", command="make")]) == "ask"
+    assert answer(workspace, request, user=[PolicyRule("allow", command="make")]) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_command_that_goes_elsewhere_first_is_not_the_one_that_was_allowed(
 ) -> None:
     (workspace.cwd / "sub").mkdir()
     (workspace.cwd / "out").symlink_to("/")
-    rules = [Rule("allow", command=["cd *", "cd", "make"])]
+    rules = [PolicyRule("allow", command=["cd *", "cd", "make"])]
     request = wants(workspace, kind="execute", rawInput={"command": line.format(cwd=workspace.cwd)})
     assert answer(workspace, request, user=rules) == answer_
 
@@ -186,8 +186,8 @@ def test_a_command_that_goes_elsewhere_first_is_not_the_one_that_was_allowed(
 @pytest.mark.parametrize("line", ["git --git-dir=made status", "git --git-dir made status"])
 def test_a_repository_elsewhere_is_not_the_one_that_git_is_allowed_in(workspace: Workspace, line: str) -> None:
     request = wants(workspace, kind="execute", rawInput={"command": line})
-    assert answer(workspace, request, user=[Rule("allow", command="git *")]) == "ask"
-    assert answer(workspace, request, user=[Rule("deny", command="git status")]) == "deny"
+    assert answer(workspace, request, user=[PolicyRule("allow", command="git *")]) == "ask"
+    assert answer(workspace, request, user=[PolicyRule("deny", command="git status")]) == "deny"
 
 
 # -- kinds that are not what they say
@@ -207,7 +207,7 @@ def test_a_search_in_files_is_no_search_of_the_web(workspace: Workspace) -> None
 def test_a_file_is_read_also_where_it_is_fetched(workspace: Workspace, url: str, key: str) -> None:
     request = wants(workspace, kind="fetch", rawInput={key: url})
     assert answer(workspace, request, network=True) == "ask"
-    assert answer(workspace, request, network=True, user=[Rule("allow", kind="read", where="inside")]) == "ask"
+    assert answer(workspace, request, network=True, user=[PolicyRule("allow", kind="read", where="inside")]) == "ask"
 
 
 @pytest.mark.parametrize("kind", ["think", "fetch"])
@@ -239,7 +239,7 @@ def test_more_files_than_anyone_reads_are_asked_about_and_not_looked_up(workspac
     assert answer(workspace, wants(workspace, kind="edit", locations=many)) == "ask"
     raw_input = {"files": [*[str(workspace.cwd / "a")] * MAX_PATHS, "/outside"]}
     assert answer(workspace, wants(workspace, kind="edit", locations=many[:1], rawInput=raw_input)) == "ask"
-    full = build_policy("full", user=[Rule("deny", path=str(MAX_PATHS))])
+    full = build_policy("full", user=[PolicyRule("deny", path=str(MAX_PATHS))])
     assert full.judge(wants(workspace, kind="edit", locations=many), workspace).decision == "ask"
 
 
@@ -280,7 +280,7 @@ async def test_rules_that_cannot_be_read_let_nothing_be_read(
 ) -> None:
     (tmp_path / "home").mkdir()
     (workspace.cwd / ".env").write_text("KEY=1")
-    agent = agent_with(sources=RuleSources(tmp_path / "home", (Rule("deny", path=".env"),)))
+    agent = agent_with(sources=RuleSources(tmp_path / "home", (PolicyRule("deny", path=".env"),)))
     (workspace.cwd / ".dragoman" / "policy.toml").mkdir(parents=True)
     error = await agent.refused("fs/read_text_file", path=str(workspace.cwd / ".env"))
     assert "nobody to ask" in error.message
@@ -438,12 +438,12 @@ async def test_values_of_the_environment_are_not_noted_with_a_decision(
 @pytest.mark.parametrize(
     "rule",
     [
-        Rule("deny", tool="*a*a*a*a*a*a*b"),
-        Rule("deny", mcp="*a*a*a*a/*a*a*b"),
-        Rule("deny", path="*a*a*a*a*a*a*b"),
+        PolicyRule("deny", tool="*a*a*a*a*a*a*b"),
+        PolicyRule("deny", mcp="*a*a*a*a/*a*a*b"),
+        PolicyRule("deny", path="*a*a*a*a*a*a*b"),
     ],
 )
-def test_no_text_of_the_agents_makes_a_pattern_take_for_ever(workspace: Workspace, rule: Rule) -> None:
+def test_no_text_of_the_agents_makes_a_pattern_take_for_ever(workspace: Workspace, rule: PolicyRule) -> None:
     long = "a" * 200_000
     request = wants(workspace, name=f"mcp__{long}__{long}", title=long, kind="other", rawInput={"path": f"/{long}"})
     assert answer(workspace, request, user=[rule]) == "ask"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import InputError
-from dragoman.host.permission import CANCELLED, Answer, Option, PermissionRequest, answer_of
+from dragoman.host.permission import CANCELLED, Option, PermissionAnswer, PermissionRequest, answer_of
 
 KINDS = {
     "a1": "allow_once",
@@ -37,8 +37,8 @@ def request_with(*ids: str) -> PermissionRequest:
     ],
 )
 def test_allow_takes_an_allowing_option_wherever_it_stands(options: list[str], once: str, always: str) -> None:
-    assert request_with(*options).allow() == Answer("selected", once, allowed=True)
-    assert request_with(*options).allow(always=True) == Answer("selected", always, allowed=True, always=True)
+    assert request_with(*options).allow() == PermissionAnswer("selected", once, allowed=True)
+    assert request_with(*options).allow(always=True) == PermissionAnswer("selected", always, allowed=True, always=True)
 
 
 @pytest.mark.parametrize("options", [[], ["r1"], ["R1", "r1"], ["u1"], ["u2", "u1"]])
@@ -59,14 +59,14 @@ def test_nothing_is_allowed_where_no_option_allows(options: list[str]) -> None:
     ],
 )
 def test_reject_takes_a_rejecting_option_wherever_it_stands(options: list[str], once: str, always: str) -> None:
-    assert request_with(*options).reject() == Answer("selected", once)
-    assert request_with(*options).reject(always=True) == Answer("selected", always, always=True)
+    assert request_with(*options).reject() == PermissionAnswer("selected", once)
+    assert request_with(*options).reject(always=True) == PermissionAnswer("selected", always, always=True)
 
 
 @pytest.mark.parametrize("options", [[], ["a1"], ["A1", "a1"], ["u1", "u2"]])
 def test_a_refusal_without_an_option_for_it_cancels(options: list[str]) -> None:
     assert request_with(*options).reject() == CANCELLED
-    assert request_with(*options).reject(always=True) == Answer("cancelled", always=True)
+    assert request_with(*options).reject(always=True) == PermissionAnswer("cancelled", always=True)
 
 
 def test_a_refusal_never_takes_an_id_that_could_be_read_as_allowing() -> None:
@@ -97,24 +97,34 @@ def test_an_unknown_option_is_named_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
-        (True, Answer("selected", "a1", allowed=True)),
-        (False, Answer("selected", "r1")),
-        ("A1", Answer("selected", "A1", allowed=True, always=True)),
-        (Answer("selected", "A1", allowed=True), Answer("selected", "A1", allowed=True)),  # meant once
-        (Answer("selected", "a1", always=True), Answer("selected", "a1", allowed=True, always=True)),
-        ("r1", Answer("selected", "r1")),
+        (True, PermissionAnswer("selected", "a1", allowed=True)),
+        (False, PermissionAnswer("selected", "r1")),
+        ("A1", PermissionAnswer("selected", "A1", allowed=True, always=True)),
+        (
+            PermissionAnswer("selected", "A1", allowed=True),
+            PermissionAnswer("selected", "A1", allowed=True),
+        ),  # meant once
+        (
+            PermissionAnswer("selected", "a1", always=True),
+            PermissionAnswer("selected", "a1", allowed=True, always=True),
+        ),
+        ("r1", PermissionAnswer("selected", "r1")),
         (None, CANCELLED),
         (CANCELLED, CANCELLED),
-        (Answer("selected", "a1", allowed=True), Answer("selected", "a1", allowed=True)),
-        (Answer("selected", "r1", allowed=True), Answer("selected", "r1")),  # what it allows is not the callback's word
+        (PermissionAnswer("selected", "a1", allowed=True), PermissionAnswer("selected", "a1", allowed=True)),
+        (
+            PermissionAnswer("selected", "r1", allowed=True),
+            PermissionAnswer("selected", "r1"),
+        ),  # what it allows is not the callback's word
     ],
 )
-def test_short_replies_mean_answers(reply: object, answer: Answer) -> None:
+def test_short_replies_mean_answers(reply: object, answer: PermissionAnswer) -> None:
     assert answer_of(request_with("A1", "a1", "r1"), reply) == answer
 
 
 @pytest.mark.parametrize(
-    "reply", [1, 0, "", "maybe", [], {"outcome": "allow"}, Answer("selected", "x"), Answer("selected")]
+    "reply",
+    [1, 0, "", "maybe", [], {"outcome": "allow"}, PermissionAnswer("selected", "x"), PermissionAnswer("selected")],
 )
 def test_nonsense_is_no_answer(reply: object) -> None:
     with pytest.raises(InputError):

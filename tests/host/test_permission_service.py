@@ -9,10 +9,10 @@ import pytest
 
 from dragoman.config import make_home
 from dragoman.errors import ConfigError, InputError
-from dragoman.host.permission import Answer, PermissionRequest, answer_later
+from dragoman.host.permission import PermissionAnswer, PermissionRequest, answer_later
 from dragoman.host.policy.remembered import REMEMBERED_FILE, Remembered
 from dragoman.host.policy.rulebook import Rulebook, RuleSources
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.policy.trust import trust
 from dragoman.record import notes
 from dragoman.testing.clock import ManualClock
@@ -33,7 +33,7 @@ class Waits:
         self.requests: asyncio.Queue[PermissionRequest] = asyncio.Queue()
         self.withdrawn: asyncio.Queue[str] = asyncio.Queue()
 
-    async def __call__(self, request: PermissionRequest) -> Answer:
+    async def __call__(self, request: PermissionRequest) -> PermissionAnswer:
         self.requests.put_nowait(request)
         try:
             await asyncio.Event().wait()
@@ -96,7 +96,7 @@ class Serves:
 
 
 async def test_a_tool_of_the_program_itself_is_allowed_unasked_and_covers_nothing_else(agent_with: Build) -> None:
-    agent = agent_with(access="read-only", session=(Rule("deny", "never"),), on_permission=Serves())
+    agent = agent_with(access="read-only", session=(PolicyRule("deny", "never"),), on_permission=Serves())
     given = {"command": "touch made"}
     assert await agent.permission(title="mine", kind="execute", rawInput=given) == YES_ONCE
     assert (last(agent).by, last(agent).decision, last(agent).layer) == ("rule", "allow", "session")
@@ -182,7 +182,7 @@ async def test_never_is_remembered_as_a_refusal(agent_with: Build, home: Path) -
 async def test_without_a_home_folder_always_holds_once(agent_with: Build) -> None:
     titles: list[str] = []
 
-    def always(request: PermissionRequest) -> Answer:
+    def always(request: PermissionRequest) -> PermissionAnswer:
         titles.append(request.title)
         return request.allow(always=True)
 
@@ -237,18 +237,18 @@ async def test_an_answer_for_good_leaves_open_what_it_does_not_cover(agent_with:
 
 
 async def test_a_rule_of_this_session_goes_before_the_users(agent_with: Build, home: Path) -> None:
-    user = Rule("deny", "no pushing", command="git push *")
+    user = PolicyRule("deny", "no pushing", command="git push *")
     agent = agent_with(sources=RuleSources(home, (user,)), access="full")
     assert await agent.permission(kind="execute", rawInput={"command": "git push origin"}) == REFUSED
     assert last(agent).layer == "user"
-    own = agent_with(sources=RuleSources(home, (user,)), session=(Rule("allow", command="git push *"),))
+    own = agent_with(sources=RuleSources(home, (user,)), session=(PolicyRule("allow", command="git push *"),))
     assert await own.permission(kind="execute", rawInput={"command": "git push origin"}) == YES_ONCE
     assert last(own).layer == "session"
 
 
 async def test_a_rule_of_a_run_ends_with_it(agent_with: Build) -> None:
     agent = agent_with()
-    agent.host.begin_run((Rule("allow", command="make"),))
+    agent.host.begin_run((PolicyRule("allow", command="make"),))
     assert await agent.permission(kind="execute", rawInput={"command": "make"}) == YES_ONCE
     agent.host.run_ended()
     agent.host.begin_run(())
@@ -291,7 +291,7 @@ async def test_a_run_begins_though_the_rules_cannot_be_read_any_more(agent_with:
     agent = agent_with(sources=RuleSources(home))
     make_home(home)
     (home / REMEMBERED_FILE).write_text("{")
-    agent.host.begin_run((Rule("allow"),))
+    agent.host.begin_run((PolicyRule("allow"),))
     async with asyncio.timeout(LIMIT):
         assert "nobody to ask" in (await agent.refused("terminal/create", command="make")).message
         (home / REMEMBERED_FILE).unlink()
@@ -325,7 +325,7 @@ async def test_a_rule_against_it_holds_for_a_file_that_has_the_text_already(
     agent_with: Build, workspace: Workspace
 ) -> None:
     (workspace.cwd / "a.txt").write_text("new\n")
-    agent = agent_with(on_permission=Waits(), session=(Rule("deny", path="a.txt"),))
+    agent = agent_with(on_permission=Waits(), session=(PolicyRule("deny", path="a.txt"),))
     await agent.refused("fs/write_text_file", path=str(workspace.cwd / "a.txt"), content="new\n")
     assert last(agent).decision == "deny"
 
@@ -334,7 +334,7 @@ async def test_the_text_of_a_file_that_may_not_be_touched_is_not_copied(
     agent_with: Build, workspace: Workspace
 ) -> None:
     (workspace.cwd / ".env").write_text("KEY=1\n")
-    agent = agent_with(access="full", session=(Rule("deny", path="**/.env"),))
+    agent = agent_with(access="full", session=(PolicyRule("deny", path="**/.env"),))
     await agent.refused("fs/write_text_file", path=str(workspace.cwd / ".env"), content="x")
     assert "KEY=1" not in repr(agent.notes)
 
@@ -345,7 +345,7 @@ async def test_the_text_of_a_file_that_may_not_be_touched_is_not_copied(
 async def test_a_rule_holds_for_what_is_read_through_us(agent_with: Build, workspace: Workspace) -> None:
     (workspace.cwd / ".env").write_text("KEY=1\n")
     (workspace.cwd / "a.txt").write_text("a\n")
-    agent = agent_with(access="full", session=(Rule("deny", path="**/.env"), Rule("ask", path="*.txt")))
+    agent = agent_with(access="full", session=(PolicyRule("deny", path="**/.env"), PolicyRule("ask", path="*.txt")))
     refusal = await agent.refused("fs/read_text_file", path=str(workspace.cwd / ".env"))
     assert refusal.code == -32001
     refusal = await agent.refused("fs/read_text_file", path=str(workspace.cwd / "a.txt"))

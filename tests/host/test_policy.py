@@ -15,11 +15,11 @@ from dragoman.config import Access
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.matching import match_rule
 from dragoman.host.policy.policy import LAYERS, STRICTEST_FIRST, Policy, build_policy
-from dragoman.host.policy.rules import Rule, Verdict
+from dragoman.host.policy.rules import PolicyRule, Verdict
 from dragoman.wire.vocabulary import Diff
 from dragoman.workspace import Workspace
 
-ALLOW, ASK, DENY = Rule("allow"), Rule("ask"), Rule("deny")
+ALLOW, ASK, DENY = PolicyRule("allow"), PolicyRule("ask"), PolicyRule("deny")
 GIVEN = ("user", "workspace", "remembered", "session", "run")
 ACCESSES: tuple[Access, ...] = get_args(Access)
 
@@ -53,52 +53,52 @@ def judge(workspace: Workspace) -> Any:
 
 
 def test_what_no_rule_is_about_is_asked(judge: Any) -> None:
-    assert judge(runs("make"), "edit-inside", user=[Rule("allow", command="ls")]) == "ask"
+    assert judge(runs("make"), "edit-inside", user=[PolicyRule("allow", command="ls")]) == "ask"
 
 
 @pytest.mark.parametrize(
     ("rule", "request_", "matches"),
     [
-        (Rule("allow", agent="claude"), wants(), True),
-        (Rule("allow", agent="c*"), wants(), True),
-        (Rule("allow", agent="codex"), wants(), False),
-        (Rule("allow", agent="*"), wants(agent=""), False),
-        (Rule("allow", tool="Web*"), wants(name="WebSearch"), True),
-        (Rule("allow", tool="Web*"), wants(title="WebSearch"), False),
-        (Rule("allow", kind="other"), wants(), True),
-        (Rule("allow", kind="fetch"), wants("fetch"), True),
-        (Rule("allow", kind="edit"), wants("edit", "/x"), True),
-        (Rule("allow", kind="write"), wants("delete", "/x"), True),
-        (Rule("allow", kind="edit"), wants("delete", "/x"), False),
-        (Rule("allow", kind="edit"), wants("read", "/x", diffs=(Diff(path="/x", new_text=""),)), False),
-        (Rule("allow", kind="execute"), wants("other", command="ls"), True),
-        (Rule("allow", kind="switch_mode"), wants("switch_mode"), True),
-        (Rule("allow", kind=["read", "write"]), wants("move", "/x"), True),
-        (Rule("allow", where="outside"), wants("read", "/x"), True),
-        (Rule("allow", where="inside"), wants("read", "/x"), False),
-        (Rule("allow", path="/x/**"), wants("read", "/x/y"), True),
-        (Rule("allow", path="/x/**"), wants("read", "/x/y", "/z"), False),
-        (Rule("allow", path="/x/**"), wants("other", "/x/y"), False),
-        (Rule("allow", path="**"), wants("read"), False),
-        (Rule("allow", command="ls *"), runs("ls -la"), True),
-        (Rule("allow", command="ls *"), wants("execute"), False),
-        (Rule("allow", command="ls *"), runs("ls", raw_input={"cwd": "/"}), False),
-        (Rule("allow", command="ls *"), runs("ls", raw_input={"env": {"A": "b"}}), False),
-        (Rule("allow", line="a | b > /x"), runs("a | b > /x"), True),
-        (Rule("allow", line="a | b > /x"), runs("a | b > /y"), False),
-        (Rule("allow", line="a"), runs("a", raw_input={"env": {"A": "b"}}), False),
-        (Rule("allow", mcp="note/*"), wants(name="mcp__note__echo"), True),
-        (Rule("allow", mcp="note/*"), wants(title="mcp__note__echo"), False),
-        (Rule("allow", mcp="note/*"), as_codex("note", "echo"), True),
-        (Rule("allow", mcp="note/*"), as_codex("notes", "echo"), False),
-        (Rule("allow", mcp="note/*"), as_codex("note", "run", command="rm x"), False),
-        (Rule("allow", host="*.example.org"), wants("fetch", raw_input={"url": "https://a.example.org/"}), True),
-        (Rule("allow", host="*.example.org"), wants("fetch", raw_input={"url": "https://aexample.org/"}), False),
-        (Rule("allow", host="*"), wants("fetch"), False),
+        (PolicyRule("allow", agent="claude"), wants(), True),
+        (PolicyRule("allow", agent="c*"), wants(), True),
+        (PolicyRule("allow", agent="codex"), wants(), False),
+        (PolicyRule("allow", agent="*"), wants(agent=""), False),
+        (PolicyRule("allow", tool="Web*"), wants(name="WebSearch"), True),
+        (PolicyRule("allow", tool="Web*"), wants(title="WebSearch"), False),
+        (PolicyRule("allow", kind="other"), wants(), True),
+        (PolicyRule("allow", kind="fetch"), wants("fetch"), True),
+        (PolicyRule("allow", kind="edit"), wants("edit", "/x"), True),
+        (PolicyRule("allow", kind="write"), wants("delete", "/x"), True),
+        (PolicyRule("allow", kind="edit"), wants("delete", "/x"), False),
+        (PolicyRule("allow", kind="edit"), wants("read", "/x", diffs=(Diff(path="/x", new_text=""),)), False),
+        (PolicyRule("allow", kind="execute"), wants("other", command="ls"), True),
+        (PolicyRule("allow", kind="switch_mode"), wants("switch_mode"), True),
+        (PolicyRule("allow", kind=["read", "write"]), wants("move", "/x"), True),
+        (PolicyRule("allow", where="outside"), wants("read", "/x"), True),
+        (PolicyRule("allow", where="inside"), wants("read", "/x"), False),
+        (PolicyRule("allow", path="/x/**"), wants("read", "/x/y"), True),
+        (PolicyRule("allow", path="/x/**"), wants("read", "/x/y", "/z"), False),
+        (PolicyRule("allow", path="/x/**"), wants("other", "/x/y"), False),
+        (PolicyRule("allow", path="**"), wants("read"), False),
+        (PolicyRule("allow", command="ls *"), runs("ls -la"), True),
+        (PolicyRule("allow", command="ls *"), wants("execute"), False),
+        (PolicyRule("allow", command="ls *"), runs("ls", raw_input={"cwd": "/"}), False),
+        (PolicyRule("allow", command="ls *"), runs("ls", raw_input={"env": {"A": "b"}}), False),
+        (PolicyRule("allow", line="a | b > /x"), runs("a | b > /x"), True),
+        (PolicyRule("allow", line="a | b > /x"), runs("a | b > /y"), False),
+        (PolicyRule("allow", line="a"), runs("a", raw_input={"env": {"A": "b"}}), False),
+        (PolicyRule("allow", mcp="note/*"), wants(name="mcp__note__echo"), True),
+        (PolicyRule("allow", mcp="note/*"), wants(title="mcp__note__echo"), False),
+        (PolicyRule("allow", mcp="note/*"), as_codex("note", "echo"), True),
+        (PolicyRule("allow", mcp="note/*"), as_codex("notes", "echo"), False),
+        (PolicyRule("allow", mcp="note/*"), as_codex("note", "run", command="rm x"), False),
+        (PolicyRule("allow", host="*.example.org"), wants("fetch", raw_input={"url": "https://a.example.org/"}), True),
+        (PolicyRule("allow", host="*.example.org"), wants("fetch", raw_input={"url": "https://aexample.org/"}), False),
+        (PolicyRule("allow", host="*"), wants("fetch"), False),
     ],
 )
 def test_an_allow_matches_what_it_says_and_no_more(
-    judge: Any, rule: Rule, request_: PermissionRequest, matches: bool
+    judge: Any, rule: PolicyRule, request_: PermissionRequest, matches: bool
 ) -> None:
     assert judge(request_, user=[rule]) == ("allow" if matches else "ask")
 
@@ -106,39 +106,39 @@ def test_an_allow_matches_what_it_says_and_no_more(
 @pytest.mark.parametrize(
     ("rule", "request_", "decision"),
     [
-        (Rule("deny", agent="CLAUDE"), wants(), "deny"),
-        (Rule("deny", agent="codex"), wants(), "allow"),
-        (Rule("deny", agent="codex"), wants(agent=""), "ask"),
-        (Rule("deny", tool="web*"), wants(title="WebSearch"), "deny"),
-        (Rule("deny", kind="edit"), wants("read", "/x", diffs=(Diff(path="/x", new_text=""),)), "deny"),
-        (Rule("deny", kind="edit"), wants("delete", "/x"), "allow"),
-        (Rule("deny", kind="mcp"), wants(title="echo (note MCP Server)"), "deny"),
-        (Rule("deny", path=".env"), wants("read", "/x/.ENV"), "deny"),
-        (Rule("deny", path=".env"), wants("read"), "ask"),
-        (Rule("deny", path=".env"), wants("other", raw_input={"path": ".env"}), "deny"),
-        (Rule("deny", path=".env"), runs("cat x", paths=("/x/.env",)), "deny"),
-        (Rule("deny", path=".env", kind="read"), wants("other", raw_input={"path": ".env"}), "deny"),
-        (Rule("deny", path=".env", kind="write"), wants("read", "/x/.env"), "allow"),
-        (Rule("deny", command="rm *"), runs("ls; /bin/rm x"), "deny"),
-        (Rule("deny", command="rm *"), runs("sudo env X=1 rm x"), "deny"),
-        (Rule("deny", command="rm *"), runs("find . -exec rm {} +"), "deny"),
-        (Rule("deny", command="rm *"), runs("ls | xargs rm"), "deny"),
-        (Rule("deny", command="rm *"), runs("$X"), "ask"),
-        (Rule("deny", command="rm *"), runs("ls 'unclosed"), "ask"),
-        (Rule("deny", command="rm *"), wants("execute"), "ask"),
-        (Rule("deny", command="rm *"), runs("ls -la"), "allow"),
-        (Rule("deny", mcp="note"), wants(title="note: echo"), "deny"),
-        (Rule("deny", mcp="note"), as_codex("note", "e__cho"), "deny"),
-        (Rule("deny", mcp="*/echo"), as_codex("no te", "echo"), "deny"),
-        (Rule("deny", kind="mcp"), as_codex("note", "echo"), "deny"),
-        (Rule("deny", command="rm *"), as_codex("note", "run", command="rm x"), "deny"),
-        (Rule("deny", host="example.org"), wants("fetch", raw_input={"url": "https://EXAMPLE.org./"}), "deny"),
-        (Rule("deny", host="example.org"), wants("fetch"), "ask"),
-        (Rule("ask", command="git push *"), runs("git push"), "ask"),
+        (PolicyRule("deny", agent="CLAUDE"), wants(), "deny"),
+        (PolicyRule("deny", agent="codex"), wants(), "allow"),
+        (PolicyRule("deny", agent="codex"), wants(agent=""), "ask"),
+        (PolicyRule("deny", tool="web*"), wants(title="WebSearch"), "deny"),
+        (PolicyRule("deny", kind="edit"), wants("read", "/x", diffs=(Diff(path="/x", new_text=""),)), "deny"),
+        (PolicyRule("deny", kind="edit"), wants("delete", "/x"), "allow"),
+        (PolicyRule("deny", kind="mcp"), wants(title="echo (note MCP Server)"), "deny"),
+        (PolicyRule("deny", path=".env"), wants("read", "/x/.ENV"), "deny"),
+        (PolicyRule("deny", path=".env"), wants("read"), "ask"),
+        (PolicyRule("deny", path=".env"), wants("other", raw_input={"path": ".env"}), "deny"),
+        (PolicyRule("deny", path=".env"), runs("cat x", paths=("/x/.env",)), "deny"),
+        (PolicyRule("deny", path=".env", kind="read"), wants("other", raw_input={"path": ".env"}), "deny"),
+        (PolicyRule("deny", path=".env", kind="write"), wants("read", "/x/.env"), "allow"),
+        (PolicyRule("deny", command="rm *"), runs("ls; /bin/rm x"), "deny"),
+        (PolicyRule("deny", command="rm *"), runs("sudo env X=1 rm x"), "deny"),
+        (PolicyRule("deny", command="rm *"), runs("find . -exec rm {} +"), "deny"),
+        (PolicyRule("deny", command="rm *"), runs("ls | xargs rm"), "deny"),
+        (PolicyRule("deny", command="rm *"), runs("$X"), "ask"),
+        (PolicyRule("deny", command="rm *"), runs("ls 'unclosed"), "ask"),
+        (PolicyRule("deny", command="rm *"), wants("execute"), "ask"),
+        (PolicyRule("deny", command="rm *"), runs("ls -la"), "allow"),
+        (PolicyRule("deny", mcp="note"), wants(title="note: echo"), "deny"),
+        (PolicyRule("deny", mcp="note"), as_codex("note", "e__cho"), "deny"),
+        (PolicyRule("deny", mcp="*/echo"), as_codex("no te", "echo"), "deny"),
+        (PolicyRule("deny", kind="mcp"), as_codex("note", "echo"), "deny"),
+        (PolicyRule("deny", command="rm *"), as_codex("note", "run", command="rm x"), "deny"),
+        (PolicyRule("deny", host="example.org"), wants("fetch", raw_input={"url": "https://EXAMPLE.org./"}), "deny"),
+        (PolicyRule("deny", host="example.org"), wants("fetch"), "ask"),
+        (PolicyRule("ask", command="git push *"), runs("git push"), "ask"),
     ],
 )
 def test_a_deny_matches_more_and_what_may_be_meant_is_asked(
-    judge: Any, rule: Rule, request_: PermissionRequest, decision: str
+    judge: Any, rule: PolicyRule, request_: PermissionRequest, decision: str
 ) -> None:
     assert judge(request_, "full", user=[rule]) == decision
 
@@ -151,7 +151,7 @@ def test_the_highest_layer_with_a_match_answers(judge: Any) -> None:
     for lower, higher in itertools.pairwise(GIVEN):
         for first, second in (("ask", "allow"), ("allow", "ask"), ("ask", "deny"), ("allow", "deny")):
             assert judge(wants(), **{lower: [rules[first]], higher: [rules[second]]}) == second
-            assert judge(wants(), **{lower: [rules[second]], higher: [Rule("deny", agent="x")]}) == second
+            assert judge(wants(), **{lower: [rules[second]], higher: [PolicyRule("deny", agent="x")]}) == second
 
 
 def test_in_a_layer_deny_goes_before_ask_before_allow(judge: Any) -> None:
@@ -176,8 +176,8 @@ def test_what_read_only_denies_nothing_that_was_written_down_or_remembered_lifts
     assert judge(write, "read-only", **layers) == "deny"
     assert judge(runs("ls"), "read-only", **layers) == "deny"
     assert judge(wants("read", workspace.cwd / "a"), "read-only", **layers) == "allow"
-    assert judge(runs("ls"), "read-only", session=[Rule("allow", command="ls")]) == "allow"
-    assert judge(runs("ls"), "read-only", run=[Rule("allow", command="ls")]) == "allow"
+    assert judge(runs("ls"), "read-only", session=[PolicyRule("allow", command="ls")]) == "allow"
+    assert judge(runs("ls"), "read-only", run=[PolicyRule("allow", command="ls")]) == "allow"
 
 
 def test_the_switches_are_rules_of_the_session(judge: Any) -> None:
@@ -188,7 +188,7 @@ def test_the_switches_are_rules_of_the_session(judge: Any) -> None:
 
 
 def test_the_strictest_answer_to_any_deed_is_the_verdict(judge: Any) -> None:
-    rules = [Rule("allow", command=["ls *", "cat *"]), Rule("deny", command="rm *")]
+    rules = [PolicyRule("allow", command=["ls *", "cat *"]), PolicyRule("deny", command="rm *")]
     assert judge(runs("ls && cat x"), user=rules) == "allow"
     assert judge(runs("ls && make"), user=rules) == "ask"
     assert judge(runs("ls && make && rm x"), user=rules) == "deny"
@@ -222,7 +222,7 @@ def test_our_own_home_is_guarded_wherever_it_is(judge: Any, workspace: Workspace
 
 
 def test_the_verdict_names_the_rule_and_where_it_stands(workspace: Workspace) -> None:
-    deny = Rule("deny", "keys stay here", path="**/.env", source="config.toml:3")
+    deny = PolicyRule("deny", "keys stay here", path="**/.env", source="config.toml:3")
     verdict = build_policy("full", user=[deny]).judge(wants("read", workspace.cwd / ".env"), workspace)
     assert verdict == Verdict(
         "deny",
@@ -230,7 +230,7 @@ def test_the_verdict_names_the_rule_and_where_it_stands(workspace: Workspace) ->
         "deny path **/.env (config.toml:3)",
         "user",
     )
-    verdict = build_policy("ask", session=[Rule("allow", command="ls")]).judge(runs("ls"), workspace)
+    verdict = build_policy("ask", session=[PolicyRule("allow", command="ls")]).judge(runs("ls"), workspace)
     assert verdict.reason == "it runs a command: allow command ls (a rule of this session)"
     verdict = build_policy("full", network=False).judge(wants("fetch"), workspace)
     assert (verdict.reason, verdict.layer) == ("network is off: it uses the network", "session")
@@ -245,7 +245,9 @@ def test_the_verdict_names_the_rule_and_where_it_stands(workspace: Workspace) ->
 
 def test_the_findings_tell_of_each_deed_and_of_what_was_overruled(workspace: Workspace) -> None:
     policy = build_policy(
-        "ask", user=[Rule("allow", command="ls", source="u")], session=[Rule("deny", command="ls", source="s")]
+        "ask",
+        user=[PolicyRule("allow", command="ls", source="u")],
+        session=[PolicyRule("deny", command="ls", source="s")],
     )
     listed, made = policy.explain(runs("ls && make"), workspace)
     assert [(layer, rule.source) for layer, rule in listed.matches] == [
@@ -322,7 +324,7 @@ def test_a_rule_for_the_first_word_never_lets_through_what_comes_with_it(judge: 
     first = line.split()[0]
     wrapper = [f"{first} *"] if first.isascii() and first.isalpha() else []
     for commands in (["git *"], ["git log *"], ["git *", "cd *"], wrapper):
-        rules = [Rule("allow", command=commands)] if commands else []
+        rules = [PolicyRule("allow", command=commands)] if commands else []
         for layer in ("user", "remembered"):
             assert judge(runs(line), access, **{layer: rules}) != "allow"
         # The command counts also where the agent calls it a read, and says where.
@@ -373,9 +375,9 @@ about = st.one_of(
 )
 
 
-def rules(*answers: str) -> st.SearchStrategy[list[Rule]]:
-    one: st.SearchStrategy[Rule] = st.builds(
-        lambda answer, first, second: Rule(answer, **first, **second), st.sampled_from(answers), matchers, about
+def rules(*answers: str) -> st.SearchStrategy[list[PolicyRule]]:
+    one: st.SearchStrategy[PolicyRule] = st.builds(
+        lambda answer, first, second: PolicyRule(answer, **first, **second), st.sampled_from(answers), matchers, about
     )
     return st.lists(one, max_size=3)
 
@@ -395,7 +397,7 @@ def placed(request: PermissionRequest, workspace: Workspace) -> PermissionReques
 @every_case
 @given(request=requests, layers=layered, access=st.sampled_from(ACCESSES))
 def test_nothing_is_allowed_but_by_a_rule_that_allows_it(
-    workspace: Workspace, request: PermissionRequest, layers: dict[str, list[Rule]], access: Access
+    workspace: Workspace, request: PermissionRequest, layers: dict[str, list[PolicyRule]], access: Access
 ) -> None:
     request = placed(request, workspace)
     policy = build_policy(access, **layers)  # type: ignore[arg-type]  # each value is a list of rules
@@ -413,9 +415,9 @@ def test_nothing_is_allowed_but_by_a_rule_that_allows_it(
 def test_one_more_deny_never_allows_more(
     workspace: Workspace,
     request: PermissionRequest,
-    layers: dict[str, list[Rule]],
+    layers: dict[str, list[PolicyRule]],
     access: Access,
-    more: list[Rule],
+    more: list[PolicyRule],
     data: st.DataObject,
 ) -> None:
     request = placed(request, workspace)
@@ -428,7 +430,7 @@ def test_one_more_deny_never_allows_more(
 @every_case
 @given(request=requests, layers=layered, access=st.sampled_from(ACCESSES))
 def test_the_order_of_rules_in_a_layer_says_nothing(
-    workspace: Workspace, request: PermissionRequest, layers: dict[str, list[Rule]], access: Access
+    workspace: Workspace, request: PermissionRequest, layers: dict[str, list[PolicyRule]], access: Access
 ) -> None:
     request = placed(request, workspace)
     one, other = (
@@ -441,7 +443,7 @@ def test_the_order_of_rules_in_a_layer_says_nothing(
 @every_case
 @given(request=requests, user=rules("deny"), theirs=rules("allow", "ask"), access=st.sampled_from(ACCESSES))
 def test_no_rule_of_the_workspace_or_of_memory_lifts_what_the_user_denies(
-    workspace: Workspace, request: PermissionRequest, user: list[Rule], theirs: list[Rule], access: Access
+    workspace: Workspace, request: PermissionRequest, user: list[PolicyRule], theirs: list[PolicyRule], access: Access
 ) -> None:
     request = placed(request, workspace)
     alone = build_policy(access, user=user).explain(request, workspace)

@@ -15,7 +15,7 @@ import pytest
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import derive
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.requests import Requests
 from dragoman.workspace import Workspace
 
@@ -44,15 +44,18 @@ def test_what_real_agents_ask_is_asked_until_a_rule_answers_it(agent: str, works
     assert requests
     for request in requests:
         assert build_policy("ask").judge(request, workspace).decision == "ask"
-        assert build_policy("ask", user=[Rule("deny", agent=agent)]).judge(request, workspace).decision == "deny"
+        assert build_policy("ask", user=[PolicyRule("deny", agent=agent)]).judge(request, workspace).decision == "deny"
         if request.kind == "edit":
             assert build_policy("edit-inside").judge(request, workspace).decision == "allow"
-            assert build_policy("read-only", remembered=[Rule("allow")]).judge(request, workspace).decision == "deny"
+            assert (
+                build_policy("read-only", remembered=[PolicyRule("allow")]).judge(request, workspace).decision == "deny"
+            )
         if request.command:
-            rules = [Rule("allow", command=["echo *", "cat *"])]
+            rules = [PolicyRule("allow", command=["echo *", "cat *"])]
             assert build_policy("edit-inside", user=rules).judge(request, workspace).decision == "allow"
             assert (
-                build_policy("full", user=[Rule("deny", command="echo *")]).judge(request, workspace).decision == "deny"
+                build_policy("full", user=[PolicyRule("deny", command="echo *")]).judge(request, workspace).decision
+                == "deny"
             )
 
 
@@ -72,7 +75,7 @@ def test_an_always_to_a_real_request_answers_it_the_next_time(agent: str, worksp
 def test_a_deny_of_an_mcp_server_holds_however_the_agent_names_its_tools(agent: str, workspace: Workspace) -> None:
     if agent not in AGENTS:
         pytest.skip(f"no recordings of {agent}")
-    policy = build_policy("full", user=[Rule("deny", mcp="note/*")])
+    policy = build_policy("full", user=[PolicyRule("deny", mcp="note/*")])
     denied = [request for request in recorded(agent, workspace) if policy.judge(request, workspace).decision == "deny"]
     assert denied
     assert all("note" in request.title for request in denied)

@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError, InputError
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import build_policy
 from dragoman.host.policy.remembered import Remembered, derive
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.workspace import Workspace
 
 
@@ -201,9 +201,9 @@ def test_what_is_remembered_is_known_per_workspace_and_to_the_next_process(
     memory: Remembered, workspace: Workspace, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
-    (entry,) = memory.add(workspace, [Rule("allow", command="npm test")])
+    (entry,) = memory.add(workspace, [PolicyRule("allow", command="npm test")])
     assert Remembered(tmp_path / "home").rules(workspace) == (
-        Rule("allow", command="npm test", source=f"remembered as {entry.id}"),
+        PolicyRule("allow", command="npm test", source=f"remembered as {entry.id}"),
     )
     assert memory.rules(Workspace(tmp_path / "other")) == ()
     assert (entry.workspace, entry.at, len(entry.id)) == (str(workspace.cwd), 1000.0, 6)
@@ -211,14 +211,14 @@ def test_what_is_remembered_is_known_per_workspace_and_to_the_next_process(
 
 
 def test_the_last_answer_about_the_same_holds(memory: Remembered, workspace: Workspace) -> None:
-    memory.add(workspace, [Rule("allow", command="npm test"), Rule("allow", kind="search")])
-    memory.add(workspace, [Rule("deny", command="npm test")])
-    memory.add(workspace, [Rule("deny", command="npm test")])
+    memory.add(workspace, [PolicyRule("allow", command="npm test"), PolicyRule("allow", kind="search")])
+    memory.add(workspace, [PolicyRule("deny", command="npm test")])
+    memory.add(workspace, [PolicyRule("deny", command="npm test")])
     assert [str(entry.rule) for entry in memory.list()] == ["allow kind search", "deny command npm test"]
 
 
 def test_what_is_revoked_is_forgotten(memory: Remembered, workspace: Workspace) -> None:
-    first, second = memory.add(workspace, [Rule("allow", command="a"), Rule("allow", command="b")])
+    first, second = memory.add(workspace, [PolicyRule("allow", command="a"), PolicyRule("allow", command="b")])
     with pytest.raises(InputError, match="nothing is remembered as nope"):
         memory.revoke(first.id, "nope")
     assert len(memory.list()) == 2
@@ -227,7 +227,7 @@ def test_what_is_revoked_is_forgotten(memory: Remembered, workspace: Workspace) 
 
 
 def test_the_file_can_be_read_by_people(memory: Remembered, workspace: Workspace) -> None:
-    (entry,) = memory.add(workspace, [Rule("allow", command="npm test")])
+    (entry,) = memory.add(workspace, [PolicyRule("allow", command="npm test")])
     assert json.loads(memory.path.read_text()) == {
         "answers": [
             {
@@ -258,7 +258,7 @@ def test_a_broken_file_is_told_and_allows_nothing(memory: Remembered, workspace:
     with pytest.raises(ConfigError, match=r"remembered\.json: this is not what Dragoman writes there"):
         memory.rules(workspace)
     with pytest.raises(ConfigError):
-        memory.add(workspace, [Rule("deny")])
+        memory.add(workspace, [PolicyRule("deny")])
     assert memory.path.read_text() == text
 
 

@@ -9,22 +9,22 @@ import pytest
 
 from dragoman import config
 from dragoman.errors import ConfigError, InputError
-from dragoman.host.policy.rules import Rule, user_rules
+from dragoman.host.policy.rules import PolicyRule, user_rules
 
 
-def rules(home: Path, text: str) -> tuple[Rule, ...]:
+def rules(home: Path, text: str) -> tuple[PolicyRule, ...]:
     (home / "config.toml").write_text(text)
     return user_rules(config.load(home, {}))
 
 
 def test_a_rule_takes_one_pattern_or_several() -> None:
-    assert Rule("deny", path="**/.env") == Rule(answer="deny", path=["**/.env"])
-    assert Rule("allow", command=("ls", "git log *")).command == ("ls", "git log *")
+    assert PolicyRule("deny", path="**/.env") == PolicyRule(answer="deny", path=["**/.env"])
+    assert PolicyRule("allow", command=("ls", "git log *")).command == ("ls", "git log *")
 
 
 def test_a_rule_reads_as_one_would_say_it() -> None:
-    assert str(Rule("deny", path=("a", "b"), kind="write")) == "deny kind write, path a | b"
-    assert str(Rule("ask")) == "ask everything"
+    assert str(PolicyRule("deny", path=("a", "b"), kind="write")) == "deny kind write, path a | b"
+    assert str(PolicyRule("ask")) == "ask everything"
 
 
 @pytest.mark.parametrize("form", ["[[policy]]", "[[policy.rules]]"])
@@ -32,8 +32,8 @@ def test_the_users_rules_stand_in_the_config_and_know_their_line(tmp_path: Path,
     text = f'access = "ask"\n\n{form}\nanswer = "deny"\npath = "**/.env"\nreason = "keys"\n\n{form}\nanswer = "ask"\n'
     first, second = rules(tmp_path, text)
     file = tmp_path / "config.toml"
-    assert first == Rule("deny", "keys", path="**/.env", source=f"{file}:3")
-    assert second == Rule("ask", source=f"{file}:8")
+    assert first == PolicyRule("deny", "keys", path="**/.env", source=f"{file}:3")
+    assert second == PolicyRule("ask", source=f"{file}:8")
 
 
 def test_without_rules_there_are_none(tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_a_slip_is_told_with_its_line(tmp_path: Path, text: str, line: int, mess
 )
 def test_a_rule_made_in_python_is_held_to_the_same(given: dict[str, Any]) -> None:
     with pytest.raises(InputError):
-        Rule(**{"answer": "deny", **given})
+        PolicyRule(**{"answer": "deny", **given})

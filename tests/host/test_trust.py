@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError, InputError
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.policy.trust import MAX_POLICY_BYTES, trust, untrust, workspace_policy
 
 RULES = '[[rules]]\nanswer = "allow"\ncommand = "make *"\n'
@@ -47,7 +47,7 @@ def test_a_file_counts_once_it_is_trusted_and_until_it_is_changed(home: Path, fi
     assert (
         found.notice == f"{file} is ignored: you have not trusted it. Read it, then run: dragoman policy trust {folder}"
     )
-    assert trust(home, folder).rules == (Rule("allow", command="make *", source=f"{file}:1"),)
+    assert trust(home, folder).rules == (PolicyRule("allow", command="make *", source=f"{file}:1"),)
     found = workspace_policy(home, folder)
     assert (found.state, found.notice, len(found.rules)) == ("trusted", None, 1)
     file.write_text(RULES + "\n")

@@ -16,7 +16,7 @@ import msgspec
 from dragoman import events
 from dragoman.host.permission import PermissionRequest
 from dragoman.session.handle import SessionHandle
-from dragoman.session.prompt import Attachment, Audio, Image, Link
+from dragoman.session.prompt import AudioAttachment, ImageAttachment, LinkAttachment, TextAttachment
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.session.spec import SessionConfig
@@ -133,9 +133,9 @@ async def settings(session: Session) -> None:
 
 
 async def attachments(session: Session) -> None:
-    sound, picture = Audio(b"beep", "audio/wav"), Image(b"dots", "image/png")
+    sound, picture = AudioAttachment(b"beep", "audio/wav"), ImageAttachment(b"dots", "image/png")
     result = await session.run(
-        ["attachments", picture, sound, Link("file:///a", "a"), Attachment("notes", "some text")]
+        ["attachments", picture, sound, LinkAttachment("file:///a", "a"), TextAttachment("notes", "some text")]
     )
     assert result.text == "echo: attachments"
 

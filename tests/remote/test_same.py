@@ -165,15 +165,15 @@ async def test_what_goes_with_a_prompt_crosses(client: Client, folder: Path) -> 
         result = await session.run(
             [
                 "hello",
-                dragoman.Attachment("page", "some text"),
-                dragoman.Image(b"\x89PNG", "image/png"),
-                dragoman.File(folder / "note.txt"),
+                dragoman.TextAttachment("page", "some text"),
+                dragoman.ImageAttachment(b"\x89PNG", "image/png"),
+                dragoman.FileAttachment(folder / "note.txt"),
             ]
         )
         assert "You attached" in result.text
         assert "image/png" in result.text
         with pytest.raises(dragoman.errors.InputError, match="Link"):
-            session.run(["look", dragoman.Link("https://example.org/")])
+            session.run(["look", dragoman.LinkAttachment("https://example.org/")])
 
 
 def test_a_program_that_is_a_client_loads_nothing_of_the_server() -> None:

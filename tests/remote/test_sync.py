@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from dragoman import ClientSync, PermissionRequest
+from dragoman import PermissionRequest, SyncClient
 from dragoman.record.events import Event
 from remote.real_server import RealServer
 
@@ -15,7 +15,7 @@ async def test_a_blocking_program_drives_a_session_on_a_server(server: RealServe
         return True
 
     def program() -> tuple[list[Event], str, int]:
-        with ClientSync(server.url, server.token()) as client:
+        with SyncClient(server.url, server.token()) as client:
             with client.open_session("demo", cwd=folder, on_permission=allow) as session:
                 received = list(session.run("permission"))
                 session.set_mode("plan")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import CapabilityMissing, InputError
-from dragoman.session.prompt import Audio, Image
+from dragoman.session.prompt import AudioAttachment, ImageAttachment
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.session import Session
 from dragoman.testing.scripted import ScriptedAgent
@@ -64,12 +64,12 @@ USES: dict[str, tuple[Use, dict[str, Any], dict[str, Any]]] = {
         {},
     ),
     "promptCapabilities.image": (
-        lambda runtime, session: session.run(Image(b"png", "image/png")).result(),
+        lambda runtime, session: session.run(ImageAttachment(b"png", "image/png")).result(),
         {"promptCapabilities": {"image": True}},
         {},
     ),
     "promptCapabilities.audio": (
-        lambda runtime, session: session.run(Audio(b"wav", "audio/wav")).result(),
+        lambda runtime, session: session.run(AudioAttachment(b"wav", "audio/wav")).result(),
         {"promptCapabilities": {"audio": True}},
         {},
     ),

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.errors import InputError, RequestFailed
 from dragoman.host.permission import PermissionRequest, answer_later
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import Question, QuestionAnswer
 from dragoman.proc._reaper_main import marked_processes
 from dragoman.proc.reaper import reaper
@@ -105,7 +105,7 @@ async def test_the_rules_of_a_run_hold_for_it_alone() -> None:
         await turn.say(str(await turn.ask_permission(kind="execute", rawInput={"command": "make"})))
 
     async with session_of(script) as session:
-        allowed = session.run("go", rules=[Rule("allow", command="make")])
+        allowed = session.run("go", rules=[PolicyRule("allow", command="make")])
         denied = session.run("go")  # queued behind it
         assert (await allowed).text == "allow"
         assert (await denied).text == "reject"
@@ -117,7 +117,9 @@ async def test_a_session_has_rules_of_its_own() -> None:
     async def script(turn: Turn) -> None:
         await turn.say(str(await turn.ask_permission(kind="execute", rawInput={"command": turn.text})))
 
-    async with session_of(script, access="full", rules=(Rule("deny", "no pushing", command="git push *"),)) as session:
+    async with session_of(
+        script, access="full", rules=(PolicyRule("deny", "no pushing", command="git push *"),)
+    ) as session:
         assert (await session.run("git push origin main")).text == "reject"
         assert (await session.run("git status")).text == "allow"
         assert (await session.run("git status; git push origin")).text == "reject"

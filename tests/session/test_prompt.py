@@ -12,7 +12,15 @@ import pytest
 
 from dragoman.errors import InputError
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.prompt import Attachment, Audio, File, Image, Input, Link, assemble
+from dragoman.session.prompt import (
+    AudioAttachment,
+    FileAttachment,
+    ImageAttachment,
+    Input,
+    LinkAttachment,
+    TextAttachment,
+    assemble,
+)
 from dragoman.testing.scripted import ScriptedAgent
 from dragoman.testing.stage import session_of
 
@@ -27,7 +35,7 @@ def blocks(given: Input, capabilities: Capabilities = RICH) -> Any:
 
 
 def test_text_is_text_and_the_order_is_kept(tmp_path: Path) -> None:
-    assert blocks(["one", Link("https://example.org/a/page.html"), "two"], PLAIN) == [
+    assert blocks(["one", LinkAttachment("https://example.org/a/page.html"), "two"], PLAIN) == [
         {"type": "text", "text": "one"},
         {"type": "resource_link", "uri": "https://example.org/a/page.html", "name": "page.html"},
         {"type": "text", "text": "two"},
@@ -37,14 +45,14 @@ def test_text_is_text_and_the_order_is_kept(tmp_path: Path) -> None:
 def test_an_image_is_a_file_or_bytes_with_their_type(tmp_path: Path) -> None:
     (tmp_path / "x.png").write_bytes(PNG)
     data = base64.b64encode(PNG).decode()
-    assert blocks(Image(tmp_path / "x.png")) == [{"type": "image", "data": data, "mimeType": "image/png"}]
-    assert blocks(Image(PNG, "image/webp")) == [{"type": "image", "data": data, "mimeType": "image/webp"}]
-    assert blocks(Image(str(tmp_path / "x.png"), "image/x-own"))[0]["mimeType"] == "image/x-own"
+    assert blocks(ImageAttachment(tmp_path / "x.png")) == [{"type": "image", "data": data, "mimeType": "image/png"}]
+    assert blocks(ImageAttachment(PNG, "image/webp")) == [{"type": "image", "data": data, "mimeType": "image/webp"}]
+    assert blocks(ImageAttachment(str(tmp_path / "x.png"), "image/x-own"))[0]["mimeType"] == "image/x-own"
 
 
 def test_audio_is_a_file_or_bytes_with_their_type(tmp_path: Path) -> None:
     (tmp_path / "x.mp3").write_bytes(b"sound")
-    assert blocks(Audio(tmp_path / "x.mp3"))[0] == {
+    assert blocks(AudioAttachment(tmp_path / "x.mp3"))[0] == {
         "type": "audio",
         "data": base64.b64encode(b"sound").decode(),
         "mimeType": "audio/mpeg",
@@ -54,7 +62,7 @@ def test_audio_is_a_file_or_bytes_with_their_type(tmp_path: Path) -> None:
 def test_a_file_is_an_embedded_resource_where_the_agent_takes_one(tmp_path: Path) -> None:
     path = tmp_path / "a b.py"
     path.write_text("print('é')\n")
-    [block] = blocks(File(path))
+    [block] = blocks(FileAttachment(path))
     assert block["type"] == "resource"
     assert block["resource"]["uri"] == path.as_uri()
     assert "%20" in block["resource"]["uri"]
@@ -65,20 +73,20 @@ def test_a_file_is_an_embedded_resource_where_the_agent_takes_one(tmp_path: Path
 def test_a_file_is_text_in_a_fence_that_it_cannot_close_where_the_agent_takes_none(tmp_path: Path) -> None:
     path = tmp_path / "x.md"
     path.write_text("````sh\nls\n````")
-    assert blocks(File(path), PLAIN) == [
+    assert blocks(FileAttachment(path), PLAIN) == [
         {"type": "text", "text": f"{path}:\n`````\n````sh\nls\n````\n`````"},
     ]
-    assert blocks(Attachment("stdin", "no ticks"), PLAIN)[0]["text"] == "stdin:\n```\nno ticks\n```"
+    assert blocks(TextAttachment("stdin", "no ticks"), PLAIN)[0]["text"] == "stdin:\n```\nno ticks\n```"
 
 
 def test_an_attachment_is_a_resource_under_its_name() -> None:
-    [block] = blocks(Attachment("notes", "text", "text/markdown"))
+    [block] = blocks(TextAttachment("notes", "text", "text/markdown"))
     assert block["resource"] == {"uri": "attachment:notes", "text": "text", "mimeType": "text/markdown"}
 
 
 def test_a_link_is_named_by_its_end_or_as_told() -> None:
-    assert blocks(Link("file:///a/b/"))[0]["name"] == "b"
-    assert blocks(Link("x:", "mine"))[0]["name"] == "mine"
+    assert blocks(LinkAttachment("file:///a/b/"))[0]["name"] == "b"
+    assert blocks(LinkAttachment("x:", "mine"))[0]["name"] == "mine"
 
 
 @pytest.mark.parametrize("empty", ["", "  \n", [], ["", " "], ()])
@@ -90,11 +98,11 @@ def test_an_empty_prompt_is_refused(empty: Any) -> None:
 @pytest.mark.parametrize(
     ("part", "says"),
     [
-        (File("/no/such/file"), "cannot read /no/such/file"),
-        (Image(PNG), "mime_type"),
-        (Image("/no/such/x.png"), "cannot read"),
-        (Image("notes.txt"), "does not look like image"),
-        (Audio("x.png"), "does not look like audio"),
+        (FileAttachment("/no/such/file"), "cannot read /no/such/file"),
+        (ImageAttachment(PNG), "mime_type"),
+        (ImageAttachment("/no/such/x.png"), "cannot read"),
+        (ImageAttachment("notes.txt"), "does not look like image"),
+        (AudioAttachment("x.png"), "does not look like audio"),
         (7, "a prompt is made of"),
         ([None], "a prompt is made of"),
     ],
@@ -108,14 +116,14 @@ def test_a_file_that_is_no_text_is_refused_with_the_place(tmp_path: Path) -> Non
     path = tmp_path / "x.bin"
     path.write_bytes(b"ab\xff")
     with pytest.raises(InputError, match=r"not UTF-8 text .* at byte 2"):
-        assemble(File(path), RICH)
+        assemble(FileAttachment(path), RICH)
 
 
 async def test_what_is_refused_is_not_sent() -> None:
     agent = ScriptedAgent()
     async with session_of(agent) as session:
         with pytest.raises(InputError):
-            session.run(["go", File("/no/such/file")])
+            session.run(["go", FileAttachment("/no/such/file")])
         assert not agent.all_heard("session/prompt")
         assert not session.fold.messages
         assert (await session.run("go")).status == "success"
@@ -144,6 +152,6 @@ async def test_a_system_prompt_goes_with_the_session_where_the_agent_takes_one()
 def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
     # Opening a pipe waits for its writer, and /dev/zero has no end.
     os.mkfifo(pipe := tmp_path / "pipe.png")
-    for part in (File(pipe), File("/dev/zero"), Image(pipe)):
+    for part in (FileAttachment(pipe), FileAttachment("/dev/zero"), ImageAttachment(pipe)):
         with pytest.raises(InputError, match="is no regular file"):
             assemble(part, RICH)

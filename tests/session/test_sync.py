@@ -58,7 +58,7 @@ def test_a_session_with_its_runs_and_settings(tmp_path: Path) -> None:
 
 def test_a_runtime_with_two_sessions(tmp_path: Path) -> None:
     config = dragoman.SessionConfig(workspace=dragoman.Workspace(tmp_path))
-    with dragoman.AgentRuntimeSync(demo_spec(tmp_path / "demo")) as runtime:
+    with dragoman.SyncAgentRuntime(demo_spec(tmp_path / "demo")) as runtime:
         first, second = runtime.open_session(config), runtime.open_session(config)
         runs = [first.run("stream 20"), second.run("stream 30")]
         assert [run.result().text.count("chunk") for run in runs] == [20, 30]

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import InputError
-from dragoman.host.permission import Answer, PermissionRequest
+from dragoman.host.permission import PermissionAnswer, PermissionRequest
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.messages import DECODE_ERRORS
 
@@ -149,7 +149,7 @@ def parse_actions(message: UnifiedMessage) -> tuple[Action, ...]:
             )
 
 
-def choose_answer(request: PermissionRequest, action: AnswerPermission) -> Answer:
+def choose_answer(request: PermissionRequest, action: AnswerPermission) -> PermissionAnswer:
     """Choose the agent's option that the action means: by its kind, once before always. Raises `InputError`."""
     if action.option_id is None:
         return request.allow() if action.behavior == "allow" else request.reject()

@@ -36,7 +36,7 @@ from dragoman.backend.view import (
     with_metadata,
 )
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed, SilentFailure
-from dragoman.host.permission import Answer, answer_later
+from dragoman.host.permission import PermissionAnswer, answer_later
 from dragoman.host.policy.rulebook import RuleSources
 from dragoman.record import facts, rows
 from dragoman.record.events import event_from_fact
@@ -100,7 +100,9 @@ class BackendSession:
         self._worker: asyncio.Task[None] | None = None  # carries out what is queued
         self._runs: dict[str, tuple[Run, str]] = {}  # runs without a result, by id, and their messages' ids
         self._permission_ids: dict[str, str] = {}  # rows of permission requests, by their messages' ids
-        self._answers: dict[str, tuple[Answer, str, str]] = {}  # by row: the answer, the request's and its message's id
+        self._answers: dict[
+            str, tuple[PermissionAnswer, str, str]
+        ] = {}  # by row: the answer, the request's and its message's id
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: DragomanError | None = None
         self._closed = False

@@ -18,7 +18,7 @@ from dragoman.cli.pieces import Span, Style
 from dragoman.cli.screen import Screen
 from dragoman.cli.stdin import chosen_index, forget_typed, read_line
 from dragoman.cli.text import columns, exact, one_line
-from dragoman.host.permission import Answer, Option, PermissionRequest
+from dragoman.host.permission import Option, PermissionAnswer, PermissionRequest
 from dragoman.host.policy.effects import command_environment, mentioned_paths, working_folder
 from dragoman.record.diffs import changed_lines, describe_changes
 
@@ -79,11 +79,11 @@ class PermissionPrompt:
         self._cwd = cwd
         self.width = width
 
-    async def __call__(self, request: PermissionRequest) -> Answer:
+    async def __call__(self, request: PermissionRequest) -> PermissionAnswer:
         async with self._floor():
             return await self._ask(request)
 
-    async def _ask(self, request: PermissionRequest) -> Answer:
+    async def _ask(self, request: PermissionRequest) -> PermissionAnswer:
         short, whole = (list(details(request, self._cwd, limited=limited)) for limited in (True, False))
         cut = short != whole
         self._put(request, short, cut=cut)
@@ -122,7 +122,7 @@ class PermissionPrompt:
         self._screen.line(spans, block="question")
 
 
-def answer_with(request: PermissionRequest, option: Option) -> Answer:
+def answer_with(request: PermissionRequest, option: Option) -> PermissionAnswer:
     """The option that was chosen; where its id also stands for one that allows, a no would be a yes: cancelled."""
     if not option.allows and any(other.allows and other.id == option.id for other in request.options):
         return request.cancel()

@@ -26,7 +26,7 @@ from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget
 from dragoman.evaluation.evaluate import evaluate
 from dragoman.evaluation.fleet import Fleet, Outcome, Results, Status, Summary, Task, compared, read_tasks
-from dragoman.evaluation.response import PromptResponse, Retry
+from dragoman.evaluation.response import PromptResponse, RetryPolicy
 from dragoman.evaluation.tool import load_tools, tools_of
 from dragoman.evaluation.types import shape_of
 from dragoman.host.policy.access import parse_access
@@ -179,7 +179,7 @@ def prepare(options: EvalOptions) -> EvalPlan:
             "access": options.access,
             "model": options.model,
             "max_rounds": options.max_rounds,
-            "retry": Retry(attempts=options.attempts),
+            "retry": RetryPolicy(attempts=options.attempts),
             "deadline": settings.deadline,
             "idle_limit": settings.idle_limit,
             "budget": _budget(options.budget),

@@ -29,7 +29,7 @@ from dragoman.host.policy.access import BUILT_IN
 from dragoman.host.policy.policy import EffectVerdict, describe_rule
 from dragoman.host.policy.remembered import Remembered, RememberedRule
 from dragoman.host.policy.rulebook import rule_sources
-from dragoman.host.policy.rules import KINDS, Layer, Rule, Verdict
+from dragoman.host.policy.rules import KINDS, Layer, PolicyRule, Verdict
 from dragoman.host.policy.trust import POLICY_FILE
 from dragoman.host.requests import Requests
 from dragoman.workspace import Workspace
@@ -118,11 +118,11 @@ def print_finding(finding: EffectVerdict, names: Names) -> None:
         print_wrapped("         ", plain(line), indent=11)
 
 
-def _is_answer(verdict: Verdict, layer: Layer, rule: Rule) -> bool:
+def _is_answer(verdict: Verdict, layer: Layer, rule: PolicyRule) -> bool:
     return (verdict.layer, verdict.rule) == (layer, describe_rule(layer, rule))
 
 
-def print_rule(layer: Layer, rule: Rule, names: Names) -> None:
+def print_rule(layer: Layer, rule: PolicyRule, names: Names) -> None:
     stands = rule.reason if rule.source == BUILT_IN else names.short(rule.source)
     why = f": {rule.reason}" if rule.reason and rule.source != BUILT_IN else ""
     matchers = str(rule).partition(" ")[2]
@@ -417,7 +417,7 @@ def _finding_record(finding: EffectVerdict) -> dict[str, object]:
     }
 
 
-def _rule_record(layer: Layer, rule: Rule) -> dict[str, object]:
+def _rule_record(layer: Layer, rule: PolicyRule) -> dict[str, object]:
     fields = {"answer": rule.answer, "reason": rule.reason or None, **rule.matchers}
     return {"layer": layer, "source": rule.source, **fields}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from dragoman.cli.figures import size
 from dragoman.cli.output import STDIN
 from dragoman.errors import InputError
-from dragoman.session.prompt import Attachment, File, Image, Part
+from dragoman.session.prompt import FileAttachment, ImageAttachment, Part, TextAttachment
 
 # Far more than any model reads, and far less than the line limits of agents.
 MAX_STDIN_BYTES = 8_000_000
@@ -36,8 +36,8 @@ def prompt_parts(
             raise InputError("the prompt is empty: standard input has no text", guidance=EXAMPLE)
     else:
         piped = read_text(fd) if _is_piped(fd) else ""
-    attached = (Attachment("stdin", piped),) if piped.strip() else ()
-    return (text, *attached, *(File(path) for path in files), *(Image(path) for path in images))
+    attached = (TextAttachment("stdin", piped),) if piped.strip() else ()
+    return (text, *attached, *(FileAttachment(path) for path in files), *(ImageAttachment(path) for path in images))
 
 
 def read_text(fd: int) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget, Spending
 from dragoman.evaluation.output import OUTPUT_TOOL, Output
-from dragoman.evaluation.response import PromptResponse, Retry, Stats, had_side_effects, limit_of
+from dragoman.evaluation.response import EvaluationStats, PromptResponse, RetryPolicy, had_side_effects, limit_of
 from dragoman.evaluation.rounds import Guard, Rounds, TimeLeft
 from dragoman.evaluation.tool import Tool
 from dragoman.evaluation.toolbox import Call, link
@@ -29,7 +29,7 @@ from dragoman.host.callback import call
 from dragoman.host.permission import OnPermission, PermissionRequest, Reply
 from dragoman.host.policy.effects import mcp_tool
 from dragoman.host.policy.globs import mcp_found
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.record import events, rows
 from dragoman.session.prompt import Input
 from dragoman.session.runtime import AgentRuntime
@@ -102,15 +102,15 @@ class Permissions:
         self._on_permission = on_permission
 
     @property
-    def session_rules(self) -> tuple[Rule, ...]:
+    def session_rules(self) -> tuple[PolicyRule, ...]:
         # Above what access allows, and below the run's rules, which name the places where it may.
-        return () if self._paths is None else (Rule("deny", "it is not under allowed_paths", kind="write"),)
+        return () if self._paths is None else (PolicyRule("deny", "it is not under allowed_paths", kind="write"),)
 
     @property
-    def run_rules(self) -> tuple[Rule, ...]:
+    def run_rules(self) -> tuple[PolicyRule, ...]:
         if not self._paths:
             return ()
-        return (Rule("allow", "it is under allowed_paths", kind=("read", "write"), path=self._paths),)
+        return (PolicyRule("allow", "it is under allowed_paths", kind=("read", "write"), path=self._paths),)
 
     def is_own(self, request: PermissionRequest) -> bool:
         """These are allowed before any rule is looked at."""
@@ -286,9 +286,9 @@ class Attempt:
     def _linked(self) -> tuple[Call, ...]:
         return link(self._calls.values(), self._rows())
 
-    def stats(self) -> Stats:
+    def stats(self) -> EvaluationStats:
         rounds = self._rounds
-        return Stats(
+        return EvaluationStats(
             agent=self._name,
             agent_version=self._version,
             session_id=rounds.session.id if rounds is not None else None,
@@ -304,7 +304,7 @@ class Attempt:
 
 
 async def run_attempts(
-    plan: Plan, *, deadline: float | None, budget: Budget, retry: Retry, cumulative: bool
+    plan: Plan, *, deadline: float | None, budget: Budget, retry: RetryPolicy, cumulative: bool
 ) -> PromptResponse[Any]:
     """Attempt after attempt, as far as `retry` goes."""
     spending = Spending(budget, cumulative=cumulative)

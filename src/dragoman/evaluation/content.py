@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from dragoman.evaluation.types import Shape, encode
-from dragoman.session.prompt import Image
+from dragoman.session.prompt import ImageAttachment
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of one result. Models take far less, and agents keep what they were given in memory and in their transcripts."""
@@ -114,7 +114,7 @@ def _json(value: Any) -> str:
 
 def _picture(value: Any) -> Picture | None:
     match value:
-        case Image():
+        case ImageAttachment():
             return _read(value)
         case bytes() if (kind := _kind(value)) is not None:
             return Picture(base64.b64encode(value).decode(), kind)
@@ -131,7 +131,7 @@ def _saved(value: Any) -> Picture | None:
     return None
 
 
-def _read(image: Image) -> Picture:
+def _read(image: ImageAttachment) -> Picture:
     source = image.source
     data = source if isinstance(source, bytes) else Path(source).expanduser().read_bytes()
     named = None if isinstance(source, bytes) else mimetypes.guess_type(Path(source).name)[0]

@@ -17,14 +17,14 @@ from dragoman.errors import InputError
 from dragoman.evaluation.attempt import SERVER, Permissions, Plan, Transport, run_attempts
 from dragoman.evaluation.budget import NO_BUDGET, Budget
 from dragoman.evaluation.output import OUTPUT_TOOL
-from dragoman.evaluation.response import Prompt, PromptResponse, Retry
+from dragoman.evaluation.response import EvaluationPrompt, PromptResponse, RetryPolicy
 from dragoman.evaluation.rounds import Guard
 from dragoman.evaluation.tool import Tool, tools_of
 from dragoman.evaluation.transaction import check_state
 from dragoman.evaluation.types import shape_of
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.rulebook import rule_sources
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.hub.local import default_journal
 from dragoman.session.client import Agent, client_from_options, limits_of
 from dragoman.session.journal_client import JournalClient
@@ -55,7 +55,7 @@ class EvaluateOptions(SessionOptions, ProcessOptions, RunLimitOptions, total=Fal
     budget: Budget | None  # limits on tokens, cost and tool calls, of all rounds and attempts together
     max_rounds: int  # prompts until there is a valid value; 3 by default
     guards: Guard | Sequence[Guard]  # checks of a result before it counts
-    retry: Retry | None  # when a failed attempt is repeated
+    retry: RetryPolicy | None  # when a failed attempt is repeated
     allowed_paths: Sequence[str | Path] | None  # the agent may write here, and nowhere else
     transport: Transport  # how the agent reaches the tools: "auto", "http" or "stdio"
     prepare: Callable[[AgentSpec], AgentSpec] | None  # changes how the agent is started
@@ -66,7 +66,7 @@ Evaluated: TypeAlias = "Agent | AgentRuntime | None"
 
 @overload
 async def evaluate(
-    agent: Evaluated, prompt: Prompt, *, output_type: None = None, **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: EvaluationPrompt, *, output_type: None = None, **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[Any]: ...
 @overload
 async def evaluate(
@@ -74,18 +74,22 @@ async def evaluate(
 ) -> PromptResponse[None]: ...
 @overload
 async def evaluate(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: Input | EvaluationPrompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[T]: ...
 @overload
 async def evaluate(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: Mapping[str, Any], **options: Unpack[EvaluateOptions]
+    agent: Evaluated,
+    prompt: Input | EvaluationPrompt,
+    *,
+    output_type: Mapping[str, Any],
+    **options: Unpack[EvaluateOptions],
 ) -> PromptResponse[Any]: ...
 @overload
 async def evaluate(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: TypeForm[T], **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: Input | EvaluationPrompt, *, output_type: TypeForm[T], **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[T]: ...
 async def evaluate(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: Input | EvaluationPrompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[Any]:
     """Send one prompt to a new session of an agent, until there is a value of `output_type`.
 
@@ -105,7 +109,7 @@ async def evaluate(
     tools: Sequence[Tool | Callable[..., Any]] = options.get("tools", ())
     state, budget, max_rounds = options.get("state"), options.get("budget"), options.get("max_rounds", 3)
     transport, guards = options.get("transport", "auto"), options.get("guards", ())
-    if isinstance(prompt, Prompt):
+    if isinstance(prompt, EvaluationPrompt):
         tools = (*prompt.tools, *tools)
         output_type = prompt.output_type if output_type is None else output_type
         prompt = prompt.text
@@ -160,14 +164,14 @@ async def evaluate(
             plan,
             deadline=options.get("deadline"),
             budget=budget or NO_BUDGET,
-            retry=options.get("retry") or Retry(),
+            retry=options.get("retry") or RetryPolicy(),
             cumulative=_reports_cumulative_usage(spec, settings),
         )
 
 
 @overload
 def evaluate_sync(
-    agent: Evaluated, prompt: Prompt, *, output_type: None = None, **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: EvaluationPrompt, *, output_type: None = None, **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[Any]: ...
 @overload
 def evaluate_sync(
@@ -175,18 +179,22 @@ def evaluate_sync(
 ) -> PromptResponse[None]: ...
 @overload
 def evaluate_sync(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: Input | EvaluationPrompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[T]: ...
 @overload
 def evaluate_sync(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: Mapping[str, Any], **options: Unpack[EvaluateOptions]
+    agent: Evaluated,
+    prompt: Input | EvaluationPrompt,
+    *,
+    output_type: Mapping[str, Any],
+    **options: Unpack[EvaluateOptions],
 ) -> PromptResponse[Any]: ...
 @overload
 def evaluate_sync(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: TypeForm[T], **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: Input | EvaluationPrompt, *, output_type: TypeForm[T], **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[T]: ...
 def evaluate_sync(
-    agent: Evaluated, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+    agent: Evaluated, prompt: Input | EvaluationPrompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
 ) -> PromptResponse[Any]:
     """Evaluate as `evaluate` does, for programs that are not async."""
     return background.call(evaluate(agent, prompt, output_type=output_type, **options))
@@ -257,7 +265,7 @@ class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):
     additional: Sequence[str | Path] = ()
     access: str = "read-only"
     allowed_paths: Sequence[str | Path] | None = None
-    rules: Sequence[Rule] = ()
+    rules: Sequence[PolicyRule] = ()
     on_permission: OnPermission | None = None
     on_event: OnEvent | None = None
     heartbeat: Callable[[], None] | None = None
@@ -266,7 +274,7 @@ class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     max_rounds: int = 3
     guards: Sequence[Guard] = ()
-    retry: Retry | None = None
+    retry: RetryPolicy | None = None
     limits: Limits | None = None  # of starting, of requests, of the grace after a cancel
     mcp_servers: Sequence[McpServer] = ()
     transport: Transport = "auto"
@@ -286,14 +294,14 @@ class AcpAdapter:
 
     @overload
     async def evaluate(
-        self, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
+        self, prompt: Input | EvaluationPrompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
     ) -> PromptResponse[T]: ...
     @overload
     async def evaluate(
-        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+        self, prompt: Input | EvaluationPrompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
     ) -> PromptResponse[Any]: ...
     async def evaluate(
-        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+        self, prompt: Input | EvaluationPrompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
     ) -> PromptResponse[Any]:
         """Evaluate as `dragoman.evaluate` does; `options` override the configuration."""
         merged: EvaluateOptions = {**self._options(), **options}
@@ -301,14 +309,14 @@ class AcpAdapter:
 
     @overload
     def evaluate_sync(
-        self, prompt: Input | Prompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
+        self, prompt: Input | EvaluationPrompt, *, output_type: type[T], **options: Unpack[EvaluateOptions]
     ) -> PromptResponse[T]: ...
     @overload
     def evaluate_sync(
-        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+        self, prompt: Input | EvaluationPrompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
     ) -> PromptResponse[Any]: ...
     def evaluate_sync(
-        self, prompt: Input | Prompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
+        self, prompt: Input | EvaluationPrompt, *, output_type: Any = None, **options: Unpack[EvaluateOptions]
     ) -> PromptResponse[Any]:
         """Evaluate as `evaluate` does, for programs that are not async."""
         return background.call(self.evaluate(prompt, output_type=output_type, **options))

@@ -14,10 +14,10 @@ from typing import Any, Final, Literal
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import NO_BUDGET, Spending
 from dragoman.evaluation.output import Output
-from dragoman.evaluation.response import PromptResponse, Stats, limit_of
+from dragoman.evaluation.response import EvaluationStats, PromptResponse, limit_of
 from dragoman.evaluation.rounds import Rounds, TimeLeft
 from dragoman.evaluation.types import Type, shape_of
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.record.events import Event
 from dragoman.session.prompt import Input
 from dragoman.session.run import Run, RunResult
@@ -41,7 +41,7 @@ class OutputRun:
         deadline: float | None = None,
         idle_limit: float | None = None,
         heartbeat: Callable[[], None] | None = None,
-        rules: Sequence[Rule] = (),
+        rules: Sequence[PolicyRule] = (),
         when_busy: Literal["queue", "raise"] = "queue",
     ) -> None:
         if not isinstance(max_rounds, int) or max_rounds < 1:
@@ -155,10 +155,10 @@ class OutputRun:
             )
             raise
 
-    def _stats(self, limit: str | None = None) -> Stats:
+    def _stats(self, limit: str | None = None) -> EvaluationStats:
         rounds = self._rounds
         reported = tuple(row for result in rounds.results for row in result.tool_calls)
-        return Stats(
+        return EvaluationStats(
             agent=rounds.session.agent_name,
             agent_version=rounds.session.capabilities().agent_version,
             session_id=rounds.session.id,

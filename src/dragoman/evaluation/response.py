@@ -17,7 +17,7 @@ from dragoman.session.prompt import Input
 T = TypeVar("T")
 
 
-class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt that carries what it needs: its tools, and the type of its output."""
 
     text: Input
@@ -25,7 +25,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     output_type: Type = None
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
+class EvaluationStats(msgspec.Struct, frozen=True, kw_only=True):
     """Figures of an evaluation. A figure that the agent did not report is None, never zero."""
 
     agent: str = ""
@@ -49,7 +49,7 @@ class PromptResponse(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     output: T
     text: str
     stop_reason: str | None
-    stats: Stats
+    stats: EvaluationStats
 
 
 def limit_of(problem: DragomanError) -> str | None:
@@ -69,7 +69,7 @@ def limit_of(problem: DragomanError) -> str | None:
 HARMLESS_KINDS: Final = ("read", "search", "think", "fetch")
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """`attempts` in all, the first included. The pause before the second is `backoff` seconds, then `factor` times as
     much each time, and never more than `max_backoff`."""
 
@@ -98,7 +98,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         return self.after_side_effects or not side_effects
 
 
-NO_RETRY: Final = Retry(attempts=1)
+NO_RETRY: Final = RetryPolicy(attempts=1)
 
 
 def had_side_effects(calls: Iterable[Call], reported: Iterable[rows.ToolCall], refused: Collection[str | None]) -> bool:

@@ -23,9 +23,9 @@ from dragoman.errors import (
 )
 from dragoman.evaluation.budget import Spending
 from dragoman.evaluation.output import Output, follow_up, instructions
-from dragoman.evaluation.response import PromptResponse, Stats
+from dragoman.evaluation.response import EvaluationStats, PromptResponse
 from dragoman.host.callback import call
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.record import events
 from dragoman.session.prompt import Input, Part, parts_of
 from dragoman.session.run import Run, RunResult
@@ -118,7 +118,7 @@ class Rounds:
         max_rounds: int = 3,
         idle_limit: float | None = None,
         heartbeat: Callable[[], None] | None = None,
-        rules: tuple[Rule, ...] = (),
+        rules: tuple[PolicyRule, ...] = (),
     ) -> None:
         self.session = session
         self.output = output
@@ -152,7 +152,7 @@ class Rounds:
             self._used_up = used_up
             self.session.cancel_run(run)
 
-    async def play(self, prompt: Input, stats: Callable[[], Stats]) -> PromptResponse[Any]:
+    async def play(self, prompt: Input, stats: Callable[[], EvaluationStats]) -> PromptResponse[Any]:
         """The response; raises what it failed with."""
         prompt_to_send: Input = self._first(prompt)
         problem: RunFailed | None = None
@@ -206,7 +206,9 @@ class Rounds:
         """Return the result of a run; subclasses look at its events first."""
         return await run
 
-    async def _what_is_missing(self, result: RunResult, stats: Callable[[], Stats]) -> tuple[str, RunFailed | None]:
+    async def _what_is_missing(
+        self, result: RunResult, stats: Callable[[], EvaluationStats]
+    ) -> tuple[str, RunFailed | None]:
         """The next prompt, and the error in its place where there is no round left; no error where all is there."""
         if result.status == "cancelled" and self.run is not None and self.run.cancelling:
             return "", None  # the caller wants no more of it
@@ -239,6 +241,6 @@ class Rounds:
         parts: tuple[Part, ...] = parts_of(prompt)
         return (*parts, how)
 
-    def _response(self, result: RunResult, stats: Callable[[], Stats]) -> PromptResponse[Any]:
+    def _response(self, result: RunResult, stats: Callable[[], EvaluationStats]) -> PromptResponse[Any]:
         output = self.output.value if self.output is not None else None
         return PromptResponse(output=output, text=result.text, stop_reason=result.stop_reason, stats=stats())

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final, Generic, ParamSpec, TypeVar, get_args,
 from dragoman.errors import InputError
 from dragoman.evaluation.content import Content, content_of
 from dragoman.evaluation.types import Invalid, Problem, Schema, Shape, encode, object_schema, shape_of
-from dragoman.session.prompt import Image
+from dragoman.session.prompt import ImageAttachment
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -34,14 +34,14 @@ _R = TypeVar("_R")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 # Results that are shown as they are: to say that a text is a text would only make the agent read it twice.
-_SHOWN: Final = (inspect.Signature.empty, Any, object, None, type(None), str, bytes, Image)
+_SHOWN: Final = (inspect.Signature.empty, Any, object, None, type(None), str, bytes, ImageAttachment)
 
 
 class ToolError(Exception):
     """Raised by a tool to tell the agent why it failed. Of other exceptions the agent sees only the type."""
 
 
-class Context:
+class ToolContext:
     """The call of a tool, as the tool sees it: its id and arguments, and a way to report progress."""
 
     def __init__(
@@ -110,7 +110,7 @@ class Tool:
     def __repr__(self) -> str:
         return f"<Tool {self.name}>"
 
-    def bound(self, arguments: Any, context: Context) -> Callable[[], Any]:
+    def bound(self, arguments: Any, context: ToolContext) -> Callable[[], Any]:
         """The function with its arguments, decoded. `Invalid` says all that is wrong with them, and where."""
         if not isinstance(arguments, dict):
             raise Invalid([Problem((), "the arguments are no object")])
@@ -215,7 +215,7 @@ def _signature(name: str, function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _is_context(annotation: Any) -> bool:
-    if isinstance(annotation, type) and issubclass(annotation, Context):
+    if isinstance(annotation, type) and issubclass(annotation, ToolContext):
         return True
     return any(_is_context(each) for each in get_args(annotation))  # `Context | None`
 
@@ -276,7 +276,9 @@ def _returned(tool_name: str, annotation: Any) -> Shape | None:
 
 def _mentions_pictures(annotation: Any) -> bool:
     """An image, also of a library that can save it, or a list that may have some."""
-    if annotation in (bytes, Image, list, tuple) or (isinstance(annotation, type) and hasattr(annotation, "save")):
+    if annotation in (bytes, ImageAttachment, list, tuple) or (
+        isinstance(annotation, type) and hasattr(annotation, "save")
+    ):
         return True
     if get_origin(annotation) in (list, tuple) and any(each in (Any, object) for each in get_args(annotation)):
         return True

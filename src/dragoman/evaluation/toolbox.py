@@ -18,7 +18,7 @@ import msgspec
 
 from dragoman.errors import InputError
 from dragoman.evaluation.content import MOST_BYTES, Content, Unfit, failed
-from dragoman.evaluation.tool import Context, Tool, ToolError, tools_of
+from dragoman.evaluation.tool import Tool, ToolContext, ToolError, tools_of
 from dragoman.evaluation.transaction import Work, check_state, perform
 from dragoman.evaluation.types import Invalid
 
@@ -182,7 +182,7 @@ class Toolbox:
 
     async def _attempt(self, tool: Tool, arguments: Any, call_id: str, report: Report | None) -> tuple[Content, Ended]:
         try:
-            content = await self._perform(tool, arguments, Context(call_id, self._state, report))
+            content = await self._perform(tool, arguments, ToolContext(call_id, self._state, report))
         except Invalid as problem:
             return failed(f"the arguments of {tool.name} do not fit: {problem}"), Ended("refused")
         except (ToolError, Unfit) as problem:
@@ -204,7 +204,7 @@ class Toolbox:
         self.calls[self.calls.index(call)] = done
         self._tell(done)
 
-    async def _perform(self, tool: Tool, arguments: Any, context: Context) -> Content:
+    async def _perform(self, tool: Tool, arguments: Any, context: ToolContext) -> Content:
         function = tool.bound(arguments, context)
 
         def finished(result: Any) -> Content:

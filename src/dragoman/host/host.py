@@ -24,7 +24,7 @@ from dragoman.host.permission import OnPermission, PermissionRequest
 from dragoman.host.permission_service import By, PermissionService
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer
 from dragoman.host.question.questions import AnsweredQuestion, Questions
 from dragoman.host.refusals import invalid, not_offered
@@ -171,7 +171,7 @@ class Host:
         """Return one of our own terminals, to show or follow it; also one that the agent has released."""
         return self._own_terminals.find(terminal_id)
 
-    def begin_run(self, rules: tuple[Rule, ...]) -> None:
+    def begin_run(self, rules: tuple[PolicyRule, ...]) -> None:
         """Apply these rules to the run that begins, above all others."""
         self._permissions.begin_run(rules)
 

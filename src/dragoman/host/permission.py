@@ -40,7 +40,7 @@ class Option(msgspec.Struct, frozen=True):
         return self.kind in _REJECTING
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PermissionAnswer(msgspec.Struct, frozen=True):
     """`selected` with the option taken, or `cancelled`. A cancelled request makes most agents end their turn.
 
     `always`: it is meant for the next times too, and is remembered for the workspace, whatever the agent offers.
@@ -52,7 +52,7 @@ class Answer(msgspec.Struct, frozen=True):
     always: bool = False
 
 
-CANCELLED = Answer("cancelled")
+CANCELLED = PermissionAnswer("cancelled")
 
 
 class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,41 +78,41 @@ class PermissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     raw_input: Any = None
     request_id: RequestId | None = None
 
-    def allow(self, *, always: bool = False) -> Answer:
+    def allow(self, *, always: bool = False) -> PermissionAnswer:
         """Allow it once, or from now on; the other of the two where the agent offers only that."""
         for kind in reversed(_ALLOWING) if always else _ALLOWING:
             for option in self.options:
                 if option.kind == kind:
-                    return Answer("selected", option.id, allowed=True, always=always)
+                    return PermissionAnswer("selected", option.id, allowed=True, always=always)
         raise InputError(
             f"the agent offers no option that allows {self.title!r}: {_listed(self.options)}",
             guidance="Choose one of its options by id with select(), or refuse.",
         )
 
-    def reject(self, *, always: bool = False) -> Answer:
+    def reject(self, *, always: bool = False) -> PermissionAnswer:
         """Refuse it once, or from now on; the other where there is only that; where there is neither, cancel."""
         # An id that also stands for something else could be read as that by the agent.
         ambiguous = {option.id for option in self.options if not option.rejects}
         for kind in reversed(_REJECTING) if always else _REJECTING:
             for option in self.options:
                 if option.kind == kind and option.id not in ambiguous:
-                    return Answer("selected", option.id, always=always)
-        return Answer("cancelled", always=always)
+                    return PermissionAnswer("selected", option.id, always=always)
+        return PermissionAnswer("cancelled", always=always)
 
-    def select(self, option_id: str) -> Answer:
+    def select(self, option_id: str) -> PermissionAnswer:
         """Take this option of the agent's."""
         kinds = [option for option in self.options if option.id == option_id]
         if not kinds:
             raise InputError(f"there is no option {option_id!r}: {_listed(self.options)}")
         # Remembered only where every option of that id says so, and all mean the same.
         always = all(option.kind.endswith("_always") for option in kinds) and len({o.allows for o in kinds}) == 1
-        return Answer("selected", option_id, allowed=any(option.allows for option in kinds), always=always)
+        return PermissionAnswer("selected", option_id, allowed=any(option.allows for option in kinds), always=always)
 
-    def cancel(self) -> Answer:
+    def cancel(self) -> PermissionAnswer:
         return CANCELLED
 
 
-Reply: TypeAlias = Answer | bool | str | None
+Reply: TypeAlias = PermissionAnswer | bool | str | None
 OnPermission: TypeAlias = Callable[[PermissionRequest], Reply | Awaitable[Reply]]
 
 
@@ -133,20 +133,20 @@ def answer_later(request: object) -> None:
     raise AssertionError("it stands for itself, and is not called")
 
 
-def answer_of(request: PermissionRequest, reply: object) -> Answer:
+def answer_of(request: PermissionRequest, reply: object) -> PermissionAnswer:
     """Return the answer that a callback's reply means. `InputError` where it is no answer to this request."""
     match reply:
         case None:
             return CANCELLED
-        case Answer(outcome="cancelled", always=always):
-            return Answer("cancelled", always=always)
+        case PermissionAnswer(outcome="cancelled", always=always):
+            return PermissionAnswer("cancelled", always=always)
         case True:
             return request.allow()
         case False:
             return request.reject()
         case str():
             return request.select(reply)
-        case Answer(outcome="selected", option_id=str(option_id)):
+        case PermissionAnswer(outcome="selected", option_id=str(option_id)):
             # Looked up again: it may have been made by hand, or for another request.
             return msgspec.structs.replace(request.select(option_id), always=reply.always)
         case _:

@@ -23,16 +23,16 @@ from dragoman.host.callback import call
 from dragoman.host.pending import PendingRequest, PendingRequests
 from dragoman.host.permission import (
     CANCELLED,
-    Answer,
     OnPermission,
     OwnTools,
+    PermissionAnswer,
     PermissionRequest,
     answer_later,
     answer_of,
 )
 from dragoman.host.policy.remembered import DerivedRules
 from dragoman.host.policy.rulebook import Rulebook
-from dragoman.host.policy.rules import Rule, Verdict
+from dragoman.host.policy.rules import PolicyRule, Verdict
 from dragoman.host.refusals import denied, withdrawn
 from dragoman.record import notes
 from dragoman.wire.messages import Request, RequestId
@@ -57,7 +57,7 @@ _OWN_TOOL: Final = Verdict("allow", "it is a tool of the program that drives the
 class Decision(msgspec.Struct, frozen=True):
     """An answer, who gave it, and why; `rule` and `layer` name the rule where one decided, or was made of it."""
 
-    answer: Answer
+    answer: PermissionAnswer
     by: By
     reason: str
     rule: str | None = None
@@ -99,7 +99,7 @@ class PermissionService:
         """The number of requests without an answer."""
         return len(self._pending)
 
-    def begin_run(self, rules: tuple[Rule, ...]) -> None:
+    def begin_run(self, rules: tuple[PolicyRule, ...]) -> None:
         self._rules.begin_run(rules)
 
     def run_ended(self) -> None:
@@ -310,7 +310,7 @@ def _decision_by_rule(permission: PermissionRequest, verdict: Verdict) -> Decisi
     return Decision(answer, "rule", reason, verdict.rule, verdict.layer)
 
 
-def _decision(answer: Answer, by: By) -> Decision:
+def _decision(answer: PermissionAnswer, by: By) -> Decision:
     actor = "a person" if by == "person" else "on_permission"
     action = "cancelled" if answer.outcome == "cancelled" else "allowed" if answer.allowed else "refused"
     return Decision(answer, by, f"{actor} {action} it")

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from dragoman.errors import DragomanError, InputError, SessionBusy, SessionClosed
-from dragoman.host.permission import Answer, Reply
+from dragoman.host.permission import PermissionAnswer, Reply
 from dragoman.hub import commands
 from dragoman.hub.commands import Outcome
 from dragoman.hub.prompting import parts_of
@@ -452,7 +452,7 @@ def reply_to(session: Session, command: requests.PermissionAnswer) -> Reply:
         if option is None:
             raise InputError(f"there is no option {command.option_id!r}", guidance="Choose one of the agent's options.")
         always = command.remember and (command.always or option.kind.endswith("_always"))
-        return Answer("selected", option.option_id, allowed=option.kind.startswith("allow"), always=always)
+        return PermissionAnswer("selected", option.option_id, allowed=option.kind.startswith("allow"), always=always)
     if command.answer is None:
         raise InputError("an answer is needed: option_id, or answer")
     if command.answer == "cancel":
@@ -462,9 +462,9 @@ def reply_to(session: Session, command: requests.PermissionAnswer) -> Reply:
         for option in row.options:
             if option.kind == kind:
                 allowed = command.answer == "allow"
-                return Answer("selected", option.option_id, allowed=allowed, always=command.always)
+                return PermissionAnswer("selected", option.option_id, allowed=allowed, always=command.always)
     if command.answer == "reject":
-        return Answer("cancelled", always=command.always)
+        return PermissionAnswer("cancelled", always=command.always)
     raise InputError("the agent offers no option that allows it", guidance="Choose one of its options, or refuse.")
 
 

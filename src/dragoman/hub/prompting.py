@@ -9,7 +9,7 @@ from pathlib import Path
 from dragoman.errors import InputError
 from dragoman.host.files.text_files import read_text
 from dragoman.protocol import requests
-from dragoman.session.prompt import Attachment, Part
+from dragoman.session.prompt import Part, TextAttachment
 from dragoman.wire import vocabulary as acp
 from dragoman.wire.connection import RpcRefusal
 from dragoman.workspace import Workspace
@@ -32,7 +32,7 @@ async def parts_of(prompt: requests.SessionPrompt, workspace: Workspace, home: P
                 _check_kind(mime_type, "audio")
                 parts.append(acp.AudioContent(data=data, mime_type=mime_type))
             case requests.TextAttachment(name=name, text=text, uri=uri):
-                parts.append(Attachment(f"{name} ({uri})" if uri else name, text))
+                parts.append(TextAttachment(f"{name} ({uri})" if uri else name, text))
     return parts
 
 
@@ -52,14 +52,14 @@ def is_within(path: str | Path, home: Path) -> bool:
     return Path(path).is_relative_to(os.path.realpath(home))
 
 
-def _file(workspace: Workspace, path: str, home: Path) -> Attachment | acp.ContentBlock:
+def _file(workspace: Workspace, path: str, home: Path) -> TextAttachment | acp.ContentBlock:
     try:
         found = read_text(workspace, os.path.join(workspace.cwd, path))
     except RpcRefusal as problem:
         raise InputError(f"{path} cannot go with the prompt: {problem}") from problem
     if is_within(found.path, home):
         raise InputError(f"{path} cannot go with the prompt: it is a file of Dragoman's own")
-    return Attachment(str(found.path), found.text)
+    return TextAttachment(str(found.path), found.text)
 
 
 def _check_kind(mime_type: str, family: str) -> None:

@@ -15,7 +15,15 @@ from typing import Any, Final, TypeAlias
 from dragoman.errors import DragomanError
 from dragoman.host.callback import call
 from dragoman.host.pending import PendingRequest, PendingRequests
-from dragoman.host.permission import Answer, OnPermission, Option, Origin, PermissionRequest, answer_later, answer_of
+from dragoman.host.permission import (
+    OnPermission,
+    Option,
+    Origin,
+    PermissionAnswer,
+    PermissionRequest,
+    answer_later,
+    answer_of,
+)
 from dragoman.host.question.question import CANCELLED, OnQuestion, Question, QuestionAnswer
 from dragoman.host.question.question import parse_answer as parse_question_answer
 from dragoman.host.requests import command_of
@@ -30,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _ORIGINS: Final[dict[str, Origin]] = {"files": "files", "terminals": "terminals"}
 
-AnswerPermission: TypeAlias = Callable[[str, Answer], Awaitable[object]]
+AnswerPermission: TypeAlias = Callable[[str, PermissionAnswer], Awaitable[object]]
 AnswerQuestion: TypeAlias = Callable[[str, QuestionAnswer], Awaitable[object]]
 
 # A permission's row, or the frame of a question; None for a question whose frame is not known.

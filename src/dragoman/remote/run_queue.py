@@ -19,8 +19,8 @@ from dragoman.protocol.requests import Attachment, AudioAttachment, ImageAttachm
 from dragoman.protocol.results import PromptAccepted
 from dragoman.remote.connection import Connection
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.prompt import Attachment as NamedText
-from dragoman.session.prompt import File, Input, assemble, parts_of
+from dragoman.session.prompt import FileAttachment, Input, assemble, parts_of
+from dragoman.session.prompt import TextAttachment as NamedText
 from dragoman.session.prompt_queue import PromptQueue
 from dragoman.session.run import Run
 from dragoman.wire import vocabulary as acp
@@ -51,8 +51,14 @@ def encode_prompt(prompt: Input, capabilities: Capabilities) -> EncodedPrompt:
             case acp.AudioContent(mime_type=mime_type, data=data):
                 attachments.append(AudioAttachment(mime_type=mime_type, data=data))
             case acp.EmbeddedResource(resource=acp.TextResourceContents(text=text, uri=uri)):
-                has_name = isinstance(part, NamedText | File)
-                name = part.name if isinstance(part, NamedText) else str(part.path) if isinstance(part, File) else uri
+                has_name = isinstance(part, NamedText | FileAttachment)
+                name = (
+                    part.name
+                    if isinstance(part, NamedText)
+                    else str(part.path)
+                    if isinstance(part, FileAttachment)
+                    else uri
+                )
                 attachments.append(TextAttachment(name=name, text=text, uri=None if has_name else uri))
             case _:
                 raise InputError(

@@ -24,7 +24,7 @@ from dragoman.errors import (
     SessionBusy,
     SessionClosed,
 )
-from dragoman.host.permission import Answer, OnPermission, PermissionRequest, answer_of
+from dragoman.host.permission import OnPermission, PermissionAnswer, PermissionRequest, answer_of
 from dragoman.host.permission import Reply as PermissionReply
 from dragoman.host.question.question import OnQuestion, Question, QuestionAnswer, read_question
 from dragoman.journal import notes
@@ -384,10 +384,10 @@ class RemoteSession:
         session = self._remote_fold.session()
         return (read_handle(session.handle).agent if session.handle is not None else None) or session.agent
 
-    async def _answer_permission_by_callback(self, permission_id: str, answer: Answer) -> None:
+    async def _answer_permission_by_callback(self, permission_id: str, answer: PermissionAnswer) -> None:
         await self._answer(permission_id, answer, "callback")
 
-    async def _answer(self, permission_id: str, answer: Answer, by: Literal["person", "callback"]) -> bool:
+    async def _answer(self, permission_id: str, answer: PermissionAnswer, by: Literal["person", "callback"]) -> bool:
         cancelled = answer.outcome == "cancelled"
         request = requests.PermissionAnswer(
             session_id=self.id,

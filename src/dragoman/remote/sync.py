@@ -14,7 +14,7 @@ from dragoman.session.handle import SessionHandle
 from dragoman.session.sync import SyncSession, background
 
 
-class ClientSync:
+class SyncClient:
     """`Client` for programs that are not async: its methods take the same, and block."""
 
     def __init__(self, url: str, token: str, **settings: Any) -> None:
@@ -22,7 +22,7 @@ class ClientSync:
 
     # -- for programs
 
-    def start(self) -> ClientSync:
+    def start(self) -> SyncClient:
         background.call(self._client.start())
         return self
 
@@ -50,7 +50,7 @@ class ClientSync:
     def close(self) -> None:
         background.call(self._client.close())
 
-    def __enter__(self) -> ClientSync:
+    def __enter__(self) -> SyncClient:
         return self.start()
 
     def __exit__(

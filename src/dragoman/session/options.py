@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dragoman.config import Config
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion
 from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle, config_of_handle
@@ -38,7 +38,7 @@ class SessionOptions(SessionCallbackOptions, total=False):
     cwd: str | Path  # the folder of the workspace; the current one by default
     additional: Sequence[str | Path]  # further folders of the workspace
     access: str | None  # what needs no question: "read-only", "ask", "edit-inside" or "full"; by default as configured
-    rules: Sequence[Rule]  # rules of this session, above those of the user and of the workspace
+    rules: Sequence[PolicyRule]  # rules of this session, above those of the user and of the workspace
     network: bool | None  # whether commands may use the network
     web_search: bool | None  # whether the agent may search the web
     model: str | None
@@ -68,7 +68,7 @@ class LocalOptions(SessionOptions, ProcessOptions, total=False):
 class ResumeOptions(SessionCallbackOptions, ProcessOptions, total=False):
     """Keywords of `resume_session`."""
 
-    rules: Sequence[Rule]
+    rules: Sequence[PolicyRule]
     mcp_servers: Sequence[McpServer] | None  # servers that the snapshot left out because they may hold secrets
     how: Literal["resume", "load", "new"]  # as the agent can; by loading its history; with an agent that has none
 
@@ -88,7 +88,7 @@ class LocalRunOptions(LocalOptions, RunLimitOptions, total=False):
 class RunOptions(RunLimitOptions, total=False):
     """Keywords of `Session.run`."""
 
-    rules: Sequence[Rule]  # rules of this run, above all others
+    rules: Sequence[PolicyRule]  # rules of this run, above all others
     when_busy: Literal["queue", "raise"]  # while another run is active
 
 

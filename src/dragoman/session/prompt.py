@@ -19,25 +19,25 @@ from dragoman.session.capabilities import Capabilities
 from dragoman.wire import vocabulary as acp
 
 
-class Image(msgspec.Struct, frozen=True):
+class ImageAttachment(msgspec.Struct, frozen=True):
     """An image: a file, or bytes with their type."""
 
     source: Path | str | bytes
     mime_type: str | None = None
 
 
-class Audio(msgspec.Struct, frozen=True):
+class AudioAttachment(msgspec.Struct, frozen=True):
     source: Path | str | bytes
     mime_type: str | None = None
 
 
-class File(msgspec.Struct, frozen=True):
+class FileAttachment(msgspec.Struct, frozen=True):
     """A text file whose content goes with the prompt."""
 
     path: Path | str
 
 
-class Attachment(msgspec.Struct, frozen=True):
+class TextAttachment(msgspec.Struct, frozen=True):
     """Text that goes with the prompt under a name: standard input, a selection, a page."""
 
     name: str
@@ -45,14 +45,16 @@ class Attachment(msgspec.Struct, frozen=True):
     mime_type: str = "text/plain"
 
 
-class Link(msgspec.Struct, frozen=True):
+class LinkAttachment(msgspec.Struct, frozen=True):
     """A resource that the agent may look at itself."""
 
     uri: str
     name: str | None = None
 
 
-Part: TypeAlias = str | Image | Audio | File | Attachment | Link | acp.ContentBlock
+Part: TypeAlias = (
+    str | ImageAttachment | AudioAttachment | FileAttachment | TextAttachment | LinkAttachment | acp.ContentBlock
+)
 Input: TypeAlias = Part | Sequence[Part]
 
 
@@ -74,22 +76,22 @@ def _block(part: Part, capabilities: Capabilities) -> acp.ContentBlock:
     match part:
         case str():
             return acp.TextContent(text=part)
-        case Image():
+        case ImageAttachment():
             capabilities.require("image", "take an image")
             data, mime_type = _media(part.source, part.mime_type, "image")
             return acp.ImageContent(data=data, mime_type=mime_type)
-        case Audio():
+        case AudioAttachment():
             capabilities.require("audio", "take audio")
             data, mime_type = _media(part.source, part.mime_type, "audio")
             return acp.AudioContent(data=data, mime_type=mime_type)
-        case File():
+        case FileAttachment():
             _check_regular(given_path := Path(part.path).expanduser())
             path = given_path.resolve()
             kind = mimetypes.guess_type(path.name)[0] or "text/plain"
             return _text_resource(path.as_uri(), str(path), _read_text(path), kind, capabilities)
-        case Attachment():
+        case TextAttachment():
             return _text_resource(f"attachment:{part.name}", part.name, part.text, part.mime_type, capabilities)
-        case Link():
+        case LinkAttachment():
             return acp.ResourceLink(uri=part.uri, name=part.name or part.uri.rstrip("/").rsplit("/", 1)[-1] or part.uri)
         case acp.ImageContent():
             capabilities.require("image", "take an image")

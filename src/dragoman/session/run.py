@@ -29,7 +29,7 @@ from dragoman.errors import (
     SilentFailure,
     StoppedEarly,
 )
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.record import events, rows
 from dragoman.record.events import Event, join_texts
 from dragoman.record.fold import SessionFold
@@ -136,7 +136,7 @@ class Run:
         deadline: float | None,
         idle_limit: float | None,
         heartbeat: Callable[[], None] | None,
-        rules: tuple[Rule, ...] = (),
+        rules: tuple[PolicyRule, ...] = (),
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.id = run_id

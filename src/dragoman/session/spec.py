@@ -15,7 +15,7 @@ from dragoman.host.files.files import Buffers
 from dragoman.host.handlers import FileHandler, TerminalHandler
 from dragoman.host.permission import OnPermission
 from dragoman.host.policy.access import parse_access
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.question.question import OnQuestion
 from dragoman.proc.link import AgentLink
 from dragoman.record.events import Event
@@ -106,7 +106,7 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str | bool] = {}  # the agent's own config options, by id
     mcp_servers: tuple[McpServer, ...] = ()
     system_prompt: str | None = None
-    rules: tuple[Rule, ...] = ()  # the session's own, above the user's and the workspace's
+    rules: tuple[PolicyRule, ...] = ()  # the session's own, above the user's and the workspace's
     on_permission: OnPermission | None = None
     on_question: OnQuestion | None = None  # the agent's own questions; the runtime's where there is none
     on_event: OnEvent | None = None  # every event of the session, also between runs
@@ -147,11 +147,11 @@ def exact_server(server: McpServer) -> McpServer:
             )
 
 
-def rules_of(given: object) -> tuple[Rule, ...]:
+def rules_of(given: object) -> tuple[PolicyRule, ...]:
     """Check what a caller passes as rules."""
-    if isinstance(given, Rule):
+    if isinstance(given, PolicyRule):
         given = (given,)
-    if not isinstance(given, list | tuple) or not all(isinstance(rule, Rule) for rule in given):
+    if not isinstance(given, list | tuple) or not all(isinstance(rule, PolicyRule) for rule in given):
         raise InputError(f"rules is {given!r}; expected a list of Rule")
     return tuple(given)
 

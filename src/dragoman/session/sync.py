@@ -211,7 +211,7 @@ class SyncSession:
         self.close()
 
 
-class AgentRuntimeSync:
+class SyncAgentRuntime:
     """`AgentRuntime` for programs that are not async."""
 
     def __init__(self, spec: AgentSpec, **options: Any) -> None:
@@ -220,7 +220,7 @@ class AgentRuntimeSync:
 
         self._runtime = background.call(make())
 
-    def start(self) -> AgentRuntimeSync:
+    def start(self) -> SyncAgentRuntime:
         background.call(self._runtime.start())
         return self
 
@@ -236,7 +236,7 @@ class AgentRuntimeSync:
     def close(self) -> None:
         background.call(self._runtime.close())
 
-    def __enter__(self) -> AgentRuntimeSync:
+    def __enter__(self) -> SyncAgentRuntime:
         return self.start()
 
     def __exit__(

@@ -16,7 +16,7 @@ from dragoman.errors import InputError
 from dragoman.host.files.text_files import read_text
 from dragoman.host.policy.remembered import Remembered, RememberedRule
 from dragoman.host.policy.rulebook import rule_sources
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.policy.trust import trust, untrust, workspace_policy
 from dragoman.hub.prompting import is_within
 from dragoman.protocol import requests, results
@@ -128,7 +128,7 @@ async def preview_rules(services: Services, request: requests.PolicyPreview, cal
 async def add_rule(services: Services, request: requests.PolicyAdd, caller: Caller) -> results.PolicyRules:
     workspace = Workspace(existing_folder(request.cwd))
     try:
-        rule = msgspec.convert({**request.about, "answer": request.answer, "source": ""}, Rule)
+        rule = msgspec.convert({**request.about, "answer": request.answer, "source": ""}, PolicyRule)
     except msgspec.ValidationError as error:
         raise Refusal("invalid", str(error), field="about") from None
     await asyncio.to_thread(Remembered(services.config.home).add, workspace, [rule])

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.session.capabilities import Capabilities
-from dragoman.session.prompt import File, Link, Part
+from dragoman.session.prompt import FileAttachment, LinkAttachment, Part
 
 # What is sent whole: most source files. A larger one is named, and the agent reads of it what it needs.
 MOST = 256 * 1024
@@ -54,8 +54,8 @@ def _existing(name: str, cwd: Path) -> Path | None:
 
 def _part(mention: Mention, capabilities: Capabilities) -> Part:
     if capabilities.embedded_context and _is_short_text(mention.path):
-        return File(mention.path)
-    return Link(mention.path.as_uri(), mention.name)
+        return FileAttachment(mention.path)
+    return LinkAttachment(mention.path.as_uri(), mention.name)
 
 
 def _is_short_text(path: Path) -> bool:

@@ -24,26 +24,26 @@ from typing import Final
 
 from dragoman.config import ACCESS, ACCESS_ALIASES, Access, read_access
 from dragoman.errors import InputError
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 
 # The source of rules that follow from a setting, which is their reason.
 BUILT_IN: Final = "built in"
 
 _READ_ONLY, _ASK, _EDIT_INSIDE, _FULL = (f"access is {access}" for access in ACCESS)
 
-PRESETS: Final[dict[Access, tuple[Rule, ...]]] = {
+PRESETS: Final[dict[Access, tuple[PolicyRule, ...]]] = {
     "read-only": (
-        Rule("allow", _READ_ONLY, kind="think", source=BUILT_IN),
-        Rule("allow", _READ_ONLY, kind="read", where="inside", source=BUILT_IN),
-        Rule("deny", _READ_ONLY, kind="read", where="outside", source=BUILT_IN),
-        Rule("deny", _READ_ONLY, kind=("write", "run", "fetch", "mcp", "other"), source=BUILT_IN),
+        PolicyRule("allow", _READ_ONLY, kind="think", source=BUILT_IN),
+        PolicyRule("allow", _READ_ONLY, kind="read", where="inside", source=BUILT_IN),
+        PolicyRule("deny", _READ_ONLY, kind="read", where="outside", source=BUILT_IN),
+        PolicyRule("deny", _READ_ONLY, kind=("write", "run", "fetch", "mcp", "other"), source=BUILT_IN),
     ),
-    "ask": (Rule("ask", _ASK, source=BUILT_IN),),
+    "ask": (PolicyRule("ask", _ASK, source=BUILT_IN),),
     "edit-inside": (
-        Rule("allow", _EDIT_INSIDE, kind="think", source=BUILT_IN),
-        Rule("allow", _EDIT_INSIDE, kind=("read", "write"), where="inside", source=BUILT_IN),
+        PolicyRule("allow", _EDIT_INSIDE, kind="think", source=BUILT_IN),
+        PolicyRule("allow", _EDIT_INSIDE, kind=("read", "write"), where="inside", source=BUILT_IN),
     ),
-    "full": (Rule("allow", _FULL, source=BUILT_IN),),
+    "full": (PolicyRule("allow", _FULL, source=BUILT_IN),),
 }
 
 

@@ -23,13 +23,13 @@ from dragoman.host.policy.globs import (
     name_matches,
     path_matches,
 )
-from dragoman.host.policy.rules import AGENT_KINDS, Rule
+from dragoman.host.policy.rules import AGENT_KINDS, PolicyRule
 from dragoman.host.shell.wrappers import unwrap_shell
 
-_Matcher: TypeAlias = Callable[[Rule, Effect, PermissionRequest, bool], Match]
+_Matcher: TypeAlias = Callable[[PolicyRule, Effect, PermissionRequest, bool], Match]
 
 
-def match_rule(rule: Rule, effect: Effect, request: PermissionRequest) -> Match:
+def match_rule(rule: PolicyRule, effect: Effect, request: PermissionRequest) -> Match:
     wide = rule.answer != "allow"
     is_certain = True
     for matcher in _matchers(rule):
@@ -40,7 +40,7 @@ def match_rule(rule: Rule, effect: Effect, request: PermissionRequest) -> Match:
     return "yes" if is_certain else "maybe"
 
 
-def _matchers(rule: Rule) -> Iterator[_Matcher]:
+def _matchers(rule: PolicyRule) -> Iterator[_Matcher]:
     """Yield the rule's matchers, the most selective first, since most rules do not apply."""
     if rule.command:
         yield _match_command
@@ -60,23 +60,23 @@ def _matchers(rule: Rule) -> Iterator[_Matcher]:
         yield _match_agent
 
 
-def _match_agent(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_agent(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if not request.agent:
         return "maybe"
     return _any(name_matches(pattern, request.agent, wide=wide) for pattern in rule.agent)
 
 
-def _match_tool(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_tool(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     # A title is text for people, but where the tool has no name it may still be the tool's.
     name = request.name or (request.title if wide else None)
     return _any(name is not None and name_matches(pattern, name, wide=wide) for pattern in rule.tool)
 
 
-def _match_kind(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_kind(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     return _any(_is_kind(kind, rule, effect, request, wide) for kind in rule.kind)
 
 
-def _is_kind(kind: str, rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> bool:
+def _is_kind(kind: str, rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> bool:
     effect_kind = AGENT_KINDS.get(kind, kind)
     if effect_kind != effect.kind:
         if wide and effect_kind in ("read", "write") and (rule.path or rule.where):
@@ -88,19 +88,19 @@ def _is_kind(kind: str, rule: Rule, effect: Effect, request: PermissionRequest, 
     return wide and kind == "edit" and request.kind not in ("delete", "move")
 
 
-def _match_path(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_path(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if effect.kind in ("read", "write"):
         return "maybe" if effect.path is None else _any([_is_at(rule, effect.path, wide)])
     return _any(wide and _is_at(rule, path, wide) for path in effect.mentioned_paths)
 
 
-def _is_at(rule: Rule, path: ResolvedPath, wide: bool) -> bool:
+def _is_at(rule: PolicyRule, path: ResolvedPath, wide: bool) -> bool:
     if rule.where is not None and (rule.where == "inside") != (path.inside is not None):
         return False
     return not rule.path or any(path_matches(pattern, path, wide=wide) for pattern in rule.path)
 
 
-def _match_command(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_command(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if effect.kind != "run":
         return "no"
     command = effect.command
@@ -114,7 +114,7 @@ def _match_command(rule: Rule, effect: Effect, request: PermissionRequest, wide:
     return next((match for match in ("yes", "maybe") if match in matches), "no")
 
 
-def _match_line(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_line(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     """Match the whole line; the files that it is redirected from and to are part of it."""
     if effect.line is None:
         return "maybe" if effect.kind == "run" else "no"
@@ -126,7 +126,7 @@ def _match_line(rule: Rule, effect: Effect, request: PermissionRequest, wide: bo
     return _any(line.split() in spellings or unwrap_shell(line).split() in spellings for line in rule.line)
 
 
-def _match_mcp(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_mcp(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if wide:
         return _any(mcp_found(pattern, *_tool_texts(effect, request)) for pattern in rule.mcp)
     return _any(effect.mcp is not None and mcp_allowed(pattern, *effect.mcp) for pattern in rule.mcp)
@@ -139,7 +139,7 @@ def _tool_texts(effect: Effect, request: PermissionRequest) -> list[str]:
     return [text for text in (request.name, title, certain) if text]
 
 
-def _match_host(rule: Rule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
+def _match_host(rule: PolicyRule, effect: Effect, request: PermissionRequest, wide: bool) -> Match:
     if effect.kind != "fetch":
         return "no"
     host = effect.host

@@ -35,7 +35,7 @@ from dragoman.host.policy.access import BUILT_IN, PRESETS
 from dragoman.host.policy.effects import Effect, analyze
 from dragoman.host.policy.globs import ResolvedPath, fold
 from dragoman.host.policy.matching import match_rule
-from dragoman.host.policy.rules import Decision, Layer, Rule, Verdict
+from dragoman.host.policy.rules import Decision, Layer, PolicyRule, Verdict
 from dragoman.workspace import Workspace
 
 LAYERS: Final[tuple[Layer, ...]] = ("built in", "user", "workspace", "remembered", "access", "session", "run")
@@ -57,14 +57,14 @@ class EffectVerdict(msgspec.Struct, frozen=True):
 
     effect: Effect
     verdict: Verdict
-    matches: tuple[tuple[Layer, Rule], ...] = ()
+    matches: tuple[tuple[Layer, PolicyRule], ...] = ()
 
 
 class Policy(msgspec.Struct, frozen=True):
     """`layers` from the lowest to the highest; `home` is our own folder with links resolved, or None."""
 
     access: Access
-    layers: tuple[tuple[Layer, tuple[Rule, ...]], ...]
+    layers: tuple[tuple[Layer, tuple[PolicyRule, ...]], ...]
     home: Path | None = None
 
     def judge(self, request: PermissionRequest, workspace: Workspace) -> Verdict:
@@ -77,9 +77,9 @@ class Policy(msgspec.Struct, frozen=True):
         return tuple(self._judge_effect(effect, request, workspace) for effect in analyze(request, workspace))
 
     def _judge_effect(self, effect: Effect, request: PermissionRequest, workspace: Workspace) -> EffectVerdict:
-        certain: dict[Layer, Rule] = {}
-        possible: dict[Layer, Rule] = {}
-        matches: list[tuple[Layer, Rule]] = []
+        certain: dict[Layer, PolicyRule] = {}
+        possible: dict[Layer, PolicyRule] = {}
+        matches: list[tuple[Layer, PolicyRule]] = []
         for layer, rules in self.layers:
             for rule in rules:
                 match = match_rule(rule, effect, request)
@@ -101,7 +101,7 @@ class Policy(msgspec.Struct, frozen=True):
             verdict = Verdict("ask", reason, layer="guard")
         return EffectVerdict(effect, verdict, tuple(reversed(matches)))
 
-    def _by_rule(self, effect: Effect, layer: Layer, rule: Rule) -> Verdict:
+    def _by_rule(self, effect: Effect, layer: Layer, rule: PolicyRule) -> Verdict:
         name = describe_rule(layer, rule)
         if rule.source != BUILT_IN:
             why = f"{name[:-1]}: {rule.reason})" if rule.reason else name
@@ -114,7 +114,7 @@ class Policy(msgspec.Struct, frozen=True):
     def _no_match(self, effect: Effect) -> Verdict:
         return Verdict("ask", f"access is {self.access}: {effect.phrase}{_location(effect)}")
 
-    def _in_doubt(self, effect: Effect, layer: Layer, rule: Rule) -> Verdict:
+    def _in_doubt(self, effect: Effect, layer: Layer, rule: PolicyRule) -> Verdict:
         name = describe_rule(layer, rule)
         doubt = effect.unclear or _missing_detail(effect)
         return Verdict("ask", f"{effect.phrase}, but {doubt}: this rule may apply: {name}", name, layer)
@@ -156,17 +156,17 @@ def build_policy(
     *,
     network: bool | None = None,
     web_search: bool | None = None,
-    user: Iterable[Rule] = (),
-    workspace: Iterable[Rule] = (),
-    remembered: Iterable[Rule] = (),
-    session: Iterable[Rule] = (),
-    run: Iterable[Rule] = (),
+    user: Iterable[PolicyRule] = (),
+    workspace: Iterable[PolicyRule] = (),
+    remembered: Iterable[PolicyRule] = (),
+    session: Iterable[PolicyRule] = (),
+    run: Iterable[PolicyRule] = (),
     home: Path | None = None,
 ) -> Policy:
     """Build the policy of a session, or of one run of it."""
     preset = PRESETS[access]
     switches = (*_switch("network", "fetch", network), *_switch("web_search", "search", web_search))
-    layers: dict[Layer, tuple[Rule, ...]] = {
+    layers: dict[Layer, tuple[PolicyRule, ...]] = {
         "built in": preset,
         "user": tuple(user),
         "workspace": tuple(workspace),
@@ -178,26 +178,26 @@ def build_policy(
     return Policy(access, tuple((layer, layers[layer]) for layer in LAYERS), home and home.resolve())
 
 
-def describe_rule(layer: Layer, rule: Rule) -> str:
+def describe_rule(layer: Layer, rule: PolicyRule) -> str:
     """Write out the rule and its source."""
     if rule.source == BUILT_IN:
         return f"{rule} ({rule.reason})"
     return f"{rule} ({rule.source or _SOURCES.get(layer, layer)})"
 
 
-def _switch(name: str, kind: str, on: bool | None) -> tuple[Rule, ...]:
+def _switch(name: str, kind: str, on: bool | None) -> tuple[PolicyRule, ...]:
     if on is None:
         return ()
-    return (Rule("allow" if on else "deny", f"{name} is {'on' if on else 'off'}", kind=kind, source=BUILT_IN),)
+    return (PolicyRule("allow" if on else "deny", f"{name} is {'on' if on else 'off'}", kind=kind, source=BUILT_IN),)
 
 
-def _keep_stricter(answers: dict[Layer, Rule], layer: Layer, rule: Rule) -> None:
+def _keep_stricter(answers: dict[Layer, PolicyRule], layer: Layer, rule: PolicyRule) -> None:
     previous = answers.get(layer)
     if previous is None or STRICTEST_FIRST.index(rule.answer) < STRICTEST_FIRST.index(previous.answer):
         answers[layer] = rule
 
 
-def _highest(answers: Mapping[Layer, Rule]) -> tuple[Layer, Rule] | None:
+def _highest(answers: Mapping[Layer, PolicyRule]) -> tuple[Layer, PolicyRule] | None:
     """Pick the rule that answers, given the strictest matching rule of each layer."""
     overruled = {each for layer, rule in answers.items() if rule.answer == "deny" for each in _FLOORS.get(layer, ())}
     for layer in reversed(LAYERS):

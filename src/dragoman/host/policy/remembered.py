@@ -25,7 +25,7 @@ from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.effects import Effect, analyze
 from dragoman.host.policy.globs import ResolvedPath, escaped
 from dragoman.host.policy.policy import build_policy
-from dragoman.host.policy.rules import Rule
+from dragoman.host.policy.rules import PolicyRule
 from dragoman.host.shell.wrappers import unwrap_shell
 from dragoman.workspace import Workspace
 
@@ -42,7 +42,7 @@ _FILE_CHANGES: Final = ("edit", "delete", "move")
 class DerivedRules(msgspec.Struct, frozen=True):
     """The rules that an answer becomes; where there are none, `error` is the reason."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
     error: str = ""
 
 
@@ -53,7 +53,7 @@ def derive(
     effects = analyze(request, workspace)
     if answer == "deny":
         effects = (min(effects, key=lambda effect: _MOST_SPECIFIC_FIRST.index(effect.kind)),)
-    unique_rules: dict[Rule, None] = {}
+    unique_rules: dict[PolicyRule, None] = {}
     for effect in effects:
         rule = _rule(effect, effects, request, workspace, answer)
         if rule is None:
@@ -74,7 +74,7 @@ def _rule(
     request: PermissionRequest,
     workspace: Workspace,
     answer: Literal["allow", "deny"],
-) -> Rule | None:
+) -> PolicyRule | None:
     if effect.line is not None:  # also for the line's redirections, which were shown with it
         return _command_rule(effect, effects, answer)
     match effect:
@@ -85,22 +85,22 @@ def _rule(
             rule_kind = request.kind if by_request else kind
             if answer == "allow" and folders and rule_kind in ("read", "edit"):
                 # The folder by name, not `where = "inside"`: the next session here may have more folders.
-                return Rule(answer, kind=rule_kind, path=f"{escaped(min(folders, key=len)).rstrip('/')}/**")
-            return Rule(answer, kind=rule_kind, path=escaped(real))
+                return PolicyRule(answer, kind=rule_kind, path=f"{escaped(min(folders, key=len)).rstrip('/')}/**")
+            return PolicyRule(answer, kind=rule_kind, path=escaped(real))
         case Effect(kind="mcp", mcp=(server, tool)):
-            return Rule(answer, mcp=f"{escaped(server)}/{escaped(tool)}")
+            return PolicyRule(answer, mcp=f"{escaped(server)}/{escaped(tool)}")
         case Effect(kind="fetch", host=str(host)):
-            return Rule(answer, host=escaped(host))
+            return PolicyRule(answer, host=escaped(host))
         case Effect(kind="search" | "think" as kind):
             # By the tool's name, where it has one: a yes to a file search is no yes to a web search.
-            return Rule(answer, kind=kind, tool=escaped(request.name) if request.name else ())
+            return PolicyRule(answer, kind=kind, tool=escaped(request.name) if request.name else ())
         case Effect(kind="other") if request.name and _is_visible(request.name):
-            return Rule(answer, kind="other", tool=escaped(request.name))
+            return PolicyRule(answer, kind="other", tool=escaped(request.name))
         case _:
             return None
 
 
-def _command_rule(effect: Effect, effects: Sequence[Effect], answer: Literal["allow", "deny"]) -> Rule | None:
+def _command_rule(effect: Effect, effects: Sequence[Effect], answer: Literal["allow", "deny"]) -> PolicyRule | None:
     """Make a rule of a plain command's words, or of the whole line where there is more in it.
 
     Never of one command out of several: in a pipe or after `cd`, each depends on the others.
@@ -114,8 +114,8 @@ def _command_rule(effect: Effect, effects: Sequence[Effect], answer: Literal["al
     if command is not None and command.words and len(of_line) == 1:
         is_plain = command.unclear is None and not command.dynamic and not command.assignments
         if is_plain:
-            return Rule(answer, command=shlex.join(map(escaped, command.words)))
-    return Rule(answer, line=unwrap_shell(effect.line)) if _is_visible(effect.line) else None
+            return PolicyRule(answer, command=shlex.join(map(escaped, command.words)))
+    return PolicyRule(answer, line=unwrap_shell(effect.line)) if _is_visible(effect.line) else None
 
 
 def _is_visible(text: str) -> bool:
@@ -128,7 +128,7 @@ class RememberedRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     workspace: str
-    rule: Rule
+    rule: PolicyRule
     at: float = 0.0
 
 
@@ -151,7 +151,7 @@ class Remembered:
         """Return the rules of all workspaces, the oldest first. `ConfigError` where the file cannot be read."""
         return self._file.read().answers
 
-    def rules(self, workspace: Workspace) -> tuple[Rule, ...]:
+    def rules(self, workspace: Workspace) -> tuple[PolicyRule, ...]:
         """Return the rules of this workspace, each with its id as its source."""
         folder = folder_key(workspace.cwd)
         return tuple(
@@ -160,7 +160,7 @@ class Remembered:
             if entry.workspace == folder
         )
 
-    def add(self, workspace: Workspace, rules: Iterable[Rule]) -> tuple[RememberedRule, ...]:
+    def add(self, workspace: Workspace, rules: Iterable[PolicyRule]) -> tuple[RememberedRule, ...]:
         """Remember these rules; each replaces a rule with the same matchers."""
         folder = folder_key(workspace.cwd)
         added = [RememberedRule(_id(folder, rule), folder, _bare(rule), round(self._now(), 3)) for rule in rules]
@@ -192,15 +192,15 @@ class Remembered:
         return tuple(revoked)
 
 
-def _bare(rule: Rule) -> Rule:
+def _bare(rule: PolicyRule) -> PolicyRule:
     return msgspec.structs.replace(rule, source="")
 
 
-def _matchers_only(rule: Rule) -> Rule:
+def _matchers_only(rule: PolicyRule) -> PolicyRule:
     return msgspec.structs.replace(rule, answer="ask", reason="", source="")
 
 
-def _id(folder: str, rule: Rule) -> str:
+def _id(folder: str, rule: PolicyRule) -> str:
     """Derive the id from the content, so that the same answer given twice is stored once."""
     content = f"{folder}\0".encode() + msgspec.json.encode(_bare(rule))
     return hashlib.sha256(content).hexdigest()[:ID_LENGTH]

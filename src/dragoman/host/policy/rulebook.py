@@ -18,7 +18,7 @@ from dragoman.errors import ConfigError
 from dragoman.host.permission import PermissionRequest
 from dragoman.host.policy.policy import Policy, build_policy
 from dragoman.host.policy.remembered import REMEMBERED_FILE, DerivedRules, Remembered, derive
-from dragoman.host.policy.rules import Rule, Verdict, user_rules
+from dragoman.host.policy.rules import PolicyRule, Verdict, user_rules
 from dragoman.host.policy.trust import POLICY_FILE, TRUST_FILE, WorkspacePolicy, workspace_policy
 from dragoman.workspace import Workspace
 
@@ -31,9 +31,9 @@ class LoadedRules(msgspec.Struct, frozen=True):
     """The rules as they were when they were read. `workspace_file` may have a `notice` for the person."""
 
     home: Path | None
-    user: tuple[Rule, ...]
+    user: tuple[PolicyRule, ...]
     workspace_file: WorkspacePolicy
-    remembered: tuple[Rule, ...] = ()
+    remembered: tuple[PolicyRule, ...] = ()
 
     def policy(
         self,
@@ -41,8 +41,8 @@ class LoadedRules(msgspec.Struct, frozen=True):
         *,
         network: bool | None = None,
         web_search: bool | None = None,
-        session: Iterable[Rule] = (),
-        run: Iterable[Rule] = (),
+        session: Iterable[PolicyRule] = (),
+        run: Iterable[PolicyRule] = (),
     ) -> Policy:
         """Combine them with the session's own settings and rules."""
         return build_policy(
@@ -62,7 +62,7 @@ class RuleSources(msgspec.Struct, frozen=True):
     """The home folder, and the rules in the user's settings. Without a home folder there are no other rules."""
 
     home: Path | None = None
-    user: tuple[Rule, ...] = ()
+    user: tuple[PolicyRule, ...] = ()
 
     def read(self, workspace: Workspace) -> LoadedRules:
         """Read all rules. `ConfigError` where one of the files cannot be used: half of the rules are not the rules."""
@@ -117,14 +117,14 @@ class Rulebook:
         *,
         network: bool | None = None,
         web_search: bool | None = None,
-        session: tuple[Rule, ...] = (),
+        session: tuple[PolicyRule, ...] = (),
     ) -> None:
         self._workspace = workspace
         self._access = access
         self._sources = sources
         self._switches = (network, web_search)
         self._session = session
-        self._run: tuple[Rule, ...] = ()
+        self._run: tuple[PolicyRule, ...] = ()
         self._remembered = Remembered(sources.home) if sources.home is not None else None
         self.version = 0
         """A number that changes with the rules."""
@@ -153,7 +153,7 @@ class Rulebook:
             self._policy = self._build()
             self._stamps = stamps
 
-    def begin_run(self, rules: tuple[Rule, ...]) -> None:
+    def begin_run(self, rules: tuple[PolicyRule, ...]) -> None:
         """Set the rules of the run that begins."""
         if rules != self._run:
             self._run = rules

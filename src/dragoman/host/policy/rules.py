@@ -69,7 +69,7 @@ class BadRule(InputError):
         self.field = field
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class PolicyRule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One rule. `source` is where it comes from (`file:line`), for messages; it does not affect matching."""
 
     answer: Decision
@@ -141,7 +141,7 @@ def _patterns(field: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _errors(rule: Rule) -> Iterator[BadRule]:
+def _errors(rule: PolicyRule) -> Iterator[BadRule]:
     """Find errors that make a rule useless, or different from what its author meant."""
     if rule.answer not in DECISIONS:
         yield BadRule("answer", _not_one_of("answer", rule.answer, DECISIONS))
@@ -180,7 +180,7 @@ def _not_one_of(field: str, value: object, choices: Sequence[str]) -> str:
     return f"{field} is {show(value)}; expected one of: {', '.join(choices)}{hint}"
 
 
-def read_rules(key_path: KeyPath, tables: object) -> tuple[Rule, ...]:
+def read_rules(key_path: KeyPath, tables: object) -> tuple[PolicyRule, ...]:
     """Read a list of TOML tables as rules; `ConfigError` with file and line where one is invalid."""
     if not isinstance(tables, list):
         raise key_path.wrong(str(key_path.keys[-1]), kind(tables), "tables, each written as [[…]]")
@@ -193,7 +193,7 @@ def read_rules(key_path: KeyPath, tables: object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _read_rule(key_path: KeyPath, table: object, source: str) -> Rule:
+def _read_rule(key_path: KeyPath, table: object, source: str) -> PolicyRule:
     if not isinstance(table, dict):
         raise key_path.wrong("a rule", kind(table), 'a table: answer = "deny", path = "**/.env"')
     for key in table:
@@ -208,12 +208,12 @@ def _read_rule(key_path: KeyPath, table: object, source: str) -> Rule:
         if not isinstance(value, str | list) or not all(isinstance(each, str) for each in value):
             raise (key_path / field).wrong(field, kind(value), "a text, or an array of texts")
     try:
-        return Rule(**table, source=source)  # its keys are fields; `Rule` checks the values
+        return PolicyRule(**table, source=source)  # its keys are fields; `Rule` checks the values
     except BadRule as error:
         raise ConfigError(str(error), where=(key_path / error.field).where) from None
 
 
-def read_table(key_path: KeyPath, table: Table) -> tuple[Rule, ...]:
+def read_table(key_path: KeyPath, table: Table) -> tuple[PolicyRule, ...]:
     """Read a policy file, or the `policy` table of `config.toml`: `[[rules]]`, and nothing else."""
     for key in table:
         if key != "rules":
@@ -221,7 +221,7 @@ def read_table(key_path: KeyPath, table: Table) -> tuple[Rule, ...]:
     return read_rules(key_path / "rules", table.get("rules", []))
 
 
-def user_rules(config: Config) -> tuple[Rule, ...]:
+def user_rules(config: Config) -> tuple[PolicyRule, ...]:
     """Read the user's rules: `[[policy]]` or `[[policy.rules]]` in `config.toml`."""
     key_path = config.key_path("policy")
     match config.policy:

@@ -18,7 +18,7 @@ import msgspec
 from dragoman.document import KeyPath, parse_document
 from dragoman.errors import ConfigError, InputError
 from dragoman.fileio import LockedJsonFile, folder_key
-from dragoman.host.policy.rules import Rule, read_table
+from dragoman.host.policy.rules import PolicyRule, read_table
 
 POLICY_FILE: Final = ".dragoman/policy.toml"
 TRUST_FILE: Final = "trusted.json"
@@ -33,7 +33,7 @@ class WorkspacePolicy(msgspec.Struct, frozen=True):
 
     path: Path
     state: State
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
     sha256: str | None = None
 
     @property
@@ -100,7 +100,7 @@ def _real(folder: Path) -> Path:
     return Path(os.path.realpath(folder))
 
 
-def _rules(path: Path, data: bytes) -> tuple[Rule, ...]:
+def _rules(path: Path, data: bytes) -> tuple[PolicyRule, ...]:
     document = parse_document(str(path), data)
     return read_table(KeyPath(document), document.table)
 
