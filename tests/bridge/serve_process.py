@@ -56,7 +56,7 @@ class Server:
         return (await self.until(r"(https?://\S+/pair#\S+)\s"))[1]
 
     async def url(self) -> str:
-        return (await self.until(r"Dragoman is at (\S+)\s"))[1]
+        return (await self.until(r"Dragoman is running at (\S+)\s"))[1]
 
     async def end(self, *signals: signal.Signals) -> int:
         for number in signals or (signal.SIGTERM,):

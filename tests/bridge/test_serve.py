@@ -86,7 +86,7 @@ async def test_what_still_runs_is_said_and_ended(home: Path, tmp_path: Path) -> 
                 if "I sleep" in line:
                     break
         assert await server.end() == 0
-        assert "1 session is running: ended." in server.output
+        assert "Stopped, with 1 running session." in server.output
         async with asyncio.timeout(LIMIT_S):
             await asyncio.wait({waiting})
         assert await server.stderr() == ""
