@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.clock import SYSTEM_CLOCK, Clock
 from dragoman.errors import (
     BudgetExceeded,
     BudgetNotReported,
@@ -29,8 +30,9 @@ from dragoman.evaluation.response import NO_RETRY, EvaluationPrompt, PromptRespo
 from dragoman.evaluation.tool import tool
 from dragoman.host.permission import PermissionRequest
 from dragoman.record import events
-from dragoman.session.run import IDLE_LOOKS, IdleWatch
+from dragoman.session.run import IDLE_LOOKS
 from dragoman.session.spec import Limits
+from dragoman.testing.clock import ManualClock
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent, Turn
 from evaluation.acting import acting, hands, runtime_on
 
@@ -46,8 +48,11 @@ class Item:
     count: int
 
 
-async def evaluated(agent: Any, prompt: Any = "Which item?", **options: Any) -> PromptResponse[Any]:
-    async with asyncio.timeout(LIMIT), runtime_on(agent, limits=Limits(cancel_grace=2, close_grace=1)) as runtime:
+async def evaluated(
+    agent: Any, prompt: Any = "Which item?", *, clock: Clock = SYSTEM_CLOCK, **options: Any
+) -> PromptResponse[Any]:
+    limits = Limits(cancel_grace=2, close_grace=1)
+    async with asyncio.timeout(LIMIT), runtime_on(agent, limits=limits, clock=clock) as runtime:
         response: PromptResponse[Any] = await evaluate(runtime, prompt, **{"retry": NO_RETRY, **options})
         return response
 
@@ -242,11 +247,17 @@ async def test_a_guard_that_objects_to_the_end_is_an_error_with_its_reasons() ->
 
 
 async def test_a_guard_that_takes_for_ever_is_ended_by_the_deadline() -> None:
+    clock, guard_began = ManualClock(), asyncio.Event()
+
     async def stuck(response: PromptResponse[None]) -> None:
+        guard_began.set()
         await asyncio.Event().wait()
 
+    evaluation = asyncio.ensure_future(evaluated(ScriptedAgent(), guards=stuck, deadline=60.0, clock=clock))
+    await guard_began.wait()
+    clock.advance(60.0)
     with pytest.raises(DeadlineExceeded, match="while a guard looked at the result") as failed:
-        await evaluated(ScriptedAgent(), guards=stuck, deadline=0.3)
+        await evaluation
     assert failed.value.result.text == "Hello."
 
 
@@ -254,11 +265,12 @@ async def test_a_guard_that_takes_for_ever_is_ended_by_the_deadline() -> None:
 
 
 async def test_a_deadline_in_the_middle_of_a_tool_ends_the_tool_and_the_run() -> None:
-    ended = asyncio.Event()
+    clock, began, ended = ManualClock(), asyncio.Event(), asyncio.Event()
 
     @tool
     async def wait() -> None:
         "Waits."
+        began.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -273,8 +285,11 @@ async def test_a_deadline_in_the_middle_of_a_tool_ends_the_tool_and_the_run() ->
         return "cancelled"
 
     agent = acting(script)
-    with pytest.raises(DeadlineExceeded, match=r"0\.6 s") as failed:
-        await evaluated(agent, tools=[wait], deadline=0.6)
+    evaluation = asyncio.ensure_future(evaluated(agent, tools=[wait], deadline=60.0, clock=clock))
+    await began.wait()
+    clock.advance(60.0)
+    with pytest.raises(DeadlineExceeded, match="60 s") as failed:
+        await evaluation
     assert ended.is_set()
     assert len(agent.all_heard("session/cancel")) == 1
     stats = failed.value.result.stats
@@ -283,56 +298,59 @@ async def test_a_deadline_in_the_middle_of_a_tool_ends_the_tool_and_the_run() ->
 
 
 async def test_the_deadline_is_one_for_all_rounds() -> None:
+    clock, second_round = ManualClock(), asyncio.Event()
+
     async def script(turn: Turn) -> object:
         if len(turn.agent.all_heard("session/prompt")) == 1:
+            clock.advance(40.0)
             await turn.say("nothing yet")
             return None
+        second_round.set()
         return await turn.wait_cancelled()
 
+    evaluation = asyncio.ensure_future(evaluated(acting(script), output_type=int, deadline=60.0, clock=clock))
+    await second_round.wait()
+    await clock.wait_for_timers()
+    clock.advance(20.0)
     with pytest.raises(DeadlineExceeded) as failed:
-        await evaluated(acting(script), output_type=int, deadline=0.5)
+        await evaluation
     assert failed.value.result.stats.rounds == 2
 
 
 async def test_a_deadline_counts_from_before_the_agent_is_ready() -> None:
+    clock, session_requested = ManualClock(), asyncio.Event()
+
     async def never(received: ReceivedRequest) -> object:
+        session_requested.set()
         await asyncio.Event().wait()
         return None
 
     agent = ScriptedAgent(answers={"session/new": never})
+    evaluation = asyncio.ensure_future(evaluated(agent, deadline=60.0, clock=clock))
+    await session_requested.wait()
+    clock.advance(60.0)
     with pytest.raises(DeadlineExceeded, match="before memory was ready") as failed:
-        await evaluated(agent, deadline=0.2)
+        await evaluation
     assert (failed.value.result.stats.limit, failed.value.result.stats.rounds) == ("deadline", 0)
 
 
-async def test_silence_while_a_tool_of_ours_runs_is_no_hang_also_where_the_agent_does_not_tell_of_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looks = 0
-    enough = asyncio.Event()
-    is_exceeded = IdleWatch.is_exceeded
-
-    def counted(watch: IdleWatch, now: float, frame_count: int, *, at_work: bool) -> bool:
-        nonlocal looks
-        looks += at_work
-        if looks > 2 * IDLE_LOOKS:
-            enough.set()
-        return is_exceeded(watch, now, frame_count, at_work=at_work)
-
-    monkeypatch.setattr(IdleWatch, "is_exceeded", counted)
+async def test_silence_while_a_tool_of_ours_runs_is_no_hang_also_where_the_agent_does_not_tell_of_it() -> None:
+    clock = ManualClock()
 
     @tool
     async def wait() -> str:
-        "Waits for as many looks as make the limit twice over."
-        await enough.wait()
+        "Waits for twice the limit."
+        for _ in range(2 * IDLE_LOOKS):
+            await clock.wait_for_timers()
+            clock.advance(40.0 / IDLE_LOOKS)
         return "done"
 
     async def script(turn: Turn) -> None:
         async with hands(turn) as tools:
             await turn.say((await tools.call("wait", {}, report=False))[1])
 
-    async with asyncio.timeout(LIMIT), runtime_on(script) as runtime:
-        response = await evaluate(runtime, "go", tools=[wait], idle_limit=0.4, retry=NO_RETRY)
+    async with asyncio.timeout(LIMIT), runtime_on(script, clock=clock) as runtime:
+        response = await evaluate(runtime, "go", tools=[wait], idle_limit=40.0, retry=NO_RETRY)
     assert response.text == "done"
 
 
@@ -341,8 +359,19 @@ async def test_silence_ends_it_and_is_named() -> None:
         await turn.say("hm")
         return await turn.wait_cancelled()
 
+    clock, spoke = ManualClock(), asyncio.Event()
+
+    def on_event(event: events.Event) -> None:
+        if isinstance(event, events.AssistantDelta):
+            spoke.set()
+
+    evaluation = asyncio.ensure_future(evaluated(script, idle_limit=40.0, clock=clock, on_event=on_event))
+    await spoke.wait()
+    for _ in range(IDLE_LOOKS + 1):  # the first look sees a sign of life
+        await clock.wait_for_timers()
+        clock.advance(40.0 / IDLE_LOOKS)
     with pytest.raises(IdleLimitExceeded) as failed:
-        await evaluated(script, idle_limit=0.2)
+        await evaluation
     assert failed.value.result.stats.limit == "idle_limit"
 
 

@@ -9,6 +9,7 @@ import pytest
 from dragoman.errors import DeadlineExceeded, InputError, OutputInvalid, SessionBusy
 from dragoman.evaluation.output_run import OutputRun
 from dragoman.record import events
+from dragoman.testing.clock import ManualClock
 from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import session_of
 
@@ -141,13 +142,23 @@ async def test_programs_that_are_not_async_can_iterate_over_it_too() -> None:
 
 
 async def test_its_deadline_is_for_all_rounds() -> None:
+    clock, second_round = ManualClock(), asyncio.Event()
+
     async def script(turn: Turn) -> object:
         await turn.say("hm")
-        return None if len(turn.agent.all_heard("session/prompt")) == 1 else await turn.wait_cancelled()
+        if len(turn.agent.all_heard("session/prompt")) == 1:
+            clock.advance(40.0)
+            return None
+        second_round.set()
+        return await turn.wait_cancelled()
 
-    async with session_of(script) as session:
+    async with session_of(script, runtime={"clock": clock}) as session:
+        run = asyncio.ensure_future(OutputRun(session, "How many?", int, deadline=60.0).result())
+        await second_round.wait()
+        await clock.wait_for_timers()
+        clock.advance(20.0)
         with pytest.raises(DeadlineExceeded) as failed:
-            await OutputRun(session, "How many?", int, deadline=0.4)
+            await run
     assert failed.value.result.stats.limit == "deadline"
     assert failed.value.result.stats.rounds == 2
 

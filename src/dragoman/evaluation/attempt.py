@@ -6,7 +6,6 @@ the agent's process, unless the caller gave a runtime that it runs itself.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import secrets
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
+from dragoman.clock import Clock
 from dragoman.errors import DragomanError, InputError
 from dragoman.evaluation.budget import Budget, Spending
 from dragoman.evaluation.output import OUTPUT_TOOL, Output
@@ -143,6 +143,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Permissions
     runtime: Callable[[], AgentRuntime]
     given_runtime: bool  # the caller's: it is started, and stays
+    clock: Clock  # of the deadline and of the pauses between attempts
     transport: Transport
     guards: tuple[Guard, ...]
     max_rounds: int
@@ -199,7 +200,7 @@ class Attempt:
         tools = (*plan.tools, *((output.tool,) if output is not None else ()))
         self._time.left()
         try:
-            async with asyncio.timeout_at(self._time.ends):
+            async with self._time.limit():
                 runtime = plan.runtime()
                 self._name = runtime.spec.name
                 if not plan.given_runtime:
@@ -308,7 +309,7 @@ async def run_attempts(
 ) -> PromptResponse[Any]:
     """Attempt after attempt, as far as `retry` goes."""
     spending = Spending(budget, cumulative=cumulative)
-    time = TimeLeft(deadline, spending, asyncio.get_running_loop().time)
+    time = TimeLeft(deadline, spending, plan.clock)
     number = 0
     while True:
         number += 1
@@ -319,9 +320,9 @@ async def run_attempts(
             if not retry.should_retry(problem, number, side_effects=attempt.had_side_effects):
                 raise
             pause, ends = retry.pause(number), time.ends
-            if ends is not None and asyncio.get_running_loop().time() + pause >= ends:
+            if ends is not None and plan.clock.monotonic() + pause >= ends:
                 raise  # there would be no time left to try again
-        await asyncio.sleep(pause)
+        await plan.clock.sleep(pause)
 
 
 def _server() -> type[ToolServer]:

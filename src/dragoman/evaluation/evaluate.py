@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, cast, 
 import msgspec
 
 from dragoman.agents.preset import load_preset
+from dragoman.clock import SYSTEM_CLOCK
 from dragoman.config import Config, load
 from dragoman.errors import InputError
 from dragoman.evaluation.attempt import SERVER, Permissions, Plan, Transport, run_attempts
@@ -153,6 +154,7 @@ async def evaluate(
             permissions=permissions,
             runtime=new_runtime,
             given_runtime=isinstance(agent, AgentRuntime),
+            clock=agent.clock if isinstance(agent, AgentRuntime) else SYSTEM_CLOCK,
             transport=transport,
             guards=(guards,) if callable(guards) else tuple(guards),
             max_rounds=max_rounds,

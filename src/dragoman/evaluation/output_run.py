@@ -47,7 +47,7 @@ class OutputRun:
         if not isinstance(max_rounds, int) or max_rounds < 1:
             raise InputError(f"max_rounds is {max_rounds!r}; expected a whole number, 1 or more")
         self._spending = Spending(NO_BUDGET)
-        self._time = TimeLeft(deadline, self._spending, asyncio.get_running_loop().time)
+        self._time = TimeLeft(deadline, self._spending, session.clock)
         self._rounds = _Rounds(
             session,
             output=Output(shape_of(output_type), has_tool=False),

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Literal, TypeAlias
 
+from dragoman.clock import SYSTEM_CLOCK, Clock, timeout
 from dragoman.errors import (
     DeadlineExceeded,
     DragomanError,
@@ -69,33 +71,37 @@ _BENIGN: Final = (StoppedEarly, SilentFailure)
 class TimeLeft:
     """Until the deadline, or the end of a budget of seconds, whichever comes first. Counts from when it is made."""
 
-    def __init__(self, deadline: float | None, spending: Spending, now: Callable[[], float]) -> None:
+    def __init__(self, deadline: float | None, spending: Spending, clock: Clock = SYSTEM_CLOCK) -> None:
         if deadline is not None and not (isinstance(deadline, int | float) and deadline > 0):
             raise InputError(f"deadline must be a number of seconds, more than 0, not {deadline!r}")
-        self._now = now
-        self._began = now()
+        self._clock = clock
+        self._began = clock.monotonic()
         self._deadline = math.inf if deadline is None else deadline
         self._spending = spending
         self._budget = math.inf if spending.budget.seconds is None else spending.budget.seconds
 
     @property
     def ends(self) -> float | None:
-        """On the loop's clock; None where there is no end."""
+        """The end on the clock's monotonic time; None where there is no end."""
         end = self._began + min(self._deadline, self._budget)
         return None if end == math.inf else end
 
     @property
     def passed(self) -> float:
-        return self._now() - self._began
+        return self._clock.monotonic() - self._began
 
     def left(self) -> float | None:
         """Seconds; raises what the end of them is called where there are none."""
         if self.ends is None:
             return None
-        left = self.ends - self._now()
+        left = self.ends - self._clock.monotonic()
         if left <= 0:
             raise self.over("")
         return left
+
+    def limit(self) -> AbstractAsyncContextManager[None]:
+        """Raise TimeoutError in the block of the context manager when no time is left."""
+        return timeout(self._clock, None if self.ends is None else self.ends - self._clock.monotonic())
 
     def over(self, where: str) -> DragomanError:
         if self._budget < self._deadline:
@@ -223,7 +229,7 @@ class Rounds:
             )
             return follow_up(output.problems, has_tool=self._has_tool), failure
         try:
-            async with asyncio.timeout_at(self._time.ends):
+            async with self._time.limit():
                 reasons = await objections(self._guards, self._response(result, stats))
         except TimeoutError:
             raise self._time.over(" while a guard looked at the result") from None

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
 import dragoman.session as session_package
+from dragoman.clock import Clock
 from dragoman.errors import (
     AgentCrashed,
     AuthenticationRequired,
@@ -167,7 +168,7 @@ class Session:
             idle_limit=idle_limit,
             heartbeat=options.get("heartbeat"),
             rules=rules_of(options.get("rules", ())),
-            clock=self._runtime.clock,
+            clock=self.clock,
         )
         self._run_queue.add(run, blocks)
         return run
@@ -180,7 +181,7 @@ class Session:
         if run_id is not None and (not _RUN_ID.fullmatch(run_id) or run_id in self.fold.runs):
             raise InputError(f"{run_id!r} cannot be the id of a new run", guidance="Leave it out, and one is chosen.")
         run_id = run_id or new_id()
-        run = Run(self, run_id, deadline=None, idle_limit=None, heartbeat=None, clock=self._runtime.clock)
+        run = Run(self, run_id, deadline=None, idle_limit=None, heartbeat=None, clock=self.clock)
         self._run_queue.begin(run, assemble(prompt, self.capabilities()))
         return run
 
@@ -440,6 +441,10 @@ class Session:
             call_safely(self.id, self.on_lost, failure)
 
     # -- for the runs
+
+    @property
+    def clock(self) -> Clock:
+        return self._runtime.clock
 
     @property
     def agent_name(self) -> str:
