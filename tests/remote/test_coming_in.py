@@ -77,7 +77,7 @@ async def test_what_cannot_cross_is_said_and_not_left_out(client: Client, folder
     with pytest.raises(InputError, match="have names"):
         client.open_session(["my-agent", "--acp"], cwd=folder)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="no_such_thing"):
-        client.open_session("demo", cwd=folder, no_such_thing=1)
+        client.open_session("demo", cwd=folder, no_such_thing=1)  # type: ignore[call-arg]
 
 
 async def test_a_folder_that_the_server_has_not_is_a_clear_error(client: Client, folder: Path) -> None:

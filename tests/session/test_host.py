@@ -38,14 +38,14 @@ async def test_a_program_answers_what_events_tell_it() -> None:
         async for event in run:
             if isinstance(event, events.PermissionRequested):
                 assert session.status() == "waiting"
-                assert session.answer_permission(event.permission_id, "allow")
-                assert not session.answer_permission(event.permission_id, "reject")
+                assert await session.answer_permission(event.permission_id, "allow")
+                assert not await session.answer_permission(event.permission_id, "reject")
             if isinstance(event, events.PermissionResolved):
                 assert (event.decided_by, event.decision) == ("person", "allow")
-                assert not session.answer_permission(event.permission_id, "reject")
+                assert not await session.answer_permission(event.permission_id, "reject")
         assert (await run).text == "took allow"
         with pytest.raises(InputError, match="never asked 'nothing'"):
-            session.answer_permission("nothing", True)
+            await session.answer_permission("nothing", True)
 
 
 async def test_a_question_about_a_file_can_be_answered_from_elsewhere(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ async def test_a_question_about_a_file_can_be_answered_from_elsewhere(tmp_path: 
             seen.append(type(event))
             if isinstance(event, events.PermissionRequested):
                 assert (event.origin, event.title) == ("files", "Write a.txt")
-                assert session.answer_permission(event.permission_id, "allow")
+                assert await session.answer_permission(event.permission_id, "allow")
             if isinstance(event, events.FileWritten):
                 assert event.diff is not None
                 assert (event.status, event.diff.new_text, event.decided_by) == ("done", "a\n", "person")

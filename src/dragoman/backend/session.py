@@ -268,7 +268,7 @@ class BackendSession:
             raise _not_open(action.request_id)
         answer = choose_answer(request, action)
         self._answers[permission_id] = answer, action.request_id, message_id
-        session.answer_permission(permission_id, answer)
+        session.settle_permission(permission_id, answer)
 
     def _check_answer(self, row: rows.Permission) -> None:
         """Report an answer of the front end that the agent did not get: the request was withdrawn in between."""

@@ -32,6 +32,7 @@ from dragoman.journal.entry import Entry, entry_kind, stored_frame
 from dragoman.journal.errors import JournalError, NotTheOwner
 from dragoman.journal.maintenance import load_record
 from dragoman.journal.protocols import Command, Connection, Journal
+from dragoman.journal.rows import DocumentKind
 from dragoman.journal.rows import Session as SessionRow
 from dragoman.journal.search_documents import SearchHit, SearchQuery
 from dragoman.journal.session_record import SessionRecord
@@ -396,8 +397,20 @@ class Hub:
         """Return a session by its id or the agent's, or by the beginning of one; `-` is the latest."""
         return find_session(await self.journal.sessions(), session_id)
 
-    async def search(self, words: str, **filters: Any) -> Sequence[SearchHit]:
-        return await self.journal.search(SearchQuery(text=words, **filters))
+    async def search(
+        self,
+        words: str,
+        *,
+        agent: str | None = None,
+        cwd: str | None = None,
+        kinds: Sequence[DocumentKind] = (),
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 20,
+    ) -> Sequence[SearchHit]:
+        """Search all sessions; `since` and `until` are seconds since 1970."""
+        query = SearchQuery(text=words, agent=agent, cwd=cwd, kinds=kinds, since=since, until=until, limit=limit)
+        return await self.journal.search(query)
 
     # -- in the background
 

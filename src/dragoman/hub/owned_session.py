@@ -304,7 +304,7 @@ class OwnedSession:
                     self.queue.paused = bool(self.queue)
                     await session.cancel()
             case requests.PermissionAnswer(permission_id=permission_id, by=by):
-                return Outcome(accepted=session.answer_permission(permission_id, reply_to(session, command), by=by))
+                return Outcome(accepted=session.settle_permission(permission_id, reply_to(session, command), by=by))
             case requests.QuestionAnswer():
                 return Outcome(accepted=await answer_question(session, command))
             case requests.SessionSetOption(option_id=option_id, value=value):
@@ -481,7 +481,7 @@ async def answer_question(session: Session, command: requests.QuestionAnswer) ->
         answer = await asyncio.to_thread(question.accept, command.content)
     else:
         answer = question.decline() if command.action == "decline" else question.cancel()
-    return session.answer_question(command.question_id, msgspec.structs.replace(answer, by=command.by))
+    return await session.answer_question(command.question_id, msgspec.structs.replace(answer, by=command.by))
 
 
 def _fail(outcome: asyncio.Future[Outcome | None], error: Exception) -> None:

@@ -12,20 +12,20 @@ the page or of another client; and the session stays on the server when the prog
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 from dragoman.errors import InputError
-from dragoman.host.permission import OnPermission
-from dragoman.host.question.question import OnQuestion
 from dragoman.protocol import requests, results
 from dragoman.protocol.models import AgentItem, SessionItem, SessionState
 from dragoman.remote.connection import Connection
 from dragoman.remote.session import RemoteSession
+from dragoman.session.client import Opening
 from dragoman.session.handle import SessionHandle, read_handle
-from dragoman.session.spec import OnEvent, SessionConfig
+from dragoman.session.options import SessionCallbackOptions, SessionOptions
+from dragoman.session.spec import SessionConfig
 
 _LOCAL_ONLY = {
     "rules": "The server's rules apply: set them there with `dragoman policy`, or answer by on_permission.",
@@ -33,7 +33,7 @@ _LOCAL_ONLY = {
     "env": "Set variables where the server runs, or add a custom agent with them there.",
     "headers": "Add a custom agent on the server.",
     "limits": "They are settings of the server.",
-    "journal_client": "The server records its sessions.",
+    "journal": "The server records its sessions.",
     "session_id": "The server chooses it.",
     "on_diagnostic": "The server's log has it.",
     "buffers": "Files are served where the server runs.",
@@ -42,25 +42,20 @@ _LOCAL_ONLY = {
 }
 
 
-class Opening:
-    """A session that is about to be opened: await it, or use it with `async with`."""
+# Settings whose names and types are the same as keywords and in the request.
+_SENT_AS_GIVEN = tuple(
+    name
+    for name in requests.SessionOpen.__struct_fields__
+    if name in SessionOptions.__optional_keys__ and name not in ("cwd", "additional", "options")
+)
 
-    def __init__(self, open_it: Callable[[], Coroutine[Any, Any, RemoteSession]]) -> None:
-        self._open_it = open_it
-        self._session: RemoteSession | None = None
 
-    def __await__(self) -> Generator[Any, None, RemoteSession]:
-        return self._open_it().__await__()
-
-    async def __aenter__(self) -> RemoteSession:
-        self._session = await self
-        return self._session
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._session is not None:
-            await self._session.close()
+def _callbacks(options: SessionCallbackOptions) -> SessionCallbackOptions:
+    return {
+        "on_permission": options.get("on_permission"),
+        "on_question": options.get("on_question"),
+        "on_event": options.get("on_event"),
+    }
 
 
 class Client:
@@ -82,26 +77,8 @@ class Client:
         await self._connection.start()
         return self
 
-    def open_session(
-        self,
-        agent: str | None = None,
-        *,
-        cwd: str | Path = ".",
-        additional: Sequence[str | Path] = (),
-        access: str | None = None,
-        on_permission: OnPermission | None = None,
-        on_question: OnQuestion | None = None,
-        on_event: OnEvent | None = None,
-        network: bool | None = None,
-        web_search: bool | None = None,
-        model: str | None = None,
-        mode: str | None = None,
-        reasoning_effort: str | None = None,
-        options: Mapping[str, str | bool] | None = None,
-        system_prompt: str | None = None,
-        **here: object,
-    ) -> Opening:
-        """A session with one of the server's agents, as `dragoman.open_session`. Await it, or use it with `async with`.
+    def open_session(self, agent: str | None = None, **options: Unpack[SessionOptions]) -> Opening[RemoteSession]:
+        """Open a session as `dragoman.open_session` does, with an agent of the server. Await it, or use `async with`.
 
         `agent` is the name of one of the server's agents; its default when left out. `cwd` and `additional` are folders
         on the server. Settings that only work in this process (`rules`, `mcp_servers`, `env`, …) are an error.
@@ -111,33 +88,22 @@ class Client:
                 f"the agent is {agent!r}; a server's agents have names",
                 guidance="Add it there as a custom agent, then give its name; `client.agents()` lists them.",
             )
-        for name, value in here.items():
-            _check_local_only(name, value)
+        for name, value in options.items():
+            if name not in SessionOptions.__optional_keys__ or name in _LOCAL_ONLY:
+                _check_local_only(name, value)
 
         async def open_it() -> RemoteSession:
+            settings = {name: options.get(name) for name in _SENT_AS_GIVEN}
             request = requests.SessionOpen(
                 agent=agent,
-                cwd=_folder(cwd),
-                additional=tuple(_folder(folder) for folder in additional),
-                access=access,
-                model=model,
-                mode=mode,
-                options=dict(options or {}),
-                reasoning_effort=reasoning_effort,
-                system_prompt=system_prompt,
-                network=network,
-                web_search=web_search,
+                cwd=_folder(options.get("cwd", ".")),
+                additional=tuple(_folder(folder) for folder in options.get("additional", ())),
+                options=dict(options.get("options") or {}),
+                **settings,  # type: ignore[arg-type]  # the same names and types in both declarations
             )
             opened = await self._connection.call(request)
             return await self._register(
-                RemoteSession(
-                    self._connection,
-                    opened.session_id,
-                    opened.state,
-                    on_permission=on_permission,
-                    on_question=on_question,
-                    on_event=on_event,
-                )
+                RemoteSession(self._connection, opened.session_id, opened.state, **_callbacks(options))
             )
 
         return Opening(open_it)
@@ -156,9 +122,7 @@ class Client:
         handle: SessionHandle | str | bytes | Mapping[str, object],
         *,
         how: Literal["resume", "load", "new"] = "resume",
-        on_permission: OnPermission | None = None,
-        on_question: OnQuestion | None = None,
-        on_event: OnEvent | None = None,
+        **callbacks: Unpack[SessionCallbackOptions],
     ) -> RemoteSession:
         """Resume a session of the server: by its id, or by the result of `snapshot()`.
 
@@ -168,39 +132,18 @@ class Client:
         session_id = _session_id(handle)
         self._check_new(session_id)
         opened = await self._connection.call(_resume_request(how, session_id))
-        session = RemoteSession(
-            self._connection,
-            session_id,
-            opened.state,
-            on_permission=on_permission,
-            on_question=on_question,
-            on_event=on_event,
-            history=True,
-        )
+        session = RemoteSession(self._connection, session_id, opened.state, history=True, **_callbacks(callbacks))
         return await self._register(session)
 
-    def session(
-        self,
-        session_id: str,
-        *,
-        on_permission: OnPermission | None = None,
-        on_question: OnQuestion | None = None,
-        on_event: OnEvent | None = None,
-    ) -> Opening:
+    def session(self, session_id: str, **callbacks: Unpack[SessionCallbackOptions]) -> Opening[RemoteSession]:
         """A session that is open on the server, whichever client opened it. Await it, or use it with `async with`:
         leaving the block leaves the session as it is. `on_event` gets its events from now on."""
 
         async def attach() -> RemoteSession:
             await self._connection.start()
+            state = SessionState()
             session = RemoteSession(
-                self._connection,
-                session_id,
-                SessionState(),
-                on_permission=on_permission,
-                on_question=on_question,
-                on_event=on_event,
-                owned=False,
-                history=True,
+                self._connection, session_id, state, owned=False, history=True, **_callbacks(callbacks)
             )
             return await self._register(session)
 

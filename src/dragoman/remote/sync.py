@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import Literal, Unpack
 
 from dragoman.protocol.models import AgentItem, SessionItem
 from dragoman.protocol.results import SearchHit, UsageReport
-from dragoman.remote.client import Client, Opening
+from dragoman.remote.client import Client
 from dragoman.remote.session import RemoteSession
+from dragoman.session.client import Opening
 from dragoman.session.handle import SessionHandle
+from dragoman.session.options import SessionCallbackOptions, SessionOptions
 from dragoman.session.sync import SyncSession, background
 
 
 class SyncClient:
     """`Client` for programs that are not async: its methods take the same, and block."""
 
-    def __init__(self, url: str, token: str, **settings: Any) -> None:
-        self._client = Client(url, token, **settings)
+    def __init__(self, url: str, token: str, *, fingerprint: str | None = None, patience: float = 60.0) -> None:
+        self._client = Client(url, token, fingerprint=fingerprint, patience=patience)
 
     # -- for programs
 
@@ -26,23 +28,39 @@ class SyncClient:
         background.call(self._client.start())
         return self
 
-    def open_session(self, agent: str | None = None, **settings: Any) -> SyncSession:
-        return SyncSession(background.call(_opened(self._client.open_session(agent, **settings))))
+    def open_session(self, agent: str | None = None, **options: Unpack[SessionOptions]) -> SyncSession:
+        return SyncSession(background.call(_opened(self._client.open_session(agent, **options))))
 
-    def resume(self, handle: SessionHandle | str | bytes | Mapping[str, object], **settings: Any) -> SyncSession:
-        return SyncSession(background.call(self._client.resume(handle, **settings)))
+    def resume(
+        self,
+        handle: SessionHandle | str | bytes | Mapping[str, object],
+        *,
+        how: Literal["resume", "load", "new"] = "resume",
+        **callbacks: Unpack[SessionCallbackOptions],
+    ) -> SyncSession:
+        return SyncSession(background.call(self._client.resume(handle, how=how, **callbacks)))
 
-    def session(self, session_id: str, **settings: Any) -> SyncSession:
-        return SyncSession(background.call(_opened(self._client.session(session_id, **settings))))
+    def session(self, session_id: str, **callbacks: Unpack[SessionCallbackOptions]) -> SyncSession:
+        return SyncSession(background.call(_opened(self._client.session(session_id, **callbacks))))
 
-    def sessions(self, **filters: Any) -> tuple[SessionItem, ...]:
-        return background.call(self._client.sessions(**filters))
+    def sessions(
+        self, *, agent: str | None = None, cwd: str | None = None, before: float | None = None, limit: int = 100
+    ) -> tuple[SessionItem, ...]:
+        return background.call(self._client.sessions(agent=agent, cwd=cwd, before=before, limit=limit))
 
-    def search(self, text: str, **filters: Any) -> tuple[SearchHit, ...]:
-        return background.call(self._client.search(text, **filters))
+    def search(
+        self, text: str, *, agent: str | None = None, cwd: str | None = None, limit: int = 20
+    ) -> tuple[SearchHit, ...]:
+        return background.call(self._client.search(text, agent=agent, cwd=cwd, limit=limit))
 
-    def usage(self, *by: Any, **filters: Any) -> UsageReport:
-        return background.call(self._client.usage(*by, **filters))
+    def usage(
+        self,
+        by: Literal["day", "agent", "model", "workspace"] = "day",
+        *,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> UsageReport:
+        return background.call(self._client.usage(by, since=since, until=until))
 
     def agents(self) -> tuple[AgentItem, ...]:
         return background.call(self._client.agents())
@@ -59,5 +77,5 @@ class SyncClient:
         self.close()
 
 
-async def _opened(opening: Opening) -> RemoteSession:
+async def _opened(opening: Opening[RemoteSession]) -> RemoteSession:
     return await opening

@@ -304,7 +304,7 @@ class Session:
         row = self._permission(permission_id)
         return self._host.permission_request(row.request_id) if row.outcome == "pending" else None
 
-    def answer_permission(
+    async def answer_permission(
         self, permission_id: str, reply: PermissionReply, *, by: Literal["person", "callback"] = "person"
     ) -> bool:
         """Answer a `permission.requested` event by its id, as `on_permission` would; the first answer counts.
@@ -312,6 +312,12 @@ class Session:
         `by` tells who decided it: a person, or a program. False: it has its answer already, or was withdrawn, and this
         one changes nothing.
         """
+        return self.settle_permission(permission_id, reply, by=by)
+
+    def settle_permission(
+        self, permission_id: str, reply: PermissionReply, *, by: Literal["person", "callback"] = "person"
+    ) -> bool:
+        """Answer a permission at once, for callers that cannot wait; otherwise as `answer_permission`."""
         row = self._permission(permission_id)
         return row.outcome == "pending" and self._host.answer(row.request_id, reply, by)
 
@@ -320,7 +326,7 @@ class Session:
         row = self._question(question_id)
         return self._host.question(row.request_id) if row.action == "pending" else None
 
-    def answer_question(self, question_id: str, answer: QuestionAnswer) -> bool:
+    async def answer_question(self, question_id: str, answer: QuestionAnswer) -> bool:
         """Answer a question of the agent's by its row's id, as `on_question` would; the first answer counts.
 
         False: it has its answer already, or was withdrawn, and this one changes nothing.

@@ -14,16 +14,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, Unpack, cast, overload
 
 from dragoman.errors import InputError
+from dragoman.host.question.question import OnQuestion
 from dragoman.record.events import Event
 from dragoman.session import ports
 from dragoman.session.capabilities import Capabilities
+from dragoman.session.diagnostics import Diagnostic
 from dragoman.session.handle import SessionHandle
 from dragoman.session.options import RunOptions
 from dragoman.session.ports import SessionStatus, ValidatedResult
 from dragoman.session.prompt import Input
 from dragoman.session.run import RunResult
 from dragoman.session.runtime import AgentRuntime
-from dragoman.session.spec import AgentSpec, SessionConfig
+from dragoman.session.spec import AgentSpec, Limits, SessionConfig
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # known to type checkers without being installed
@@ -214,9 +216,16 @@ class SyncSession:
 class SyncAgentRuntime:
     """`AgentRuntime` for programs that are not async."""
 
-    def __init__(self, spec: AgentSpec, **options: Any) -> None:
+    def __init__(
+        self,
+        spec: AgentSpec,
+        *,
+        limits: Limits | None = None,
+        on_question: OnQuestion | None = None,
+        on_diagnostic: Callable[[Diagnostic], None] | None = None,
+    ) -> None:
         async def make() -> AgentRuntime:
-            return AgentRuntime(spec, **options)
+            return AgentRuntime(spec, limits=limits, on_question=on_question, on_diagnostic=on_diagnostic)
 
         self._runtime = background.call(make())
 

@@ -63,13 +63,7 @@ async def open_session(services: Services, request: requests.SessionOpen, caller
             existing_folder(request.cwd), [existing_folder(folder, "additional") for folder in request.additional]
         ),
         access=access,
-        model=request.model,
-        mode=request.mode,
-        options=dict(request.options),
-        reasoning_effort=request.reasoning_effort,
-        system_prompt=request.system_prompt,
-        network=request.network,
-        web_search=request.web_search,
+        **{name: getattr(request, name) for name in _SHARED_SETTINGS},
     )
     owned = await services.hub.start_session(request.agent or settings.agent, config, session_id)
     return await services.opened(owned.id)
@@ -78,6 +72,14 @@ async def open_session(services: Services, request: requests.SessionOpen, caller
 def _id_for(command_id: str | None) -> str:
     """The id of a session that a command opens: sent again, also to another process, it finds that session."""
     return new_id() if command_id is None else hashlib.sha256(command_id.encode()).hexdigest()[:12]
+
+
+# Settings that a request and a configuration have under the same name and with the same type.
+_SHARED_SETTINGS = tuple(
+    name
+    for name in SessionConfig.__struct_fields__
+    if name in requests.SessionOpen.__struct_fields__ and name != "access"
+)
 
 
 async def _resume(
