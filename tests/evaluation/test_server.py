@@ -369,9 +369,17 @@ async def test_a_port_that_is_taken_is_said_and_nothing_stays_open() -> None:
 
 
 async def test_it_may_be_closed_by_another_task_than_opened_it() -> None:
-    server = ToolServer([lookup])
-    await asyncio.create_task(server.__aenter__())
-    await asyncio.create_task(server.close())
+    async with nothing_left():
+        server = ToolServer([lookup])
+        assert await asyncio.create_task(server.__aenter__()) is server
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        async with joined(server, "http") as agent:
+            assert not (await agent.call_tool("lookup", {"sku": "a"})).is_error
+        await asyncio.create_task(server.close())
+        with socket.socket() as gone:
+            assert gone.connect_ex(("127.0.0.1", port)) != 0
+        with pytest.raises(InputError, match="is not open"):
+            server.for_agent(http=True)
 
 
 async def test_a_failing_listener_costs_no_call() -> None:

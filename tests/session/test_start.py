@@ -22,6 +22,7 @@ from dragoman.errors import (
 )
 from dragoman.session.runtime import AgentRuntime
 from dragoman.session.spec import AgentSpec, Limits
+from dragoman.testing.clock import ManualClock
 from dragoman.testing.scripted import ReceivedRequest, ScriptedAgent
 from dragoman.testing.stage import LIMIT, runtime_of
 
@@ -84,7 +85,13 @@ async def test_a_file_that_may_not_be_run_says_so(tmp_path: Path) -> None:
 
 async def test_an_agent_that_says_nothing_is_given_up_and_its_stderr_shown() -> None:
     body = "import sys, time; print('downloading…', file=sys.stderr, flush=True); time.sleep(600)"
-    problem = await failure([*PYTHON, body], limits=Limits(start=0.4, close_grace=0.05))
+    clock = ManualClock()
+    problem = await failure(
+        [*PYTHON, body],
+        limits=Limits(start=60.0, close_grace=0.05),
+        clock=clock,
+        on_diagnostic=lambda entry: clock.advance(60.0),  # its stderr has come: now the limit passes
+    )
     assert isinstance(problem, StartTimeout)
     assert problem.stderr == "downloading…"
     assert "downloading…" in str(problem)
