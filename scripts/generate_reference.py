@@ -1,7 +1,7 @@
-"""Writes docs/reference/ and docs/agents.md from the code: docstrings, signatures, comments beside fields, presets.
+"""Write docs/reference/ and docs/agents.md from the code: docstrings, signatures, comments beside fields, presets.
 
-`--check` writes nothing, and ends with 1 when a page is not what the code says; a test does that. What is missing on a
-page is missing in a docstring: mend it there and run this again.
+`--check` writes nothing and exits with 1 if a page does not match the code; a test runs it. What is missing on a page
+is missing in a docstring: fix it there and run this again.
 """
 
 from __future__ import annotations
@@ -33,19 +33,42 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by scripts/generate_reference.py: change the code's docstrings, not this page. -->"
 
-# How the public names are shown: what a newcomer needs first comes first.
+# What a program wants, the names to use, and where the session runs.
+WHICH_ONE = (
+    ("one answer", ("run", "run_sync"), "in this process"),
+    ("a conversation, or events while the agent works", ("open_session", "open_session_sync"), "in this process"),
+    ("to continue a session from its snapshot", ("resume_session", "resume_session_sync"), "in this process"),
+    ("a value of a Python type, or Python functions as tools", ("evaluate", "evaluate_sync"), "in this process"),
+    ("the same sessions as the page", ("Client", "ClientSync"), "on a server"),
+)
+LAYER_BELOW = (
+    ("Hub", "the journal of a home folder, and the sessions of this process in it"),
+    ("AgentRuntime", "one agent process with any number of sessions"),
+    ("BackendAdapter", "front ends that want one message format for every agent"),
+    ("AcpAdapter", "many evaluations with the same settings"),
+)
+
+# The public names, the entry points first.
 GROUPS = {
-    "One prompt": ("run_sync", "run", "RunResult"),
-    "Sessions and runs": ("open_session", "resume_session", "Session", "Run", "SessionHandle", "Capabilities"),
-    "What goes with a prompt": ("Image", "Audio", "File", "Attachment", "Link"),
+    "Entry points": (
+        "open_session",
+        "open_session_sync",
+        "run",
+        "run_sync",
+        "resume_session",
+        "resume_session_sync",
+        "evaluate",
+        "evaluate_sync",
+        "Client",
+        "ClientSync",
+    ),
+    "Sessions and runs": ("Session", "Run", "RunResult", "SessionHandle", "Capabilities"),
+    "Attachments": ("Image", "Audio", "File", "Attachment", "Link"),
     "Permissions": ("PermissionRequest", "Answer", "Rule", "answer_later"),
     "Questions": ("Question", "QuestionAnswer"),
     "Logging in": ("login", "LoginMethod"),
-    "The journal": ("Hub",),
-    "On a server": ("Client", "RemoteSession"),
+    "Sessions on a server": ("RemoteSession",),
     "Evaluation": (
-        "evaluate",
-        "evaluate_sync",
         "Prompt",
         "PromptResponse",
         "Stats",
@@ -56,17 +79,18 @@ GROUPS = {
         "AdapterConfig",
     ),
     "Tools": ("tool", "Tool", "Context", "ToolError", "ToolServer"),
-    "Runtimes": ("AgentRuntime", "AgentSpec", "SessionConfig", "Workspace", "Limits", "Diagnostic"),
-    "For programs that are not async": (
-        "open_session_sync",
-        "resume_session_sync",
-        "SyncSession",
-        "SyncRun",
-        "AgentRuntimeSync",
-        "ClientSync",
+    "The layer below": (
+        "Hub",
+        "AgentRuntime",
+        "BackendAdapter",
+        "AgentSpec",
+        "SessionConfig",
+        "Workspace",
+        "Limits",
+        "Diagnostic",
     ),
-    "Ports": ("AgentClient", "LocalClient"),
-    "For front ends": ("BackendAdapter",),
+    "For programs without async": ("SyncSession", "SyncRun", "AgentRuntimeSync"),
+    "Interfaces": ("AgentClient", "LocalClient"),
 }
 # Documented on pages of their own, or by the word alone.
 ELSEWHERE = {"__version__", "errors", "events", "ports"}
@@ -85,21 +109,21 @@ ROWS = (
     "Command",
 )
 
-# Methods outside of a class's section "for programs" that are for programs all the same; those inside it that are not.
+# Methods outside of a class's section "for programs" that belong on the page; methods inside it that do not.
 ALSO = {"AgentRuntime": ("start",)}
 EXCEPT = {"Run": ("claim", "next_events"), "AgentRuntime": ("busy",), "Capabilities": ("require",)}
 
-# Attributes that are set in a constructor, where no comment or docstring tells of them.
+# Attributes that are set in a constructor, without a comment or docstring.
 ATTRIBUTES = {
     "Session": {
-        "id": "ours; stays the same when the session is resumed",
-        "agent_session_id": "the agent's own",
-        "config": "the `SessionConfig` it was opened with",
-        "fold": "what is known of it by now: `messages`, `tool_calls`, `plans`, `commands`, `settings` (by id), "
+        "id": "Dragoman's id; stays the same when the session is resumed",
+        "agent_session_id": "the agent's id",
+        "config": "the `SessionConfig` that it was opened with",
+        "fold": "its current state: `messages`, `tool_calls`, `plans`, `commands`, `settings` (by id), "
         "`usage`, `title`, `permissions`, `files`, `terminals`, `questions`, `runs`, `sub_agents`",
     },
-    "RemoteSession": {"id": "the server's, and ours"},
-    "Run": {"id": "the session's id and a number"},
+    "RemoteSession": {"id": "the id of the session, the same as on the server"},
+    "Run": {"id": "the id of the run"},
     "AgentRuntime": {
         "spec": "the `AgentSpec`",
         "limits": "the `Limits`",
@@ -107,11 +131,11 @@ ATTRIBUTES = {
     },
 }
 
-# Made by the functions and methods that return them, never by hand.
-NOT_MADE_BY_HAND = {"Session", "Run", "SyncSession", "SyncRun", "AgentClient", "RemoteSession"}
+# Programs get these from functions and methods, and never call the constructor.
+NOT_CONSTRUCTED = {"Session", "Run", "SyncSession", "SyncRun", "AgentClient", "RemoteSession"}
 
-# Classes that their module's docstring is about.
-SPOKEN_FOR = {"Diagnostic"}
+# Classes that are described by the docstring of their module.
+DESCRIBED_BY_MODULE = {"Diagnostic"}
 
 COLUMNS = 80  # of the help texts, as on a terminal
 
@@ -255,28 +279,99 @@ def python_page() -> str:
     listed = {name for names in GROUPS.values() for name in names}
     if public != listed:
         raise SystemExit(f"GROUPS and dragoman.__all__ differ: {', '.join(sorted(public ^ listed))}")
-    parts = ["All names below are in `dragoman`: `import dragoman`, then `dragoman.run_sync(…)`. Errors and events"]
-    parts[0] += " have pages of their own: [errors](errors.md), [events](events.md)."
+    parts = [
+        "All names on this page are in `dragoman`: `import dragoman`, then `dragoman.run_sync(…)`. "
+        "[Errors](errors.md) and [events](events.md) have their own pages.",
+        "## Which one do I want?",
+        table(
+            ("you want", "use", "the session runs"),
+            [(want, ", ".join(map(_link, names)), where) for want, names, where in WHICH_ONE],
+        ),
+        "The layer below is for programs that manage agents themselves:",
+        table(("class", "for"), [(_link(name), purpose) for name, purpose in LAYER_BELOW]),
+    ]
+    keywords = KeywordTables()
     for group, names in GROUPS.items():
         parts.append(f"## {group}")
         for name in names:
-            parts += _documented(name, getattr(dragoman, name))
-    parts.append("## Rows\n\nWhat results, events and `session.fold` are made of (`dragoman.record.rows`).")
+            parts += _documented(name, getattr(dragoman, name), keywords)
+    parts.append("## Rows\n\nThe parts of results, events and `session.fold` (`dragoman.record.rows`).")
     for name in ROWS:
-        parts += _documented(name, getattr(rows, name))
+        parts += _documented(name, getattr(rows, name), keywords)
     return page("Python", *parts)
 
 
-def _documented(name: str, thing: Any) -> Iterator[str]:
+def _link(name: str) -> str:
+    return f"[`{name}`](#{name.lower()})"
+
+
+class KeywordTables:
+    """Tables of the keywords that functions take as `**options: Unpack[SomeOptions]`.
+
+    A function that takes the keywords of an earlier one lists only the others, and links to it.
+    """
+
+    def __init__(self) -> None:
+        self._described: dict[str, dict[str, str]] = {}  # comments by keyword, by the heading of a function
+
+    def describe(self, heading: str, function: Callable[..., Any]) -> str:
+        """Return the table of a function's keywords; empty if it takes none."""
+        options = _options_type(function)
+        if options is None:
+            return ""
+        types, text = _keywords(options)
+        known = max(
+            (each for each, described in self._described.items() if described.items() <= text.items()),
+            key=lambda each: len(self._described[each]),
+            default=None,
+        )
+        rest = {name: comment for name, comment in text.items() if not known or name not in self._described[known]}
+        self._described.setdefault(heading, text)
+        also = f"The keywords of [`{known}`](#{known.lower().split('.')[0]})" if known else "Keywords, all optional"
+        if not rest:
+            return f"{also}."
+        body = [(f"`{name}`", f"`{types[name]}`", comment) for name, comment in rest.items()]
+        return f"{also}{', and' if known else ''}:\n\n{table(('keyword', 'type', ''), body)}"
+
+
+def _options_type(function: Callable[..., Any]) -> type | None:
+    """Return the TypedDict of a function's keywords."""
+    for parameter in inspect.signature(function).parameters.values():
+        named = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
+        if named is not None:
+            options: type = vars(sys.modules[function.__module__])[named[1]]
+            return options
+    return None
+
+
+def _keywords(options: type) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the types and the comments of a TypedDict's keywords, those of its bases first."""
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(options))).body
+    assert isinstance(tree, ast.ClassDef)
+    types: dict[str, str] = {}
+    text: dict[str, str] = {}
+    for base in tree.bases:
+        if isinstance(base, ast.Name) and base.id != "TypedDict":
+            base_types, base_text = _keywords(vars(sys.modules[options.__module__])[base.id])
+            types |= base_types
+            text |= base_text
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            types[node.target.id] = ast.unparse(node.annotation).replace("'", '"')
+    return types, text | comments(options)
+
+
+def _documented(name: str, thing: Any, keywords: KeywordTables) -> Iterator[str]:
     yield f"### {name}"
     if not isinstance(thing, type):
         yield code(signature(name, thing), "python")
         yield docstring(thing)
+        yield keywords.describe(name, thing)
         return
-    if not issubclass(thing, msgspec.Struct) and name not in NOT_MADE_BY_HAND:
+    if not issubclass(thing, msgspec.Struct) and name not in NOT_CONSTRUCTED:
         yield code(signature(name, thing.__init__), "python")
     port = getattr(ports, name, None)
-    yield docstring(thing) or (docstring(port) if port else "") or (_head(thing) if name in SPOKEN_FOR else "")
+    yield docstring(thing) or (docstring(port) if port else "") or (_head(thing) if name in DESCRIBED_BY_MODULE else "")
     if issubclass(thing, msgspec.Struct):
         yield fields(thing)
     if name in ATTRIBUTES:
@@ -289,9 +384,9 @@ def _documented(name: str, thing: Any) -> Iterator[str]:
             returned = inspect.signature(member.fget).return_annotation
             yield f"**`.{method}`**: `{returned}`" + (f"\n\n{text}" if text else "")
         else:
-            yield code(f".{signature(method, member)}".replace(".async ", "async ."), "python") + (
-                f"\n\n{text}" if text else ""
-            )
+            call = code(f".{signature(method, member)}".replace(".async ", "async ."), "python")
+            parts = (call, text, keywords.describe(f"{name}.{method}", member))
+            yield "\n\n".join(part for part in parts if part)
 
 
 def _head(class_: type) -> str:
