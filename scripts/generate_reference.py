@@ -39,7 +39,7 @@ WHICH_ONE = (
     ("a conversation, or events while the agent works", ("open_session", "open_session_sync"), "in this process"),
     ("to continue a session from its snapshot", ("resume_session", "resume_session_sync"), "in this process"),
     ("a value of a Python type, or Python functions as tools", ("evaluate", "evaluate_sync"), "in this process"),
-    ("the same sessions as the page", ("Client", "ClientSync"), "on a server"),
+    ("the same sessions as the page", ("Client", "SyncClient"), "on a server"),
 )
 LAYER_BELOW = (
     ("Hub", "the journal of a home folder, and the sessions of this process in it"),
@@ -60,25 +60,26 @@ GROUPS = {
         "evaluate",
         "evaluate_sync",
         "Client",
-        "ClientSync",
+        "SyncClient",
     ),
     "Sessions and runs": ("Session", "Run", "RunResult", "SessionHandle", "Capabilities"),
-    "Attachments": ("Image", "Audio", "File", "Attachment", "Link"),
-    "Permissions": ("PermissionRequest", "Answer", "Rule", "answer_later"),
+    "Attachments": ("TextAttachment", "FileAttachment", "ImageAttachment", "AudioAttachment", "LinkAttachment"),
+    "Permissions": ("PermissionRequest", "PermissionAnswer", "PolicyRule", "answer_later"),
     "Questions": ("Question", "QuestionAnswer"),
     "Logging in": ("login", "LoginMethod"),
     "Sessions on a server": ("RemoteSession",),
     "Evaluation": (
-        "Prompt",
+        "EvaluationPrompt",
         "PromptResponse",
-        "Stats",
+        "EvaluationStats",
         "Budget",
-        "Retry",
+        "RetryPolicy",
         "AcpAdapter",
         "ModelConfig",
         "AdapterConfig",
     ),
-    "Tools": ("tool", "Tool", "Context", "ToolError", "ToolServer"),
+    "MCP servers": ("McpServerStdio", "McpServerHttp", "McpServerSse"),
+    "Tools": ("tool", "Tool", "ToolContext", "ToolError", "ToolServer"),
     "The layer below": (
         "Hub",
         "AgentRuntime",
@@ -89,11 +90,11 @@ GROUPS = {
         "Limits",
         "Diagnostic",
     ),
-    "For programs without async": ("SyncSession", "SyncRun", "AgentRuntimeSync"),
+    "For programs without async": ("SyncSession", "SyncRun", "SyncAgentRuntime"),
     "Interfaces": ("AgentClient", "LocalClient"),
 }
-# Documented on pages of their own, or by the word alone.
-ELSEWHERE = {"__version__", "errors", "events", "ports"}
+# Modules that have their own page or section.
+ELSEWHERE = {"__version__", "errors", "events", "ports", "rows"}
 
 # Rows that a program meets in results and events.
 ROWS = (
@@ -295,7 +296,7 @@ def python_page() -> str:
         parts.append(f"## {group}")
         for name in names:
             parts += _documented(name, getattr(dragoman, name), keywords)
-    parts.append("## Rows\n\nThe parts of results, events and `session.fold` (`dragoman.record.rows`).")
+    parts.append("## Rows\n\nThe parts of results, events and `session.fold` (`dragoman.rows`).")
     for name in ROWS:
         parts += _documented(name, getattr(rows, name), keywords)
     return page("Python", *parts)
