@@ -295,7 +295,7 @@ class _Weighing(_Sink):
         self.memory_used = max(self.memory_used, tracemalloc.get_traced_memory()[0])
 
 
-@pytest.mark.parametrize("said", [Transcript.user, Transcript.text])
+@pytest.mark.parametrize("frame", [Transcript.user, Transcript.text])
 async def test_of_a_long_line_only_what_came_of_it_is_held(
     tmp_path: Path, frame: Callable[[Transcript, str], str]
 ) -> None:

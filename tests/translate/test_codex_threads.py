@@ -27,7 +27,7 @@ def test_a_thread_that_was_taken_back_keeps_its_title_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "title"),
+    ("reported", "title"),
     [
         ({"success": True, "message": "Undo restored snapshot 1234567."}, "Undo restored snapshot 1234567."),
         ({"success": True}, "Undone"),
@@ -94,7 +94,7 @@ def test_a_state_that_is_none_does_no_harm() -> None:
     assert not natives(transcript.frames())
 
 
-@pytest.mark.parametrize("told", ["timeout_ms must be at least 10000", "agent path `/root/look` already exists"])
+@pytest.mark.parametrize("reported", ["timeout_ms must be at least 10000", "agent path `/root/look` already exists"])
 def test_what_could_not_be_asked_of_an_agent_failed(reported: str) -> None:
     transcript = Transcript()
     transcript.call("spawn_agent", {"message": "Look!"}, namespace="collaboration")

@@ -597,7 +597,7 @@ def test_what_an_agent_is_asked_is_shown_unless_it_is_encrypted(message: str, sh
     assert _words(transcript.tool()) == shown
 
 
-@pytest.mark.parametrize(("tool", "said"), [("request_user_input", "question"), ("request_user_input_async", "title")])
+@pytest.mark.parametrize(("tool", "words"), [("request_user_input", "question"), ("request_user_input_async", "title")])
 def test_a_question_is_called_by_its_words(tool: str, words: str) -> None:
     transcript = Transcript()
     transcript.call(tool, {"questions": [{words: "Which colour?", "options": ["Blue"]}]})
