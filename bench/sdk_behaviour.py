@@ -213,7 +213,7 @@ async def ours(scene: str, progress: Path) -> Seen:
 
     program = Program(scene, progress)
     spec = dragoman.AgentSpec(command=command(scene, progress))
-    limits = dragoman.Limits(cancel_grace=0.1, close_grace=0.1)
+    limits = dragoman.Limits(cancel_timeout=0.1, close_timeout=0.1)
     async with dragoman.AgentRuntime(spec, limits=limits) as runtime:
         if scene == "load":
             handle = dragoman.SessionHandle(session_id="ours", agent_session_id="s", cwd=os.getcwd())

@@ -39,7 +39,12 @@ def test_flags_win_over_the_environment_which_wins_over_the_file(tmp_path: Path)
         {"DRAGOMAN_AGENT": "environment", "DRAGOMAN_ACCESS": "ask", "DRAGOMAN_START_TIMEOUT": "2"},
         {"agent": "flag", "access": None, "start_timeout": "3s"},
     )
-    assert (settings.agent, settings.access, settings.start_timeout, settings.close_grace) == ("flag", "ask", 3.0, 1.0)
+    assert (settings.agent, settings.access, settings.start_timeout, settings.close_timeout) == (
+        "flag",
+        "ask",
+        3.0,
+        1.0,
+    )
 
 
 def test_a_setting_knows_where_it_was_given(tmp_path: Path) -> None:
@@ -115,7 +120,7 @@ def test_agent_tables_are_carried_as_they_stand(tmp_path: Path) -> None:
         ("start_timeout = nan", 1, "start_timeout is nan; expected"),
         ("start_timeout = 1" + "0" * 400, 1, "expected a duration"),
         ("request_timeout = {}", 1, "request_timeout is a table; expected"),
-        ("cancel_grace = -0.5", 1, "cancel_grace is -0.5; expected"),
+        ("cancel_timeout = -0.5", 1, "cancel_timeout is -0.5; expected"),
         ("deadline = 0", 1, 'more than zero, or "none"'),
         ("deadline = 1979-05-27", 1, "deadline is a date or time; expected"),
         ("line_limit = 1000", 1, "of at least 64 KiB"),

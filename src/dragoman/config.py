@@ -59,10 +59,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     # in their turn, and `session/load` replays a whole history before it answers.
     request_timeout: float = 120.0
     # From `session/cancel` to the first signal: enough to stop tools and answer, while a person waits.
-    cancel_grace: float = 10.0
+    cancel_timeout: float = 10.0
     # From the end of stdin to SIGTERM, and from there to SIGKILL: agents that react exit within a few hundred
     # milliseconds; the others were seen to stay for longer than 4 s, so waiting longer would gain nothing.
-    close_grace: float = 1.0
+    close_timeout: float = 1.0
     # A run has no limit unless someone sets one: a fixed one would end live work.
     deadline: float | None = None
     idle_limit: float | None = None
@@ -298,8 +298,8 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "start_timeout": _LIMIT,
     "request_timeout": _LIMIT,
-    "cancel_grace": _GRACE,
-    "close_grace": _GRACE,
+    "cancel_timeout": _GRACE,
+    "close_timeout": _GRACE,
     "deadline": _OPTIONAL_LIMIT,
     "idle_limit": _OPTIONAL_LIMIT,
     "permission_timeout": _OPTIONAL_LIMIT,

@@ -189,7 +189,7 @@ async def test_a_silent_agent_is_reported_beside_its_result(demo: BackendAdapter
 
 
 async def test_an_agent_that_hangs_is_ended_by_an_interrupt(folder: Path, tmp_path: Path) -> None:
-    quick = BackendAdapter(demo_spec(tmp_path / "demo"), limits=Limits(cancel_grace=0.05, close_grace=0.05))
+    quick = BackendAdapter(demo_spec(tmp_path / "demo"), limits=Limits(cancel_timeout=0.05, close_timeout=0.05))
     async with connected(quick, folder) as session:
         await session.send(user_message("hang"))
         await until(session, "stream_event")

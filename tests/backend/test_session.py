@@ -326,7 +326,7 @@ async def test_more_prompts_than_anyone_waits_for_are_refused(folder: Path) -> N
 
 async def test_an_agent_that_dies_between_runs_is_reported_and_ends_the_messages(folder: Path) -> None:
     agent = ScriptedAgent(echo)
-    async with connected(scripted(agent, limits=Limits(close_grace=0.05)), folder) as session:
+    async with connected(scripted(agent, limits=Limits(close_timeout=0.05)), folder) as session:
         agent.exit(9)
         *_, error = [message async for message in session.messages]
         assert (error.type, error.metadata["exit_code"]) == ("error", 9)

@@ -51,7 +51,7 @@ class Item:
 async def evaluated(
     agent: Any, prompt: Any = "Which item?", *, clock: Clock = SYSTEM_CLOCK, **options: Any
 ) -> PromptResponse[Any]:
-    limits = Limits(cancel_grace=2, close_grace=1)
+    limits = Limits(cancel_timeout=2, close_timeout=1)
     async with asyncio.timeout(LIMIT), runtime_on(agent, limits=limits, clock=clock) as runtime:
         response: PromptResponse[Any] = await evaluate(runtime, prompt, **{"retry": NO_RETRY, **options})
         return response

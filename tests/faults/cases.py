@@ -14,7 +14,7 @@ from dragoman.errors import DragomanError
 from .stage import LIMITS
 
 QUICK_REQUEST = replace(LIMITS, request=0.5)
-QUICK_CANCEL = replace(LIMITS, cancel_grace=0.2)
+QUICK_CANCEL = replace(LIMITS, cancel_timeout=0.2)
 
 RUN_LIMIT_S = 100.0  # longer than any grace, so that a test can let the one pass without the other
 
@@ -134,10 +134,10 @@ CASES: tuple[Case, ...] = (
     Case("oversized_request", "answered -32600", reported="over the limit", runtime=SMALL),
     Case("last_line_without_newline", FULL_TEXT, usable=False),
     _run("cut_line", errors.AgentCrashed, "exit code 1", usable=False, reported="not JSON"),
-    _start("content_length_headers", errors.StartTimeout, pass_s=LIMITS.start),
+    _start("content_length_headers", errors.StartTimeout, pass_s=LIMITS.start_timeout),
     # rpc
-    _start("wrong_id", errors.StartTimeout, reported="unknown request", pass_s=LIMITS.start),
-    _start("text_id", errors.StartTimeout, reported="unknown request", pass_s=LIMITS.start),
+    _start("wrong_id", errors.StartTimeout, reported="unknown request", pass_s=LIMITS.start_timeout),
+    _start("text_id", errors.StartTimeout, reported="unknown request", pass_s=LIMITS.start_timeout),
     Case("odd_ids", reported="without an id"),
     Case("duplicate_answers", reported="unknown request"),
     Case("answers_to_nothing", reported="unknown request"),
@@ -161,7 +161,7 @@ CASES: tuple[Case, ...] = (
     _start("initialize_null", errors.InvalidFrame, "protocolVersion"),
     Case("capabilities_of_wrong_types"),
     Case("capabilities_as_text"),
-    _start("never_answers_initialize", errors.StartTimeout, "did not answer", pass_s=LIMITS.start),
+    _start("never_answers_initialize", errors.StartTimeout, "did not answer", pass_s=LIMITS.start_timeout),
     _start("initialize_refused", errors.RequestFailed, "not today"),
     Case("speaks_first", reported="'early'"),
     _open("never_answers_session_new", errors.RequestTimeout, "session/new", runtime={"limits": QUICK_REQUEST}),
@@ -226,7 +226,7 @@ CASES: tuple[Case, ...] = (
     Case("much_stderr", FULL_TEXT, reported="the last line"),
     Case("endless_stderr_line", FULL_TEXT),
     Case("wild_stderr", reported="red"),
-    _cancelled("stops_itself", usable=False, pass_s=LIMITS.cancel_grace),
+    _cancelled("stops_itself", usable=False, pass_s=LIMITS.cancel_timeout),
     *_exits(),
 )
 

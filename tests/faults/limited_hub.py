@@ -47,7 +47,7 @@ async def main(home: str, agent: str, copy: str) -> None:
     async with Hub(home) as hub:
         spec = AgentSpec(command=[sys.executable, agent, copy], name="streaming")
         async with AgentRuntime(
-            spec, journal_client=hub.journal_client, limits=Limits(close_grace=0.3), launch=start
+            spec, journal_client=hub.journal_client, limits=Limits(close_timeout=0.3), launch=start
         ) as runtime:
             config = SessionConfig(workspace=Workspace(Path(home).parent), on_event=on_event)
             session = await runtime.open_session(config)

@@ -20,7 +20,7 @@ HANG = 40.0
 """Seconds until a test gives up: the guard against a hang, far more than anything here takes."""
 
 # Graces that a rogue makes us sit out are short; limits that must not pass are long.
-LIMITS = Limits(start=HANG, request=HANG, cancel_grace=HANG, close_grace=0.3)
+LIMITS = Limits(start_timeout=HANG, request_timeout=HANG, cancel_timeout=HANG, close_timeout=0.3)
 
 
 @dataclass

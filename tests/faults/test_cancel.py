@@ -23,9 +23,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize(
     ("behaviour", "code", "graces_s"),
     [
-        ("ends_on_sigint", 42, [LIMITS.cancel_grace]),
-        ("ends_on_sigterm", 43, [LIMITS.cancel_grace, LIMITS.close_grace]),
-        ("ignores_signals", -9, [LIMITS.cancel_grace, LIMITS.close_grace, LIMITS.close_grace]),
+        ("ends_on_sigint", 42, [LIMITS.cancel_timeout]),
+        ("ends_on_sigterm", 43, [LIMITS.cancel_timeout, LIMITS.close_timeout]),
+        ("ignores_signals", -9, [LIMITS.cancel_timeout, LIMITS.close_timeout, LIMITS.close_timeout]),
     ],
 )
 async def test_an_agent_that_does_not_stop_is_interrupted_then_terminated_then_killed(

@@ -88,7 +88,7 @@ async def test_who_asks_and_reads_no_answer_is_not_read_either(
         assert frames < 15_000  # what the pipe and our own buffer hold; the agent would send without end
         clock.advance(RUN_LIMIT_S)
         await clock.wait_for_timers()
-        clock.advance(LIMITS.cancel_grace)
+        clock.advance(LIMITS.cancel_timeout)
         with pytest.raises(errors.DeadlineExceeded) as caught:
             await run
         assert caught.value.result.text == "before"

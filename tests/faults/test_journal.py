@@ -102,7 +102,7 @@ class FaultyJournal:
     @asynccontextmanager
     async def _runtime(self, client: JournalClient) -> AsyncIterator[AgentRuntime]:
         spec = AgentSpec(command=[sys.executable, str(HERE / "streaming_agent.py"), str(self.copy)], name="streaming")
-        limits = Limits(close_grace=0.3)  # the agent gets no cancel, and has to be ended
+        limits = Limits(close_timeout=0.3)  # the agent gets no cancel, and has to be ended
         runtime = AgentRuntime(spec, journal_client=client, limits=limits, launch=self._launch)
         await runtime.start()
         try:

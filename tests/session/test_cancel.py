@@ -16,7 +16,7 @@ from dragoman.testing.scripted import ScriptedAgent, Turn
 from dragoman.testing.stage import config, runtime_of, session_of
 
 # Graces that a test has to sit out.
-QUICK = {"limits": Limits(cancel_grace=0.05, close_grace=0.05)}
+QUICK = {"limits": Limits(cancel_timeout=0.05, close_timeout=0.05)}
 
 
 async def until(run: Run, kind: type[events.EventBase]) -> None:

@@ -100,7 +100,7 @@ async def test_a_client_closes_all_it_opened(tmp_path: Path) -> None:
 
 
 async def test_the_process_ends_with_its_session_also_when_it_hangs(tmp_path: Path) -> None:
-    limits = dragoman.Limits(cancel_grace=0.05, close_grace=0.05)
+    limits = dragoman.Limits(cancel_timeout=0.05, close_timeout=0.05)
     async with asyncio.timeout(LIMIT):
         async with open_session(demo_spec(tmp_path / "demo"), cwd=tmp_path, limits=limits) as session:
             hanging = session.run("hang")

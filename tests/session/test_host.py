@@ -92,7 +92,7 @@ async def test_nobodys_answer_is_a_refusal_when_the_limit_is_over() -> None:
     async def script(turn: Turn) -> None:
         await turn.say(f"took {await turn.ask_permission()}")
 
-    limits = Limits(permission=0.01)
+    limits = Limits(permission_timeout=0.01)
     async with session_of(script, runtime={"limits": limits}, on_permission=answer_later) as session:
         assert (await session.run("go")).text == "took reject"
 

@@ -71,14 +71,14 @@ async def test_a_deadline_ends_an_agent_that_does_not_heed_it() -> None:
         await turn.never()
 
     agent, clock = ScriptedAgent(script), ManualClock()
-    limits = Limits(cancel_grace=10.0, close_grace=0.05)
+    limits = Limits(cancel_timeout=10.0, close_timeout=0.05)
     async with session_on(clock, agent, runtime={"limits": limits}) as session:
         run = session.run("go", deadline=40.0)
         rest = await events_until_text(run, "half")
         await clock.wait_for_timers()
         clock.advance(40.0)
         await clock.wait_for_timers()  # the grace of the cancel
-        clock.advance(limits.cancel_grace)
+        clock.advance(limits.cancel_timeout)
         seen_events = [event async for event in rest]
         with pytest.raises(DeadlineExceeded) as failed:
             await run

@@ -43,7 +43,7 @@ async def address_of(kind: Kind, main: AgentMain) -> AsyncIterator[str]:
 
 def runtime_at(url: str, **headers: str) -> AgentRuntime:
     spec = AgentSpec(url=url, headers=headers, name="remote", read_files=True, write_files=True, terminals=True)
-    return AgentRuntime(spec, limits=Limits(start=10, close_grace=2))
+    return AgentRuntime(spec, limits=Limits(start_timeout=10, close_timeout=2))
 
 
 class Remote:
@@ -276,7 +276,7 @@ async def test_a_refused_notification_is_found_in_the_diagnostics(tmp_path: Path
 
     agent = ScriptedAgent(until_cancelled)
     async with HttpServer(agent.main).running() as server:
-        spec, limits = AgentSpec(url=server.url), Limits(cancel_grace=0.2, close_grace=0.2)
+        spec, limits = AgentSpec(url=server.url), Limits(cancel_timeout=0.2, close_timeout=0.2)
         async with AgentRuntime(spec, limits=limits) as runtime:
             server.refusals["session/cancel"] = 500
             session = await runtime.open_session(config(tmp_path))

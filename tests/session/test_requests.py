@@ -103,7 +103,7 @@ async def test_a_request_without_answer_ends_in_time_and_is_withdrawn() -> None:
         return await never(request)
 
     agent = ScriptedAgent(answers={"session/new": new})
-    async with runtime_of(agent, limits=Limits(request=0.05)) as runtime:
+    async with runtime_of(agent, limits=Limits(request_timeout=0.05)) as runtime:
         with pytest.raises(RequestTimeout, match=r"session/new within 0\.05 s.*\nwaiting for the moon") as failed:
             await runtime.open_session(config())
         assert (failed.value.method, failed.value.category) == ("session/new", "transient")
@@ -346,7 +346,7 @@ async def test_a_request_under_way_fails_when_the_agent_dies() -> None:
 
 async def test_a_request_under_way_fails_when_the_runtime_is_closed() -> None:
     agent = ScriptedAgent(answers={"session/new": never})
-    async with runtime_of(agent, limits=Limits(close_grace=0.05)) as runtime:
+    async with runtime_of(agent, limits=Limits(close_timeout=0.05)) as runtime:
         opening = asyncio.ensure_future(runtime.open_session(config()))
         await agent.hears("session/new")
         await runtime.close()
@@ -359,7 +359,7 @@ async def test_closing_is_done_once_however_many_ask_and_give_up() -> None:
         await turn.never()
 
     agent = ScriptedAgent(script, capabilities={"sessionCapabilities": {"close": {}}}, answers={"session/close": {}})
-    async with runtime_of(agent, limits=Limits(cancel_grace=0.1, close_grace=0.05)) as runtime:
+    async with runtime_of(agent, limits=Limits(cancel_timeout=0.1, close_timeout=0.05)) as runtime:
         session = await runtime.open_session(config())
         run = session.run("go")
         with pytest.raises(TimeoutError):

@@ -281,7 +281,7 @@ async def test_a_session_that_could_not_be_restored_can_be_resumed_again() -> No
         capabilities=EVERYTHING, answers={"session/resume": modes, "session/set_config_option": switch}
     )
     handle = SessionHandle(session_id="s", agent_session_id="a", cwd="/", options={"speed": "fast"})
-    async with runtime_of(agent, limits=Limits(request=0.2)) as runtime:
+    async with runtime_of(agent, limits=Limits(request_timeout=0.2)) as runtime:
         with pytest.raises(RequestTimeout):
             await runtime.resume_session(handle)
         assert (await runtime.resume_session(handle)).status() == "idle"

@@ -88,7 +88,7 @@ async def test_an_agent_that_says_nothing_is_given_up_and_its_stderr_shown() -> 
     clock = ManualClock()
     problem = await failure(
         [*PYTHON, body],
-        limits=Limits(start=60.0, close_grace=0.05),
+        limits=Limits(start_timeout=60.0, close_timeout=0.05),
         clock=clock,
         on_diagnostic=lambda entry: clock.advance(60.0),  # its stderr has come: now the limit passes
     )
@@ -107,7 +107,7 @@ async def test_stderr_is_told_while_the_agent_starts() -> None:
 
 async def test_an_agent_that_only_closes_its_stdout_is_ended() -> None:
     body = "import os, time; os.close(1); time.sleep(600)"
-    problem = await failure([*PYTHON, body], limits=Limits(start=20, close_grace=0.05))
+    problem = await failure([*PYTHON, body], limits=Limits(start_timeout=20, close_timeout=0.05))
     assert isinstance(problem, ExitedAtStart)
     assert problem.exit_code is not None
     assert problem.exit_code < 0

@@ -151,7 +151,7 @@ class LocalClient:
     ) -> None:
         """`runtime_pool`: what several clients have together, and open their sessions on."""
         if not isinstance(limits, Limits | None):
-            raise InputError(f"limits is {limits!r}; expected Limits, such as Limits(cancel_grace=1)")
+            raise InputError(f"limits is {limits!r}; expected Limits, such as Limits(cancel_timeout=1)")
         self._config = config or load()
         self._env = dict(env or {})
         self._headers = dict(headers or {})
@@ -287,11 +287,11 @@ class LocalClient:
 
 def limits_of(config: Config) -> Limits:
     return Limits(
-        start=config.start_timeout,
-        request=config.request_timeout,
-        cancel_grace=config.cancel_grace,
-        close_grace=config.close_grace,
-        permission=config.permission_timeout,
+        start_timeout=config.start_timeout,
+        request_timeout=config.request_timeout,
+        cancel_timeout=config.cancel_timeout,
+        close_timeout=config.close_timeout,
+        permission_timeout=config.permission_timeout,
     )
 
 

@@ -131,7 +131,7 @@ class RunQueue:
         self._escalation = asyncio.get_running_loop().create_task(self._escalate(run), name="dragoman cancel")
 
     async def _escalate(self, run: Run) -> None:
-        grace_s = self._runtime.limits.cancel_grace
+        grace_s = self._runtime.limits.cancel_timeout
         if not await run.ended_within(grace_s):
             name = self._session.agent_name
             await self._runtime.end_link(f"{name} did not stop within {grace_s:g} s of being asked to")

@@ -106,7 +106,9 @@ class AgentRuntime:
         self._link: AgentLink | None = None
         self._connection: Connection | None = None
         self._capabilities: Capabilities | None = None
-        self._questions = Questions(on_question, agent=spec.preset or spec.name, time_limit_s=self.limits.permission)
+        self._questions = Questions(
+            on_question, agent=spec.preset or spec.name, time_limit_s=self.limits.permission_timeout
+        )
         self._router = Router(self.diagnostics, self._ended, self._questions if on_question else None, observer)
         self.expected = 0  # sessions that are about to be opened on it
         self._failure: DragomanError | None = None
@@ -125,7 +127,7 @@ class AgentRuntime:
         if self._connection is not None or self._closed:
             raise InputError("this runtime was started before", guidance="Make a new AgentRuntime.")
         try:
-            async with timeout(self.clock, self.limits.start):
+            async with timeout(self.clock, self.limits.start_timeout):
                 self._link = await self._launch(self.spec, self.limits, self._on_stderr)
                 if self._journal_client is not None:
                     secrets = {name: value for name, value in self.spec.env.items() if value} | self.spec.headers
@@ -178,7 +180,8 @@ class AgentRuntime:
         stderr = self.stderr_tail()
         details = f"; its last lines were:\n{stderr}" if stderr else ""
         return StartTimeout(
-            f"{self.spec.name} did not answer `initialize` within {self.limits.start:g} s{details}", stderr=stderr
+            f"{self.spec.name} did not answer `initialize` within {self.limits.start_timeout:g} s{details}",
+            stderr=stderr,
         )
 
     async def __aenter__(self) -> AgentRuntime:
@@ -285,7 +288,7 @@ class AgentRuntime:
                 await session.close()
         finally:
             if self._link is not None:
-                await self._link.end(self.limits.close_grace)
+                await self._link.end(self.limits.close_timeout)
             if self._connection is not None:
                 await self._connection.close()
 
@@ -398,7 +401,7 @@ class AgentRuntime:
     async def _answer(self, connection: Connection, call: Call, timeout: float | None = None) -> msgspec.Raw:
         self._router.wake()  # the answer must be read, however full a run's queue is
         try:
-            return await connection.result(call, timeout=timeout or self.limits.request)
+            return await connection.result(call, timeout=timeout or self.limits.request_timeout)
         except AuthenticationRequired as failure:
             raise self.authentication_required(failure) from None
         except RequestTimeout as failure:
@@ -435,7 +438,7 @@ class AgentRuntime:
         if self._capabilities is not None and self._capabilities.close and self._failure is None and not self._closed:
             try:
                 closing = acp.CloseSessionRequest(session_id=session.agent_session_id)
-                await self.request("session/close", closing, timeout=self.limits.close_grace)
+                await self.request("session/close", closing, timeout=self.limits.close_timeout)
             except DragomanError as error:
                 # It is closed for us either way; the agent's trouble with it is worth a line, not an exception.
                 self.diagnostics.add(time.time(), "stray", f"session/close: {error}")
@@ -458,15 +461,15 @@ class AgentRuntime:
 
     async def _why_ended(self, link: AgentLink) -> DragomanError:
         if self._closed:
-            await link.end(self.limits.close_grace)
+            await link.end(self.limits.close_timeout)
             return SessionClosed(f"{self.spec.name} was closed")
         try:
-            async with asyncio.timeout(self.limits.close_grace):
+            async with asyncio.timeout(self.limits.close_timeout):
                 await link.wait()
             how = ""
         except TimeoutError:
             how = "closed its stdout and "
-        code = await link.end(self.limits.close_grace)
+        code = await link.end(self.limits.close_timeout)
         if self._ending is not None:
             return AgentCrashed(self._ending, exit_code=code, stderr=link.stderr.text())
         if self.spec.url is not None:
@@ -486,7 +489,7 @@ class AgentRuntime:
             return
         self._ending = reason
         self._link.interrupt()
-        await self._link.end(self.limits.close_grace)
+        await self._link.end(self.limits.close_timeout)
 
     @property
     def reader_is_paused(self) -> bool:

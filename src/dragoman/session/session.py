@@ -91,7 +91,7 @@ class Session:
             agent=runtime.spec.preset or runtime.spec.name,
             on_permission=config.on_permission,
             on_question=config.on_question or runtime.on_question,
-            time_limit_s=runtime.limits.permission,
+            time_limit_s=runtime.limits.permission_timeout,
             known=self.fold.tool_calls.by_agent_id,
             clock=runtime.clock,
             buffers=config.buffers,

@@ -35,11 +35,11 @@ OnEvent: TypeAlias = Callable[[Event], None]
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds. The same as the settings of these names in `config.py`, which says why each has its value."""
 
-    start: float = 60.0
-    request: float = 120.0
-    cancel_grace: float = 10.0
-    close_grace: float = 1.0
-    permission: float | None = None  # for an answer to a permission request or a question; then it is refused
+    start_timeout: float = 60.0
+    request_timeout: float = 120.0
+    cancel_timeout: float = 10.0
+    close_timeout: float = 1.0
+    permission_timeout: float | None = None  # for an answer to a permission request or a question; then it is refused
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
